@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the three programs of a rank know of each other.
+//
+// Three parties meet in this header and nowhere else:
+//   the upper half  (our front end inside the application),  saved, FS is its thread register
+//   the lower half  (back end, real MPI, agent thread),      never saved, GS is its thread register
+//   the launcher    (freestanding, no thread register),      owns system calls and memory
+//
+// They call each other by plain indirect calls through three tables:
+//   LauncherCalls   at the fixed address kLauncherBase + kLauncherCallsOffset (never moves)
+//   LowerCalls      in lower memory; crossing().lower points at it, re-linked at every start
+//   UpperCalls      in upper memory; crossing().upper points at it, valid across a restart
+// and share one struct, Crossing, at the fixed upper address kCrossing. It is saved with the image.
+//
+// Invariant: no upper memory but Crossing::lower and the slots holds a lower address.
+// Invariant: the agent thread touches upper memory only by plain loads and stores; it never calls
+//            upper code (it has no upper thread register).
+#pragma once
+
+#include "base/types.h"
+#include "halves/layout.h"
+
+namespace fermata {
+
+struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
+
+inline constexpr u32 kCrossingVersion = 1;
+inline constexpr u32 kWorldUnknown = 0xffff'ffff;
+
+// The signals that belong to us. The boundary hides both from the application: it can neither block
+// them nor install a handler.
+inline constexpr int kSignalTrap = 31;     // SIGSYS, raised by the seccomp filter
+inline constexpr int kSignalQuiesce = 64;  // SIGRTMAX, asks an upper thread to stop
+
+// ---------------------------------------------------------------------------------------------
+// One per upper thread, in the front end's initial-exec TLS at FS base + Crossing::gate_offset.
+// Written only by its own thread (and by the quiesce handler that runs on it).
+struct Gate {
+  u32 depth;        // > 0 while the thread is inside the lower half, or parked
+  u32 interrupted;  // a quiesce signal came while depth > 0: look at Crossing::pending on the way out
+};
+
+// The collective clock of one communicator. The agent reads these while the MPI thread runs, so the
+// MPI thread does `entry.seq++` and then loads Crossing::pending; the agent stores pending, issues
+// membarrier(2), and then reads: one of the two always sees the other.
+struct ClockEntry {
+  u64 comm_id;  // the same number on every member; 0 = free entry
+  u64 seq;      // collective calls begun (blocking) or initiated (non-blocking) on it
+};
+inline constexpr u64 kClockCapacity = kClockBytes / sizeof(ClockEntry);
+
+struct Count {  // one pair of a list in the mailbox
+  u64 key;      // targets: comm_id; expected: world rank of the sender
+  u64 value;    // targets: seq to reach; expected: messages that sender has sent to this rank
+};
+
+// The life of one checkpoint as the rank sees it; set by the agent, read by the parked MPI thread.
+enum class Phase : u32 {
+  kRun = 0,      // no checkpoint; a parked thread returns to the application
+  kGather = 1,   // requested; targets are not known yet (targets_version == 0) or being refined
+  kDrain = 2,    // every rank is parked on the newest targets: complete pending non-blocking
+                 // collectives, report SENT, then wait for expected_version to become `pending`
+  kSave = 3,     // every rank has drained: call LauncherCalls::hold() (this is where images are cut)
+};
+
+// What the application's rank looks like to the agent.
+enum class RankState : u32 {
+  kStarting = 0,    // MPI_Init has not returned yet
+  kRunning = 1,     // may be checkpointed
+  kFinalizing = 2,  // MPI_Finalize has been entered
+};
+
+struct Mailbox {  // at kMailbox: `targets` from the start, `expected` from the middle
+  static constexpr u64 kCapacity = kMailboxBytes / 2 / sizeof(Count);
+  Count targets[kCapacity];
+  Count expected[kCapacity];
+};
+static_assert(sizeof(Mailbox) <= kMailboxBytes);
+
+// ---------------------------------------------------------------------------------------------
+// Messages of the safe-state protocol that the MPI thread sends through the agent.
+enum class Report : u32 {
+  kReady = 1,       // payload: u32 world_rank, u32 world_size. MPI_Init has returned.
+  kFinalizing = 2,  // payload: none. MPI_Finalize is being entered.
+  kRaise = 3,       // payload: Count {comm_id, seq}: entering a collective beyond its target
+  kParked = 4,      // payload: u64 targets_version, then Count[] {comm_id, seq}: all own clocks
+  kSent = 5,        // payload: Count[] {world rank of receiver, messages sent to it so far}
+  kDrained = 6,     // payload: u64 messages kept, u64 their bytes
+  kFailed = 7,      // payload: text, why this rank cannot take part; the checkpoint is given up
+  kRebuilt = 8,     // payload: none. After a restart: every MPI object exists again.
+};
+
+struct LowerCalls {
+  u32 version;       // kCrossingVersion
+  u32 mpi_calls_hash_low;  // of the generated table's shape; must equal the front end's
+  const MpiCalls* mpi;
+  const char* name;  // "Open MPI 4.1.4", for messages
+  // Sends one report to the coordinator. Blocks at most for a socket write; never allocates.
+  // Callable from the MPI thread wherever it may call MPI. Returns 0, or -errno once the
+  // coordinator is gone (the job goes on without checkpoints).
+  int (*report)(Report kind, const void* payload, u64 bytes);
+  // Fills predefined slots: real handle of each canonical constant (MPI-5 standard ABI number).
+  // kind: index as in mpi/slots.h. Returns the real handle, 0 if this MPI lacks the object.
+  u64 (*predefined)(u32 kind, u32 canonical);
+};
+
+struct UpperCalls {
+  // Runs on the MPI thread inside the quiesce handler. `frame` is the handler's ucontext_t*.
+  // Takes part in the safe-state protocol until the phase is kRun again or this rank must run on to
+  // reach its targets. Calls LauncherCalls::hold(frame) in phase kSave. After a restart hold()
+  // returns kHoldRestarted and park() rebuilds every MPI object before it returns.
+  void (*park)(void* frame);
+};
+
+struct Crossing {
+  u64 magic;  // kCrossingMagic
+  u32 version;
+  u32 main_tid;              // kernel tid of the upper main thread (launcher keeps it true)
+  const LowerCalls* lower;   // re-linked by the launcher at every start
+  const UpperCalls* upper;   // set once by the front end's constructor
+  i64 gate_offset;           // &tls_gate - FS base; valid once upper != nullptr
+
+  // Checkpoint control, written by the agent (pending, phase, versions), read by the MPI thread.
+  // The MPI thread waits with futex(FUTEX_WAIT) on `wake`; the agent adds 1 to it and wakes.
+  u32 pending;           // epoch of the checkpoint being taken; 0 = none
+  Phase phase;
+  u32 wake;
+  u32 mpi_tid;           // kernel tid of the thread that called MPI_Init; 0 = not yet
+  u64 targets_version;   // 0 = not known yet; targets[0..targets_count) belongs to it
+  u64 targets_count;
+  u64 expected_version;  // == pending once expected[0..expected_count) is filled for this epoch
+  u64 expected_count;
+  RankState state;       // written by the front end
+  u32 world_rank;        // kWorldUnknown before MPI_Init
+  u32 world_size;
+  u32 clocks_count;      // entries in use at kClocks (high-water mark), written by the front end
+  u32 committed_epoch;   // newest epoch whose snapshot is committed, written by the agent
+  u32 restarts;          // how often this image has been restarted, written by the launcher
+  i32 thread_level;      // canonical MPI_THREAD_* the application was promised; -1 before MPI_Init
+};
+inline constexpr u64 kCrossingMagic = 0x4154414d'52454678;  // "xFERMATA"
+static_assert(sizeof(Crossing) <= kCrossingBytes);
+
+// The accessors. All three are constants to the compiler: no load, no GOT.
+inline Crossing& crossing() { return *reinterpret_cast<Crossing*>(kCrossing); }
+inline ClockEntry* clocks() { return reinterpret_cast<ClockEntry*>(kClocks); }
+inline Mailbox& mailbox() { return *reinterpret_cast<Mailbox*>(kMailbox); }
+
+// ---------------------------------------------------------------------------------------------
+enum HoldResult : i32 {
+  kHoldResumed = 0,    // same process: the image was cut (or the save failed); go on
+  kHoldRestarted = 1,  // a new process, perhaps another MPI: rebuild, then go on
+};
+
+struct SaveRequest {   // agent -> launcher; times in nanoseconds, sizes in bytes
+  const char* path;    // image file to create; its directory exists
+  u32 epoch;
+  u32 world_rank, world_size;
+  u32 deadline_ms;     // for quiescing all upper threads
+  const char* job;     // job name, recorded in the image
+};
+
+struct SaveOutcome {
+  i32 error;           // 0, or errno
+  char message[240];   // what, where, what to do; empty when error == 0
+  u64 image_bytes;
+  u64 pause_ns;        // from the first thread's stop to the last one's release
+  u32 image_crc;       // CRC32C of the image's header block
+};
+
+struct LauncherCalls {
+  u32 version;  // kCrossingVersion
+  u32 reserved;
+  // lower main -> launcher, once, when the back end is ready and (on a restart) MPI is initialised.
+  // Starts the application, or restores the rank `world_rank` of the snapshot. Does not return.
+  [[noreturn]] void (*lower_ready)(const LowerCalls* lower, u32 world_rank, u32 world_size);
+  // front end constructor -> launcher: the upper half has a front end. Blocks: no. Allocates: no.
+  void (*register_upper)(const UpperCalls* upper, i64 gate_offset);
+  // MPI thread in phase kSave: stay here until the agent's save() is over. frame: ucontext_t*.
+  HoldResult (*hold)(void* frame);
+  // Agent, phase kSave, MPI thread in hold() or on its way: quiesce the other upper threads, fork,
+  // release them, and return the writer's pid (> 0) or -errno with outcome filled. The image is
+  // written by the child. Runs on the agent thread. Signal-safe: no.
+  i32 (*save)(const SaveRequest* request, SaveOutcome* outcome);
+  // Agent: wait for the writer. Blocks at most timeout_ms; returns 1 done (outcome filled), 0 not yet.
+  i32 (*save_finish)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
+  // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
+  void (*nudge)(u32 tid);
+  // Configuration given on the launcher's command line; "" if absent. Keys: "socket", "job", "rank",
+  // "restore" (snapshot directory), "front" (front-end library), "lower" (back-end program).
+  const char* (*config)(const char* key);
+};
+
+inline const LauncherCalls& launcher() {
+  return *reinterpret_cast<const LauncherCalls*>(kLauncherBase + 0x1000);
+}
+
+}  // namespace fermata
