@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every number of an image is foreign until it has been checked: a table must lie inside the file,
+// its size must match its count, an extent must be page-aligned and inside the file.
+#include "image/reader.h"
+
+#include "base/crc32c.h"
+#include "sys/sys.h"
+
+namespace fermata::image {
+namespace {
+
+constexpr u64 kExtentMost = 4 << 20;
+
+/// Points `entries` at a table of the mapped file. Returns false if it is out of bounds or damaged.
+template <typename T>
+bool take_table(u64 base, u64 file_bytes, const TableRef& ref, const T*& entries) {
+  if (ref.offset > file_bytes || ref.bytes > file_bytes - ref.offset || ref.offset % 8) return false;
+  if (ref.count > ref.bytes / sizeof(T) || ref.bytes != ref.count * sizeof(T)) return false;
+  entries = reinterpret_cast<const T*>(base + ref.offset);
+  return crc32c(entries, ref.bytes) == ref.crc;
+}
+
+bool header_intact(const ImageHeader& header) {
+  u8 copy[kHeaderBytes];
+  __builtin_memcpy(copy, &header, sizeof copy);
+  reinterpret_cast<ImageHeader*>(copy)->header_crc = 0;
+  return crc32c(copy, sizeof copy) == header.header_crc;
+}
+
+bool extents_in_bounds(const Reader& reader) {
+  const ImageHeader& h = *reader.header;
+  for (u64 i = 0; i < h.extents.count; i++) {
+    const ImageExtent& e = reader.extents[i];
+    if (e.address % 4096 || e.bytes % 4096 || e.bytes == 0 || e.bytes > kExtentMost ||
+        e.offset > h.file_bytes || e.bytes > h.file_bytes - e.offset)
+      return false;
+  }
+  for (u64 i = 0; i < h.regions.count; i++) {
+    const ImageRegion& r = reader.regions[i];
+    if (r.start % 4096 || r.end % 4096 || r.end <= r.start || r.first_extent > h.extents.count ||
+        r.extent_count > h.extents.count - r.first_extent)
+      return false;
+    for (u64 k = r.first_extent; k < r.first_extent + r.extent_count; k++)
+      if (reader.extents[k].address < r.start ||
+          reader.extents[k].address + reader.extents[k].bytes > r.end)
+        return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status open_image(const char* path, Reader& out, Message& why) {
+  const Result<u64> file = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+  if (!file) {
+    why << "cannot open the image " << path;
+    return failure(file.error);
+  }
+  out.fd = int(file.value);
+  sys::KernelStat info;
+  const Result<u64> known = sys::fstat(out.fd, &info);
+  if (!known || u64(info.size) < kHeaderBytes) {
+    why << "the image is truncated: " << path;
+    return failure(sys::kEio);
+  }
+  const u64 file_bytes = u64(info.size);
+  const Result<u64> map = sys::mmap(0, file_bytes, sys::kProtRead, sys::kMapPrivate, out.fd);
+  if (!map) {
+    why << "cannot map the image " << path;
+    return failure(map.error);
+  }
+  const u64 base = map.value;
+  out.header = reinterpret_cast<const ImageHeader*>(base);
+  const ImageHeader& h = *out.header;
+  if (__builtin_memcmp(h.magic, kMagic, sizeof h.magic) || h.version != kVersion) {
+    why << "not an image of this Fermata's format (version " << kVersion << "): " << path;
+    return failure(sys::kEinval);
+  }
+  if (!header_intact(h)) {
+    why << "the image's header is damaged: " << path;
+    return failure(sys::kEio);
+  }
+  if (h.file_bytes != file_bytes) {
+    why << "the image is truncated: " << path << " has " << file_bytes << " bytes, not "
+        << h.file_bytes;
+    return failure(sys::kEio);
+  }
+  const bool whole = take_table(base, file_bytes, h.regions, out.regions) &&
+                     take_table(base, file_bytes, h.extents, out.extents) &&
+                     take_table(base, file_bytes, h.threads, out.threads) &&
+                     take_table(base, file_bytes, h.files, out.files) &&
+                     take_table(base, file_bytes, h.actions, out.actions) &&
+                     take_table(base, file_bytes, h.strings, out.strings) &&
+                     h.strings.bytes > 0 && out.strings[h.strings.bytes - 1] == 0 &&
+                     h.main_thread < h.threads.count && extents_in_bounds(out);
+  if (!whole) {
+    why << "a table of the image is damaged: " << path;
+    return failure(sys::kEio);
+  }
+  out.string_bytes = h.strings.bytes;
+  return success();
+}
+
+Status read_extent(const Reader& reader, const ImageExtent& extent) {
+  void* place = reinterpret_cast<void*>(extent.address);
+  const Result<u64> got = sys::pread_full(reader.fd, place, extent.bytes, extent.offset);
+  if (!got) return failure(got.error);
+  const bool intact = got.value == extent.bytes && crc32c(place, extent.bytes) == extent.crc;
+  return intact ? success() : failure(sys::kEio);
+}
+
+}  // namespace fermata::image

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens one rank's image and checks it. Freestanding; allocates nothing but file mappings.
+#pragma once
+
+#include "base/result.h"
+#include "base/text.h"
+#include "image/format.gen.h"
+
+namespace fermata::image {
+
+struct Reader {
+  int fd = -1;
+  const ImageHeader* header = nullptr;
+  const ImageRegion* regions = nullptr;
+  const ImageExtent* extents = nullptr;
+  const ImageThread* threads = nullptr;
+  const ImageFile* files = nullptr;
+  const ImageAction* actions = nullptr;
+  const char* strings = nullptr;
+  u64 string_bytes = 0;
+
+  /// The string at `offset` of the string table; "" if the offset is out of range.
+  const char* string(u32 offset) const { return offset < string_bytes ? strings + offset : ""; }
+};
+
+/// Maps the header and the tables and checks magic, version, sizes, bounds and checksums. The
+/// payload is checked extent by extent as it is read. Errors: errno with `why` filled.
+Status open_image(const char* path, Reader& out, Message& why);
+
+/// Reads one extent into place and checks its CRC32C. Errors: errno; EIO = checksum or short file.
+Status read_extent(const Reader& reader, const ImageExtent& extent);
+
+}  // namespace fermata::image

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image/writer.h"
+
+#include "base/crc32c.h"
+
+namespace fermata::image {
+
+Status Writer::create(const char* path) {
+  const Result<u64> file =
+      sys::open(path, sys::kReadWrite | sys::kCreate | sys::kTruncate | sys::kCloseOnExec, 0600);
+  if (!file) return failure(file.error);
+  fd_ = int(file.value);
+  const Status reserved[] = {regions.reserve(1 << 20), extents.reserve(1 << 24),
+                             threads.reserve(1 << 16), files.reserve(1 << 20),
+                             actions.reserve(64),      strings_.reserve(64 << 20)};
+  for (const Status& status : reserved)
+    if (!status) return status;
+  strings_.count = 1;  // offset 0 is the empty string
+  __builtin_memcpy(header().magic, kMagic, sizeof header().magic);
+  header().version = kVersion;
+  header().header_bytes = kHeaderBytes;
+  header().payload_offset = kHeaderBytes;
+  return success();
+}
+
+u32 Writer::string(const char* text) {
+  const u64 bytes = text_length(text) + 1;
+  if (bytes == 1 || strings_.count + bytes > strings_.capacity) return 0;
+  const u64 at = strings_.count;
+  __builtin_memcpy(strings_.entries + at, text, bytes);
+  strings_.count += bytes;
+  return u32(at);
+}
+
+Status Writer::pages(u64 address, const void* from, u64 bytes) {
+  ImageExtent* extent = extents.add();
+  if (!extent) return failure(sys::kEnomem);
+  *extent = {address, bytes, at_, crc32c(from, bytes), 0};
+  const Status done = sys::pwrite_full(fd_, from, bytes, at_);
+  at_ += bytes;
+  return done;
+}
+
+template <typename T>
+Status Writer::put_table(const Table<T>& table, TableRef& ref) {
+  const u64 bytes = table.count * sizeof(T);
+  ref = {at_, table.count, bytes, crc32c(table.entries, bytes), 0};
+  const Status done = sys::pwrite_full(fd_, table.entries, bytes, at_);
+  at_ += (bytes + 7) & ~u64(7);
+  return done;
+}
+
+Status Writer::finish() {
+  ImageHeader& h = header();
+  h.payload_bytes = at_ - h.payload_offset;
+  const Status tables[] = {put_table(regions, h.regions), put_table(extents, h.extents),
+                           put_table(threads, h.threads), put_table(files, h.files),
+                           put_table(actions, h.actions), put_table(strings_, h.strings)};
+  for (const Status& status : tables)
+    if (!status) return status;
+  h.file_bytes = at_;
+  const Result<u64> size = sys::call(SYS_ftruncate, u64(fd_), at_);
+  if (!size) return failure(size.error);
+  h.header_crc = 0;
+  h.header_crc = crc32c(header_page_, kHeaderBytes);
+  const Status put = sys::pwrite_full(fd_, header_page_, kHeaderBytes, 0);
+  if (!put) return put;
+  const Result<u64> flushed = sys::fsync(fd_);
+  return flushed ? success() : failure(flushed.error);
+}
+
+}  // namespace fermata::image

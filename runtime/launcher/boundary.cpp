@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// The system call boundary. One seccomp filter looks at the *instruction pointer* of a few calls:
+// from which window was it made? Those made from a window trap (SIGSYS) into trap_handler below,
+// which performs them on the guest's behalf; all others go straight to the kernel. So the kernel
+// itself tells whose memory, signals, threads and files are whose, and no guest code is patched.
+//
+// The filter loads the call's number first and decides most calls by it alone, so that the kernel's
+// allow bitmap (Linux 5.11) applies to them. SECCOMP_FILTER_FLAG_SPEC_ALLOW keeps the speculation
+// mitigations as they were. The launcher's own code lies in neither window and never traps.
+#include <linux/audit.h>
+#include <linux/bpf_common.h>
+#include <linux/filter.h>
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
+
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+namespace {
+
+// Which calls trap, and from where.
+enum Rule : u8 {
+  kEither,      // from either half
+  kUpperOnly,
+  kLowerOnly,
+  kMmap,        // upper: always; lower: code (PROT_EXEC) and the first mapping of a library
+  kClone,       // either, threads only: a fork or vfork child keeps its parent's stack
+  kLowerFcntl,  // lower, F_DUPFD and F_DUPFD_CLOEXEC only
+};
+struct Trapped {
+  u16 number;
+  Rule rule;
+};
+constexpr Trapped kTrapped[] = {
+    {SYS_mmap, kMmap},
+    {SYS_rt_sigprocmask, kEither},
+    {SYS_rt_sigaction, kEither},
+    {SYS_clone, kClone},
+    {SYS_clone3, kEither},
+    {SYS_rseq, kEither},
+    {SYS_set_tid_address, kEither},
+    {SYS_brk, kUpperOnly},
+    {SYS_mremap, kUpperOnly},
+    {SYS_shmat, kUpperOnly},
+    {SYS_exit, kUpperOnly},
+    {SYS_arch_prctl, kLowerOnly},
+    {SYS_set_robust_list, kLowerOnly},
+    {SYS_sigaltstack, kLowerOnly},
+    {SYS_fcntl, kLowerFcntl},
+    {SYS_open, kLowerOnly},          {SYS_openat, kLowerOnly},
+    {SYS_openat2, kLowerOnly},       {SYS_creat, kLowerOnly},
+    {SYS_socket, kLowerOnly},        {SYS_socketpair, kLowerOnly},
+    {SYS_accept, kLowerOnly},        {SYS_accept4, kLowerOnly},
+    {SYS_pipe, kLowerOnly},          {SYS_pipe2, kLowerOnly},
+    {SYS_dup, kLowerOnly},           {SYS_dup2, kLowerOnly},
+    {SYS_dup3, kLowerOnly},          {SYS_eventfd, kLowerOnly},
+    {SYS_eventfd2, kLowerOnly},      {SYS_epoll_create, kLowerOnly},
+    {SYS_epoll_create1, kLowerOnly}, {SYS_timerfd_create, kLowerOnly},
+    {SYS_signalfd, kLowerOnly},      {SYS_signalfd4, kLowerOnly},
+    {SYS_inotify_init, kLowerOnly},  {SYS_inotify_init1, kLowerOnly},
+    {SYS_memfd_create, kLowerOnly},  {SYS_userfaultfd, kLowerOnly},
+    {SYS_close, kLowerOnly},
+};
+constexpr u32 kTrappedCount = sizeof kTrapped / sizeof *kTrapped;
+
+// Offsets in struct seccomp_data; little-endian words.
+constexpr u32 kNumberAt = 0, kArchAt = 4, kIpHighAt = 12;
+constexpr u32 argument_at(u32 index) { return 16 + 8 * index; }
+
+/// A filter under construction; jumps are relative, so blocks are laid out in a fixed order.
+struct Filter {
+  sock_filter code[256];
+  u16 size = 0;
+
+  void load(u32 offset) { code[size++] = {BPF_LD | BPF_W | BPF_ABS, 0, 0, offset}; }
+  void ret(u32 action) { code[size++] = {BPF_RET | BPF_K, 0, 0, action}; }
+  void jump(u16 kind, u32 value, u8 yes, u8 no) {
+    code[size++] = {u16(BPF_JMP | kind | BPF_K), yes, no, value};
+  }
+  /// Returns `action` when the caller lies in [base, end); falls through otherwise. Expects the
+  /// instruction pointer's high word in the accumulator.
+  void ret_if_within(u64 base, u64 end, u32 action) {
+    jump(BPF_JGE, u32(base >> 32), 0, 2);
+    jump(BPF_JGE, u32(end >> 32), 1, 0);
+    ret(action);
+  }
+};
+
+constexpr u32 kTrapUpper = SECCOMP_RET_TRAP | u32(Half::kUpper);
+constexpr u32 kTrapLower = SECCOMP_RET_TRAP | u32(Half::kLower);
+
+void emit_rule(Filter& filter, Rule rule) {
+  if (rule == kClone) {
+    filter.load(argument_at(0));
+    filter.jump(BPF_JSET, 0x10000 /* CLONE_THREAD */, 1, 0);
+    filter.ret(SECCOMP_RET_ALLOW);
+  }
+  if (rule == kLowerFcntl) {
+    filter.load(argument_at(1));
+    filter.jump(BPF_JEQ, sys::kDupFd, 2, 0);
+    filter.jump(BPF_JEQ, sys::kDupFdCloexec, 1, 0);
+    filter.ret(SECCOMP_RET_ALLOW);
+  }
+  filter.load(kIpHighAt);
+  if (rule != kLowerOnly && rule != kLowerFcntl)
+    filter.ret_if_within(kUpperBase, kUpperEnd, kTrapUpper);
+  if (rule == kMmap) {
+    filter.jump(BPF_JGE, u32(kLowerBase >> 32), 0, 5);
+    filter.jump(BPF_JGE, u32(kLowerEnd >> 32), 4, 0);
+    filter.load(argument_at(2));
+    filter.jump(BPF_JSET, sys::kProtExec, 3, 0);
+    filter.load(argument_at(3));
+    filter.jump(BPF_JSET, sys::kMapDenyWrite, 1, 0);
+    filter.ret(SECCOMP_RET_ALLOW);
+    filter.ret(kTrapLower);
+    return;
+  }
+  if (rule != kUpperOnly) filter.ret_if_within(kLowerBase, kLowerEnd, kTrapLower);
+  filter.ret(SECCOMP_RET_ALLOW);
+}
+
+u64 block_size(Rule rule) {
+  static Filter scratch;
+  scratch.size = 0;
+  emit_rule(scratch, rule);
+  return scratch.size;
+}
+
+void build(Filter& filter) {
+  constexpr Rule kRules[] = {kEither, kUpperOnly, kLowerOnly, kMmap, kClone, kLowerFcntl};
+  filter.load(kArchAt);
+  filter.jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
+  filter.ret(SECCOMP_RET_ALLOW);
+  filter.load(kNumberAt);
+  // One comparison per number, each jumping to its rule's block behind the final "allow".
+  for (u32 i = 0; i < kTrappedCount; i++) {
+    u64 distance = kTrappedCount - i - 1 + 1;
+    for (const Rule rule : kRules) {
+      if (rule == kTrapped[i].rule) break;
+      distance += block_size(rule);
+    }
+    filter.jump(BPF_JEQ, kTrapped[i].number, u8(distance), 0);
+  }
+  filter.ret(SECCOMP_RET_ALLOW);
+  for (const Rule rule : kRules) emit_rule(filter, rule);
+}
+
+u64 trap_arch_prctl(u64 operation, u64 address) {
+  constexpr u64 kSetGs = 0x1001, kSetFs = 0x1002, kGetFs = 0x1003;
+  if (operation == kSetFs) return arch::write_gs_base(address), 0;
+  if (operation == kGetFs) {
+    *reinterpret_cast<u64*>(address) = arch::read_gs_base();
+    return 0;
+  }
+  if (operation == kSetGs) return u64(-sys::kEperm);
+  return u64(arch::raw_syscall(SYS_arch_prctl, operation, address));
+}
+
+u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
+  switch (number) {
+    case SYS_mmap: return trap_mmap(half, a[0], a[1], a[2], a[3], a[4], a[5]);
+    case SYS_mremap: return trap_mremap(a[0], a[1], a[2], a[3], a[4]);
+    case SYS_brk: return trap_brk(a[0]);
+    case SYS_shmat: return trap_shmat(a[0], a[1], a[2]);
+    case SYS_rt_sigprocmask: return trap_sigprocmask(half, a[0], a[1], a[2], a[3], context);
+    case SYS_rt_sigaction: return trap_sigaction(half, a[0], a[1], a[2], a[3]);
+    case SYS_clone: return u64(trap_clone(half, context));
+    case SYS_exit: trap_exit(a[0]);
+    case SYS_set_tid_address: return trap_set_tid_address(half, a[0]);
+    case SYS_arch_prctl: return trap_arch_prctl(a[0], a[1]);
+    case SYS_set_robust_list:  // the kernel keeps one list per thread, and it is the upper half's
+    case SYS_sigaltstack: return 0;
+    case SYS_clone3:  // glibc falls back to clone, whose flags a filter can read
+    case SYS_rseq: return u64(-sys::kEnosys);
+    default: return trap_lower_descriptor(number, a);
+  }
+}
+
+void trap_handler(int, arch::SignalInfo* info, void* frame) {
+  constexpr i32 kSysSeccomp = 1;
+  if (info->code != kSysSeccomp) return;  // somebody's kill(pid, SIGSYS): ours to ignore
+  UserContext* context = static_cast<UserContext*>(frame);
+  const u64 arguments[6] = {context->rdi, context->rsi, context->rdx,
+                            context->r10, context->r8,  context->r9};
+  context->rax = perform(Half(info->error), u64(info->number), arguments, context);
+}
+
+}  // namespace
+
+void install_boundary() {
+  const sys::KernelAction action{
+      sys::word(&trap_handler), sys::kSaSigInfo | sys::kSaRestorer | sys::kSaNoDefer,
+      sys::word(&arch::fermata_restorer),
+      // Traps are short: every other signal waits, so that none sees a call half done.
+      ~kOurSignals | sys::signal_bit(kSignalQuiesce)};
+  const Result<u64> handler = sys::sigaction(kSignalTrap, &action, nullptr);
+  if (!handler) die("cannot install the trap handler", "SIGSYS", handler.error, "");
+  static Filter filter;
+  build(filter);
+  const sock_fprog program{filter.size, filter.code};
+  (void)sys::call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1);
+  const Result<u64> done = sys::call(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                                     SECCOMP_FILTER_FLAG_SPEC_ALLOW, sys::word(&program));
+  if (!done)
+    die("the kernel refused the system call filter", "seccomp", done.error,
+        "Fermata needs CONFIG_SECCOMP_FILTER (see `fermata doctor`)");
+}
+
+}  // namespace fermata::launch

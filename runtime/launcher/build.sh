@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds the launcher: freestanding, linked at kLauncherBase, nothing undefined.
+# usage: runtime/launcher/build.sh [OUTDIR]      (default build/libexec/fermata)
+set -eu
+cd "$(dirname "$0")/../.."
+out=${1:-build/libexec/fermata}
+work=build/obj/launcher
+mkdir -p "$out" "$work"
+cxx=${CXX:-g++}
+cc=${CC:-gcc}
+flags="-std=c++20 -O2 -g -Wall -Wextra -Wshadow -ffreestanding -fno-exceptions -fno-rtti -fPIE
+ -fno-stack-protector -fcf-protection=none -fno-threadsafe-statics -fno-asynchronous-unwind-tables
+ -fno-tree-loop-distribute-patterns -mno-red-zone -Iruntime"
+
+$cc -shared -nostdlib -Wl,-soname,linux-vdso.so.1 -Wl,--hash-style=both -Wl,--build-id=none \
+  -Wl,--version-script,runtime/arch/x86_64/vdso.map -Wl,-z,max-page-size=4096 -Wl,-z,noseparate-code \
+  -Wl,-z,norelro -s -o "$work/vdso.so" runtime/arch/x86_64/vdso.S
+
+objects=
+for source in runtime/launcher/*.cpp runtime/memory/*.cpp runtime/files/*.cpp runtime/image/*.cpp \
+  runtime/restore/*.cpp runtime/arch/x86_64/memory.cpp; do
+  object=$work/$(echo "$source" | tr / _).o
+  # shellcheck disable=SC2086
+  $cxx $flags -c "$source" -o "$object"
+  objects="$objects $object"
+done
+for source in runtime/arch/x86_64/launcher.S runtime/arch/x86_64/embed.S; do
+  object=$work/$(echo "$source" | tr / _).o
+  $cc -DVDSO_IMAGE="\"$work/vdso.so\"" -c "$source" -o "$object"
+  objects="$objects $object"
+done
+# shellcheck disable=SC2086
+$cxx -static -nostdlib -no-pie -Wl,-Ttext-segment=0x280000010000 \
+  -Wl,--section-start=.fermata_calls=0x280000001000 -Wl,-z,noexecstack -Wl,--build-id -Wl,--no-relax \
+  -o "$out/launcher" $objects
+undefined=$(nm -u "$out/launcher")
+[ -z "$undefined" ] || { echo "launcher has undefined symbols: $undefined" >&2; exit 1; }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher's command line. `fermata exec` writes it, so it is plain: pairs of --key value, then
+// "--" and the application's own argv.
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+
+Config config;
+
+namespace {
+
+constexpr int kLowerEnvCapacity = 64;
+const char* lower_env[kLowerEnvCapacity];
+
+struct Option {
+  const char* flag;
+  const char* Config::*field;
+};
+constexpr Option kOptions[] = {
+    {"--lower", &Config::lower},     {"--front", &Config::front},
+    {"--sites-tool", &Config::sites_tool}, {"--sites-cache", &Config::sites_cache},
+    {"--socket", &Config::socket},   {"--job", &Config::job},
+    {"--rank", &Config::rank},       {"--restore", &Config::restore},
+    {"--program", &Config::program},
+};
+
+bool take_option(const char* flag, const char* value) {
+  for (const Option& option : kOptions) {
+    if (!text_equal(flag, option.flag)) continue;
+    config.*option.field = value;
+    return true;
+  }
+  if (!text_equal(flag, "--lower-env") || config.lower_env_count == kLowerEnvCapacity) return false;
+  lower_env[config.lower_env_count++] = value;
+  return true;
+}
+
+}  // namespace
+
+void parse_command_line(u64* initial_stack) {
+  const u64 argc = initial_stack[0];
+  char** argv = reinterpret_cast<char**>(initial_stack + 1);
+  config.envp = argv + argc + 1;
+  char** end = config.envp;
+  while (*end) end++;
+  config.auxv = reinterpret_cast<const u64*>(end + 1);
+  config.lower_env = lower_env;
+  u64 i = 1;
+  for (; i + 1 < argc && !text_equal(argv[i], "--"); i += 2)
+    if (!take_option(argv[i], argv[i + 1]))
+      die("unknown or repeated option", argv[i], 0, "start programs with `fermata exec`");
+  config.argc = int(argc - i) - 1;
+  config.argv = argv + i + 1;
+  if (config.lower[0] == 0) die("no back end given", "--lower", 0, "use `fermata exec`");
+  if (config.argc < 1 && config.restore[0] == 0)
+    die("no program given", "after --", 0, "use `fermata exec PROGRAM ARGS`");
+}
+
+const char* config_value(const char* key) {
+  for (const Option& option : kOptions)
+    if (text_equal(option.flag + 2, key)) return config.*option.field;
+  return "";
+}
+
+u64 auxv_value(u64 type) {
+  for (const u64* pair = config.auxv; pair[0]; pair += 2)
+    if (pair[0] == type) return pair[1];
+  return 0;
+}
+
+const char* environment(const char* name) {
+  const u64 length = text_length(name);
+  for (char** entry = config.envp; *entry; entry++)
+    if (text_starts(*entry, name) && (*entry)[length] == '=') return *entry + length + 1;
+  return "";
+}
+
+void die(const char* what, const char* where, i32 error, const char* advice) {
+  Message message;
+  message << "fermata: " << what << ": " << where;
+  if (error) message << " (errno " << error << ")";
+  message << "\n  hint: " << advice << "\n";
+  sys::say(message.data);
+  sys::exit_group(70);
+}
+
+}  // namespace fermata::launch

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose files are whose. Descriptors are numbers of the whole process, so the boundary tells them
+// apart as it does memory: a descriptor that the lower half makes is moved above kLowerFirst, out of
+// the application's way (which keeps its native numbers, and finds them free after a restart), and
+// remembered here. Everything else that is open belongs to the application.
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+namespace {
+
+constexpr int kCapacity = 65536;
+constexpr int kLowerFirst = 512;
+u64 lower_set[kCapacity / 64];
+u32 owner_pid;  // a vfork child shares this memory but has descriptors of its own
+
+void mark(int fd, bool is_lower) {
+  if (fd < 0 || fd >= kCapacity) return;
+  const u64 bit = u64(1) << (fd % 64);
+  if (is_lower) __atomic_or_fetch(&lower_set[fd / 64], bit, __ATOMIC_RELAXED);
+  else __atomic_and_fetch(&lower_set[fd / 64], ~bit, __ATOMIC_RELAXED);
+}
+
+/// Moves a fresh descriptor up and marks it. Where there is no room it stays where it is.
+int move_up(int fd) {
+  const Result<u64> flags = sys::fcntl(fd, sys::kGetFdFlags);
+  const int command = flags && (flags.value & 1) ? sys::kDupFdCloexec : sys::kDupFd;
+  const Result<u64> moved = sys::fcntl(fd, command, kLowerFirst);
+  if (moved) (void)sys::close(fd);
+  const int result = moved ? int(moved.value) : fd;
+  mark(result, true);
+  return result;
+}
+
+}  // namespace
+
+bool is_lower_descriptor(int fd) {
+  return fd >= 0 && fd < kCapacity && (lower_set[fd / 64] >> (fd % 64) & 1);
+}
+
+void note_ambient_descriptors() {
+  owner_pid = sys::getpid();
+  // What the job's launcher left open beyond the standard streams serves the lower half.
+  for (int fd = 3; fd < kLowerFirst; fd++)
+    if (sys::fcntl(fd, sys::kGetFdFlags)) mark(fd, true);
+}
+
+u64 trap_lower_descriptor(u64 number, const u64 (&a)[6]) {
+  if (sys::getpid() != owner_pid)
+    return u64(arch::raw_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]));
+  if (number == SYS_close) mark(int(a[0]), false);
+  const i64 result = arch::raw_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  if (result < 0 || number == SYS_close) return u64(result);
+  switch (number) {
+    case SYS_pipe:
+    case SYS_pipe2:
+    case SYS_socketpair: {
+      int* pair = reinterpret_cast<int*>(number == SYS_socketpair ? a[3] : a[0]);
+      pair[0] = move_up(pair[0]);
+      pair[1] = move_up(pair[1]);
+      return u64(result);
+    }
+    case SYS_dup2:
+    case SYS_dup3:  // the caller named the number
+      mark(int(result), result > 2);
+      return u64(result);
+    case SYS_fcntl:
+      if (a[2] >= u64(kLowerFirst)) {
+        mark(int(result), true);
+        return u64(result);
+      }
+      break;
+    case SYS_signalfd:
+    case SYS_signalfd4:
+      if (i32(a[0]) >= 0) return u64(result);  // changed an existing one
+      break;
+    default: break;
+  }
+  return u64(i64(move_up(int(result))));
+}
+
+}  // namespace fermata::launch

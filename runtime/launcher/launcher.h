@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher: the third program of a rank. It loads the two guests, owns the system calls by which
+// memory, signals and threads are made, and saves and restores the upper half.
+//
+// It is linked at kLauncherBase, uses no libc, no thread-local storage and no lock that a signal
+// handler could wait for, and its code may run on any stack: the kernel's initial one, a guest's, or
+// a guest's signal frame.
+#pragma once
+
+#include "arch/x86_64/context.h"
+#include "base/result.h"
+#include "base/text.h"
+#include "base/types.h"
+#include "halves/crossing.h"
+
+namespace fermata::launch {
+
+using arch::UserContext;
+
+enum class Half : u32 { kUpper = 1, kLower = 2 };  // the SECCOMP_RET_DATA of the boundary's traps
+
+// --- config.cpp --------------------------------------------------------------------------------
+struct Config {
+  const char* lower = "";        // back-end program
+  const char* front = "";        // front-end library to pre-load
+  const char* sites_tool = "";
+  const char* sites_cache = "";
+  const char* socket = "";
+  const char* job = "";
+  const char* program = "";      // path of the application; "" = argv[0]
+  const char* rank = "";
+  const char* restore = "";      // snapshot directory; "" = start the application
+  const char* const* lower_env = nullptr;  // NAME=VALUE for the lower half only
+  int lower_env_count = 0;
+  int argc = 0;                  // the application's
+  char** argv = nullptr;
+  char** envp = nullptr;
+  const u64* auxv = nullptr;     // the kernel's, pairs
+};
+extern Config config;
+
+void parse_command_line(u64* initial_stack);
+const char* config_value(const char* key);
+u64 auxv_value(u64 type);  // 0 if absent
+const char* environment(const char* name);  // "" if absent
+
+/// Says what went wrong, where, and what to do, and ends the process. Exit status 70.
+[[noreturn]] void die(const char* what, const char* where, i32 error, const char* advice);
+
+// --- elf.cpp -----------------------------------------------------------------------------------
+struct Program {
+  u64 entry = 0;         // of the program itself
+  u64 base = 0;          // load bias
+  u64 start = 0, end = 0;
+  u64 headers = 0;       // address of the program headers
+  u64 header_count = 0;
+  u64 jump = 0;          // where to start: the interpreter's entry, or entry
+  u64 interpreter_base = 0;
+};
+/// Maps an ELF program and its interpreter into a half's window. Ends the process on error.
+Program load_program(const char* path, Half half);
+
+// --- stack.cpp ---------------------------------------------------------------------------------
+/// Builds a program's initial stack below `top` (System V ABI 3.4.1). Returns the stack pointer.
+u64 build_stack(u64 top, const Program& program, const char* path, int argc, char** argv,
+                char** envp, const char* const* extra_env, int extra_count, u64 vdso);
+
+// --- boundary.cpp ------------------------------------------------------------------------------
+/// Installs the trap handler and the seccomp filter. From here on the windows are watched.
+void install_boundary();
+
+// --- placement.cpp: whose memory is where ------------------------------------------------------
+u64 trap_mmap(Half half, u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset);
+u64 trap_mremap(u64 old_address, u64 old_bytes, u64 new_bytes, u64 flags, u64 new_address);
+u64 trap_brk(u64 address);
+u64 trap_shmat(u64 id, u64 address, u64 flags);
+u64 place_lower(u64 bytes);  // a free range for code in the lower window
+struct Placement {
+  u64 brk_start, brk_end, mmap_cursor;
+};
+extern Placement placement;
+
+// --- sites.cpp: the lower half runs on GS ------------------------------------------------------
+/// Rewrites the FS prefixes of file bytes [offset, offset + bytes) mapped writable at `address`.
+/// Ends the process if the file's sites are unknown or it was refused.
+void rewrite_sites(int fd, u64 offset, u64 address, u64 bytes);
+
+// --- descriptors.cpp: whose files are whose ----------------------------------------------------
+/// Performs a descriptor-making call of the lower half, moves the result above the application's
+/// range and remembers it. Returns what the kernel returned.
+u64 trap_lower_descriptor(u64 number, const u64 (&arguments)[6]);
+void note_ambient_descriptors();
+bool is_lower_descriptor(int fd);
+
+// --- signals.cpp -------------------------------------------------------------------------------
+u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes);
+u64 trap_sigprocmask(Half half, u64 how, u64 set, u64 old, u64 set_bytes, UserContext* context);
+inline constexpr u64 kOurSignals = u64(1) << (kSignalTrap - 1) | u64(1) << (kSignalQuiesce - 1);
+
+// --- threads.cpp -------------------------------------------------------------------------------
+enum class ThreadState : u32 { kFree, kReserved, kLive, kStopped };
+struct Thread {
+  ThreadState state;
+  u32 tid;
+  u64 clear_tid;   // address the kernel clears at exit; also where the thread's libc keeps its tid
+  u64 frame;       // UserContext, while stopped
+  u64 hold_stack;  // for the MPI thread in hold(): its stack pointer; 0 otherwise
+  u64 fs_base;     // while stopped
+  u64 robust_list, robust_bytes;  // while stopped: set_robust_list(2)
+};
+inline constexpr u32 kThreadCapacity = 4096;
+extern Thread threads[kThreadCapacity];
+
+i64 trap_clone(Half half, UserContext* context);
+[[noreturn]] void trap_exit(u64 code);
+u64 trap_set_tid_address(Half half, u64 address);
+void install_quiesce_handler();
+void adopt_main_thread();
+/// Stops every live upper thread but the one in hold(). Errors: kEtimedout with *late = its tid.
+Status quiesce(u64 deadline_ns, u32* late);
+/// Lets every stopped thread, and the one in hold(), go on.
+void release();
+/// Waits until the MPI thread has entered hold(). Errors: kEtimedout.
+Status await_hold(u64 deadline_ns);
+
+// --- vdso.cpp ----------------------------------------------------------------------------------
+inline constexpr u64 kVdsoTable = kUpperVdso + 0xe000;
+inline constexpr u64 kTrampoline = kUpperVdso + 0xd000;
+/// Maps our vdso image and the sigreturn trampoline. Returns AT_SYSINFO_EHDR for the upper half, or
+/// 0 if this kernel offers no vdso.
+u64 install_vdso();
+/// Points the (already mapped) table at the live vdso.
+void refresh_vdso();
+
+// --- start.cpp, save.cpp, ../restore -----------------------------------------------------------
+[[noreturn]] void lower_ready(const LowerCalls* lower, u32 world_rank, u32 world_size);
+i32 save(const SaveRequest* request, SaveOutcome* outcome);
+i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome);
+
+}  // namespace fermata::launch

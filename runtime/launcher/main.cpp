@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a launcher: read the command line, watch the boundary, start the lower half. The rest
+// happens on the guests' stacks: the lower half calls lower_ready() (start.cpp), which starts or
+// restores the application; traps and signals enter through boundary.cpp and threads.cpp.
+#include <elf.h>
+
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+namespace {
+
+void register_upper(const UpperCalls* upper, i64 gate_offset) {
+  crossing().gate_offset = gate_offset;
+  crossing().upper = upper;
+}
+
+void nudge(u32 tid) {
+  if (tid) (void)sys::tgkill(sys::getpid(), tid, kSignalQuiesce);
+}
+
+/// The application's descriptor numbers must be free after a restart; the one that MPICH's launcher
+/// passes by number is moved up, and its name in the lower half's environment with it.
+void move_process_manager_descriptor() {
+  const char* value = environment("PMI_FD");
+  if (!value[0]) return;
+  static Text<32> moved;
+  const u64 fd = parse_decimal(value);
+  const Result<u64> high = sys::fcntl(int(fd), sys::kDupFd, 900);
+  if (!high) return;
+  (void)sys::close(int(fd));
+  moved << "PMI_FD=" << high.value;
+  for (char** entry = config.envp; *entry; entry++)
+    if (text_starts(*entry, "PMI_FD=")) *entry = moved.data;
+}
+
+constexpr u64 kLowerStackBytes = 16 << 20;
+
+[[noreturn]] void start_lower() {
+  const Program program = load_program(config.lower, Half::kLower);
+  const Result<u64> stack =
+      sys::mmap(0, kLowerStackBytes, sys::kProtRead | sys::kProtWrite,
+                sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve | sys::kMapStack);
+  if (!stack) die("cannot map the lower half's stack", config.lower, stack.error, "memory is short");
+  char* argv[] = {const_cast<char*>(config.lower), nullptr};
+  const u64 top = build_stack(stack.value + kLowerStackBytes, program, config.lower, 1, argv,
+                              config.envp, config.lower_env, config.lower_env_count,
+                              auxv_value(AT_SYSINFO_EHDR));
+  arch::fermata_enter_guest(top, program.jump);
+}
+
+}  // namespace
+
+/// The table at kLauncherCalls; the build places this section at kLauncherBase + 0x1000.
+[[gnu::section(".fermata_calls"), gnu::used]] extern const LauncherCalls kLauncherCalls = {
+    kCrossingVersion, 0,    lower_ready, register_upper,
+    // Not wrapped: what hold() leaves on the upper stack must be the assembly's frame alone.
+    reinterpret_cast<HoldResult (*)(void*)>(&arch::fermata_hold_entry),
+    save,             save_finish,       nudge,
+    config_value,
+};
+
+extern "C" void fermata_main(u64* initial_stack) {
+  parse_command_line(initial_stack);
+  if (!(auxv_value(AT_HWCAP2) & 2))
+    die("this kernel does not let programs write FS and GS", "FSGSBASE", 0,
+        "Fermata needs Linux 5.9 or newer on a CPU with FSGSBASE (see `fermata doctor`)");
+  move_process_manager_descriptor();
+  note_ambient_descriptors();
+  adopt_main_thread();
+  install_quiesce_handler();
+  install_boundary();
+  start_lower();
+}
+
+}  // namespace fermata::launch

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose memory is where. What the upper half maps without naming an address goes into its window,
+// next-fit from a cursor; the lower half's code goes into its own. The kernel has the last word:
+// every placement is tried with MAP_FIXED_NOREPLACE, so a stale cursor costs a retry, never memory.
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+
+Placement placement{kUpperHeap, kUpperHeap, kUpperMmap};
+
+namespace {
+
+constexpr u64 kHugePage = 0x20'0000;
+constexpr u64 kLimitInWindow = kUpperMmapEnd - kUpperMmap;
+u64 lower_cursor = kLowerBase;
+
+u64 failed(i32 error) { return u64(-i64(error)); }
+u64 outcome(const Result<u64>& result) { return result ? result.value : failed(result.error); }
+
+/// Takes `bytes` from the upper window. Large mappings are aligned for huge pages, as the kernel
+/// does since 6.7, and each is followed by an unmapped page so that neighbours never merge by chance.
+u64 take_upper(u64 bytes) {
+  const u64 align = bytes >= kHugePage ? kHugePage : kPageBytes;
+  for (;;) {
+    u64 cursor = __atomic_load_n(&placement.mmap_cursor, __ATOMIC_RELAXED);
+    u64 start = (cursor + align - 1) & ~(align - 1);
+    if (start + bytes > kUpperMmapEnd) start = kUpperMmap;
+    const u64 next = start + page_ceil(bytes) + kPageBytes;
+    if (__atomic_compare_exchange_n(&placement.mmap_cursor, &cursor, next, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED))
+      return start;
+  }
+}
+
+/// Tries place(address) until it finds room. `tries` bounds the search after the window has wrapped.
+template <typename Place>
+u64 place_upper(u64 bytes, Place place) {
+  if (bytes == 0) return failed(sys::kEinval);
+  if (bytes > kLimitInWindow / 2) return failed(sys::kEnomem);
+  for (int tries = 0; tries < 100'000; tries++) {
+    const Result<u64> got = place(take_upper(bytes));
+    if (got || got.error != sys::kEexist) return outcome(got);
+  }
+  return failed(sys::kEnomem);
+}
+
+u64 upper_mmap(u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset) {
+  const bool fixed = flags & u64(sys::kMapFixed | sys::kMapFixedNoReplace);
+  if (fixed || (flags & u64(sys::kMap32Bit)))
+    return u64(arch::raw_syscall(SYS_mmap, address, bytes, prot, flags, fd, offset));
+  if (address && in_upper(address)) {  // a hint: honoured if that place is free
+    const Result<u64> got = sys::call(SYS_mmap, page_floor(address), bytes, prot,
+                                      flags | u64(sys::kMapFixedNoReplace), fd, offset);
+    if (got || got.error != sys::kEexist) return outcome(got);
+  }
+  return place_upper(bytes, [&](u64 at) {
+    return sys::call(SYS_mmap, at, bytes, prot, flags | u64(sys::kMapFixedNoReplace), fd, offset);
+  });
+}
+
+/// Code of the lower half, or a library whose code will follow with MAP_FIXED.
+u64 lower_mmap(u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset) {
+  const bool code = (prot & u64(sys::kProtExec)) && !(flags & u64(sys::kMapAnonymous));
+  const u64 first_prot = code ? u64(sys::kProtRead | sys::kProtWrite) : prot;
+  if (!(flags & u64(sys::kMapFixed | sys::kMapFixedNoReplace))) {
+    address = place_lower(bytes);
+    flags |= u64(sys::kMapFixedNoReplace);
+  }
+  const Result<u64> got = sys::call(SYS_mmap, address, bytes, first_prot, flags, fd, offset);
+  if (!got || !code) return outcome(got);
+  rewrite_sites(int(fd), offset, got.value, bytes);
+  const Result<u64> protect = sys::mprotect(got.value, bytes, int(prot));
+  return protect ? got.value : failed(protect.error);
+}
+
+}  // namespace
+
+u64 place_lower(u64 bytes) {
+  const u64 room = page_ceil(bytes) + 0x20'0000;
+  const u64 step = (room + 0x1f'ffff) & ~u64(0x1f'ffff);
+  return __atomic_fetch_add(&lower_cursor, step, __ATOMIC_RELAXED);
+}
+
+u64 trap_mmap(Half half, u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset) {
+  if (half == Half::kUpper) return upper_mmap(address, bytes, prot, flags, fd, offset);
+  return lower_mmap(address, bytes, prot, flags, fd, offset);
+}
+
+u64 trap_mremap(u64 old_address, u64 old_bytes, u64 new_bytes, u64 flags, u64 new_address) {
+  constexpr u64 kMayMove = 1, kFixed = 2;
+  if ((flags & kFixed) || !(flags & kMayMove))
+    return u64(
+        arch::raw_syscall(SYS_mremap, old_address, old_bytes, new_bytes, flags, new_address));
+  const Result<u64> in_place =
+      sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags & ~kMayMove);
+  if (in_place || in_place.error != sys::kEnomem) return outcome(in_place);
+  // Reserve the new place first: MREMAP_FIXED replaces whatever is there.
+  const u64 place = place_upper(new_bytes, [&](u64 at) {
+    return sys::mmap(at, page_ceil(new_bytes), 0,
+                     sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve |
+                         sys::kMapFixedNoReplace);
+  });
+  if (i64(place) < 0) return place;
+  const Result<u64> moved =
+      sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags | kFixed, place);
+  if (!moved) (void)sys::munmap(place, page_ceil(new_bytes));
+  return outcome(moved);
+}
+
+u64 trap_brk(u64 address) {
+  static u32 lock = 0;
+  while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) arch::pause();
+  u64& end = placement.brk_end;
+  if (address >= placement.brk_start && address <= kUpperHeap + kUpperHeapBytes) {
+    const u64 mapped = page_ceil(end), wanted = page_ceil(address);
+    bool done = true;
+    if (wanted > mapped)
+      done = bool(sys::mmap(mapped, wanted - mapped, sys::kProtRead | sys::kProtWrite,
+                            sys::kMapPrivate | sys::kMapAnonymous | sys::kMapFixedNoReplace));
+    else if (wanted < mapped)
+      done = bool(sys::munmap(wanted, mapped - wanted));
+    if (done) end = address;
+  }
+  const u64 result = end;
+  __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
+  return result;
+}
+
+u64 trap_shmat(u64 id, u64 address, u64 flags) {
+  if (address) return u64(arch::raw_syscall(SYS_shmat, id, address, flags));
+  u8 descriptor[256] = {};  // struct shmid64_ds; shm_segsz follows ipc64_perm (48 bytes)
+  const Result<u64> got = sys::call(SYS_shmctl, id, 2 /* IPC_STAT */, sys::word(descriptor));
+  if (!got) return outcome(got);
+  const u64 bytes = *reinterpret_cast<u64*>(descriptor + 48);
+  return place_upper(bytes, [&](u64 at) {
+    const Result<u64> attached = sys::call(SYS_shmat, id, at, flags);
+    // shmat says EINVAL for a taken address; another place will do.
+    return !attached && attached.error == sys::kEinval ? Result<u64>::fail(sys::kEexist) : attached;
+  });
+}
+
+}  // namespace fermata::launch

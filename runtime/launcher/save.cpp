@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cutting an image. The job pauses only until every upper thread has stopped and the process has
+// forked: the child, whose memory is a copy on write of that moment, writes the image while the
+// application runs on. What goes wrong in the child is a failed checkpoint and nothing else.
+#include "files/describe.h"
+#include "image/writer.h"
+#include "launcher/launcher.h"
+#include "memory/save.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+namespace {
+
+struct OutcomePage {
+  SaveOutcome outcome;
+  u64 pause_ns;
+  int image_fd;
+};
+OutcomePage* outcome_page;  // shared with the writer child
+
+void copy_text(char* to, u64 capacity, const char* from) {
+  u64 i = 0;
+  for (; from[i] && i + 1 < capacity; i++) to[i] = from[i];
+  for (; i < capacity; i++) to[i] = 0;
+}
+
+void fail(SaveOutcome* outcome, i32 error, const char* message) {
+  outcome->error = error ? error : sys::kEio;
+  copy_text(outcome->message, sizeof outcome->message, message);
+}
+
+void add_threads(image::Writer& writer) {
+  for (const Thread& thread : threads) {
+    if (thread.state != ThreadState::kStopped) continue;
+    image::ImageThread* out = writer.threads.add();
+    const UserContext* frame = reinterpret_cast<const UserContext*>(thread.frame);
+    *out = {};
+    out->frame = thread.frame;
+    out->hold_stack = thread.hold_stack;
+    out->fs_base = thread.fs_base;
+    out->clear_tid = thread.clear_tid;
+    out->robust_list = thread.robust_list;
+    out->robust_bytes = thread.robust_bytes;
+    out->tid = thread.tid;
+    out->flags = &thread == &threads[0];
+    out->altstack = frame->stack_base;
+    out->altstack_bytes = frame->stack_bytes;
+    out->altstack_flags = u64(u32(frame->stack_flags));
+    if (thread.hold_stack) writer.header().main_thread = u32(writer.threads.count - 1);
+  }
+}
+
+void add_actions(image::Writer& writer) {
+  for (int signal = 1; signal <= 64; signal++) {
+    sys::KernelAction action;
+    if (signal == kSignalTrap || signal == kSignalQuiesce) continue;
+    if (!sys::sigaction(signal, nullptr, &action)) continue;
+    image::ImageAction* out = writer.actions.add();
+    *out = {u32(signal), 0, action.handler, action.flags, action.restorer, action.mask};
+  }
+}
+
+void cpu_features(u64 (&out)[4]) {
+  u32 a, b, c, d;
+  out[0] = arch::xgetbv0();
+  arch::cpuid(1, 0, a, b, c, d);
+  out[1] = u64(d) << 32 | c;
+  arch::cpuid(7, 0, a, b, c, d);
+  out[2] = u64(c) << 32 | b;
+  out[3] = 0;
+}
+
+void fill_header(image::Writer& writer, const SaveRequest& request) {
+  image::ImageHeader& h = writer.header();
+  const Crossing& shared = crossing();
+  h.machine = 62;
+  h.crossing_version = kCrossingVersion;
+  h.calls_hash = shared.lower->mpi_calls_hash_low;
+  h.epoch = request.epoch;
+  h.world_rank = request.world_rank;
+  h.world_size = request.world_size;
+  h.restarts = shared.restarts;
+  copy_text(reinterpret_cast<char*>(h.job), sizeof h.job, request.job);
+  copy_text(reinterpret_cast<char*>(h.front), sizeof h.front, base_name(config.front));
+  copy_text(reinterpret_cast<char*>(h.lower), sizeof h.lower, shared.lower->name);
+  h.brk_start = placement.brk_start;
+  h.brk_end = placement.brk_end;
+  h.mmap_cursor = placement.mmap_cursor;
+  h.umask = u32(sys::call(SYS_umask, 022).value);
+  h.saved_pid = shared.main_tid;
+  sys::TimeSpec now{};
+  (void)sys::call(SYS_clock_gettime, 0, sys::word(&now));
+  h.saved_unix_s = u64(now.seconds);
+  cpu_features(h.cpu_features);
+  Path path;
+  if (sys::readlink("/proc/self/cwd", path.data, sizeof path.data))
+    h.cwd_string = writer.string(path.data);
+  h.executable_string = writer.string(config.program[0] ? config.program : config.argv[0]);
+}
+
+bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome_page->image_fd; }
+
+/// The child's whole life. Everything it touches is its own copy, but for the outcome page.
+[[noreturn]] void write_image(const SaveRequest& request) {
+  static image::Writer writer;
+  static Message why;
+  SaveOutcome& outcome = outcome_page->outcome;
+  Status status = writer.create(request.path);
+  if (!status) why << "cannot create " << request.path;
+  outcome_page->image_fd = writer.fd();
+  if (status) {
+    fill_header(writer, request);
+    add_threads(writer);
+    add_actions(writer);
+    status = files::describe_files(writer, belongs_to_upper, why);
+  }
+  if (status) status = memory::save_regions(writer, why);
+  if (status) {
+    status = writer.finish();
+    if (!status) why << "cannot finish " << request.path;
+  }
+  if (!status) {
+    why << " (errno " << status.error << ")";
+    if (status.error == 28) why << ": the disk is full";
+    fail(&outcome, status.error, why.data);
+  }
+  outcome.image_bytes = writer.file_bytes();
+  outcome.image_crc = writer.header().header_crc;
+  sys::exit_group(status ? 0 : 1);
+}
+
+/// fork(2) without a libc and without SIGCHLD: the application must not see this child.
+i64 fork_writer() { return arch::raw_syscall(SYS_clone, 0, 0, 0, 0, 0); }
+
+}  // namespace
+
+i32 save(const SaveRequest* request, SaveOutcome* outcome) {
+  *outcome = {};
+  const u64 begin = sys::now_ns();
+  const u64 deadline = begin + u64(request->deadline_ms) * 1'000'000;
+  if (!outcome_page) {
+    const Result<u64> map = sys::mmap(0, kPageBytes, sys::kProtRead | sys::kProtWrite,
+                                      sys::kMapShared | sys::kMapAnonymous);
+    if (!map) return fail(outcome, map.error, "cannot map a page"), -map.error;
+    outcome_page = reinterpret_cast<OutcomePage*>(map.value);
+  }
+  outcome_page->outcome = {};
+  outcome_page->image_fd = -1;
+  const Status held = await_hold(deadline);
+  if (!held) {
+    fail(outcome, held.error, "the MPI thread did not come to the safe point in time");
+    return -held.error;
+  }
+  u32 late = 0;
+  const Status stopped = quiesce(deadline, &late);
+  if (!stopped) {
+    Message why;
+    why << "thread " << late << " did not stop in time";
+    fail(outcome, stopped.error, why.data);
+    release();
+    return -stopped.error;
+  }
+  if (!threads[0].hold_stack) {
+    fail(outcome, sys::kEperm, "MPI_Init was called by a thread other than the main one");
+    release();
+    return -sys::kEperm;
+  }
+  const i64 child = fork_writer();
+  if (child == 0) write_image(*request);
+  release();
+  outcome_page->pause_ns = sys::now_ns() - begin;
+  if (child < 0) fail(outcome, i32(-child), "cannot fork the image writer: memory may be short");
+  return i32(child);
+}
+
+i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
+  constexpr u64 kNoHang = 1, kAllChildren = 0x40000000;  // WNOHANG, __WALL
+  const u64 deadline = sys::now_ns() + u64(timeout_ms) * 1'000'000;
+  for (;;) {
+    i32 status = 0;
+    const Result<u64> got =
+        sys::call(SYS_wait4, u64(writer), sys::word(&status), kNoHang | kAllChildren);
+    if (!got && got.error != sys::kEintr) {
+      fail(outcome, got.error, "the image writer is gone");
+      return 1;
+    }
+    if (got && got.value == u64(writer)) {
+      *outcome = outcome_page->outcome;
+      outcome->pause_ns = outcome_page->pause_ns;
+      if (status && !outcome->error) fail(outcome, sys::kEio, "the image writer was killed");
+      return 1;
+    }
+    if (sys::now_ns() >= deadline) return 0;
+    sys::sleep_ns(500'000);
+  }
+}
+
+}  // namespace fermata::launch

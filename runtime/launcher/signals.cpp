@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Signals belong to the application. The kernel's table of actions is the upper half's; the lower
+// half is told that it set what it wanted, and nothing happens. Our two signals are hidden: neither
+// half can block them or see their handlers.
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+namespace {
+
+sys::KernelAction hidden[2];  // what the application believes of kSignalTrap and kSignalQuiesce
+
+}  // namespace
+
+u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
+  const sys::KernelAction* wanted = reinterpret_cast<const sys::KernelAction*>(action);
+  sys::KernelAction* previous = reinterpret_cast<sys::KernelAction*>(old);
+  if (half == Half::kLower) {
+    if (previous) *previous = {};
+    return 0;
+  }
+  if (signal == kSignalTrap || signal == kSignalQuiesce) {
+    sys::KernelAction& belief = hidden[signal == kSignalQuiesce];
+    const sys::KernelAction before = belief;
+    if (wanted) belief = *wanted;
+    if (previous) *previous = before;
+    return 0;
+  }
+  sys::KernelAction stripped;
+  if (wanted) {
+    stripped = *wanted;
+    stripped.mask &= ~kOurSignals;
+  }
+  return u64(arch::raw_syscall(SYS_rt_sigaction, signal, wanted ? sys::word(&stripped) : 0, old,
+                               set_bytes));
+}
+
+/// The handler's own mask is not the guest's: the frame's is, and rt_sigreturn installs it.
+u64 trap_sigprocmask(Half, u64 how, u64 set, u64 old, u64 set_bytes, UserContext* context) {
+  if (set_bytes != 8) return u64(-i64(sys::kEinval));
+  const u64 before = context->mask;
+  if (set) {
+    const u64 given = *reinterpret_cast<const u64*>(set);
+    switch (how) {
+      case sys::kSigBlock: context->mask |= given; break;
+      case sys::kSigUnblock: context->mask &= ~given; break;
+      case sys::kSigSetMask: context->mask = given; break;
+      default: return u64(-i64(sys::kEinval));
+    }
+    context->mask &= ~kOurSignals;
+  }
+  if (old) *reinterpret_cast<u64*>(old) = before;
+  return 0;
+}
+
+}  // namespace fermata::launch

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lower half runs on GS: every FS prefix (0x64) of its code becomes a GS prefix (0x65) when the
+// code is mapped. Where the prefixes are, the sites tool has found by disassembly and cached under
+// the file's build-id; a file that is not cached yet is looked at once, here and now, by that tool.
+#include <elf.h>
+
+#include "launcher/launcher.h"
+#include "launcher/site_cache.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+namespace {
+
+void run_sites_tool(const char* path) {
+  const char* const argv[] = {config.sites_tool, "--cache", config.sites_cache, path, nullptr};
+  // A plain fork: this happens while a library is loaded, before the application's memory exists.
+  const i64 child = arch::raw_syscall(SYS_clone, 17 /* SIGCHLD */);
+  if (child == 0) {
+    const u64 none = 0;
+    (void)sys::sigprocmask(sys::kSigSetMask, &none, nullptr);
+    (void)sys::dup3(2, 1, 0);  // what it prints belongs to stderr
+    (void)sys::call(SYS_execve, sys::word(config.sites_tool), sys::word(argv),
+                    sys::word(config.envp));
+    sys::exit_group(127);
+  }
+  if (child < 0) die("cannot start the sites tool", config.sites_tool, i32(-child), "");
+  i32 status = 0;
+  while (sys::call(SYS_wait4, u64(child), sys::word(&status), 0).error == sys::kEintr) {}
+  if ((status >> 8 & 0xff) == 127 || (status & 0x7f))
+    die("cannot run the sites tool", config.sites_tool, 0, "rebuild or reinstall Fermata");
+}
+
+}  // namespace
+
+void rewrite_sites(int fd, u64 offset, u64 address, u64 bytes) {
+  Path path;
+  Text<64> link;
+  link << "/proc/self/fd/" << fd;
+  if (!sys::readlink(link.data, path.data, sizeof path.data)) path << "(unknown file)";
+  const SiteKey key = site_key(fd);
+  SiteFile sites;
+  i32 error = open_sites(key, config.sites_cache, sites);
+  if (error == sys::kEnoent) {
+    run_sites_tool(path.data);
+    error = open_sites(key, config.sites_cache, sites);
+  }
+  if (error == sys::kEperm)
+    die("this library's code cannot be rewritten for the lower half", path.data, 0, sites.reason);
+  if (error)
+    die("no usable list of thread-register sites", path.data, error,
+        "remove the cache directory and run `fermata mpi add` again");
+  for (u64 i = 0; i < sites.count; i++) {
+    const u64 site = sites.offsets[i];
+    if (site < offset || site >= offset + bytes) continue;
+    u8& prefix = *reinterpret_cast<u8*>(address + (site - offset));
+    if (prefix != 0x64)
+      die("a cached site is not an FS prefix", path.data, 0,
+          "the library changed: remove the cache directory and run `fermata mpi add` again");
+    prefix = 0x65;
+  }
+  close_sites(sites);
+}
+
+}  // namespace fermata::launch

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a ready lower half to a running application: a fresh one is loaded into the upper window, a
+// saved one is restored from its image.
+#include "launcher/launcher.h"
+#include "restore/restore.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+namespace {
+
+/// Maps a fixed part of the upper window that the three programs share.
+void map_fixed(u64 address, u64 bytes, const char* what) {
+  const Result<u64> map =
+      sys::mmap(address, bytes, sys::kProtRead | sys::kProtWrite,
+                sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve |
+                    sys::kMapFixedNoReplace);
+  if (!map) die("cannot map a part of the upper window", what, map.error, "memory may be short");
+}
+
+u64 stack_bytes() {
+  u64 limit[2] = {8 << 20, 0};
+  (void)sys::call(SYS_prlimit64, 0, 3 /* RLIMIT_STACK */, 0, sys::word(limit));
+  if (limit[0] > kUpperStackBytes) return kUpperStackBytes;
+  return limit[0] < (1 << 20) ? 1 << 20 : page_ceil(limit[0]);
+}
+
+/// LD_PRELOAD for the application: our front end first, then what the user had. The front end's
+/// constructor puts the user's value back.
+const char* preload_variable() {
+  static Path text;
+  const char* users = environment("LD_PRELOAD");
+  text << "LD_PRELOAD=" << config.front;
+  if (users[0]) text << ":" << users;
+  return text.data;
+}
+
+const char* saved_preload_variable() {
+  static Path text;
+  text << "FERMATA_SAVED_LD_PRELOAD=" << environment("LD_PRELOAD");
+  return text.data;
+}
+
+[[noreturn]] void start_application(const LowerCalls* lower) {
+  map_fixed(kCrossing, kCrossingBytes, "crossing");
+  map_fixed(kClocks, kClockBytes, "clocks");
+  map_fixed(kMailbox, kMailboxBytes, "mailbox");
+  Crossing& shared = crossing();
+  shared.magic = kCrossingMagic;
+  shared.version = kCrossingVersion;
+  shared.main_tid = sys::gettid();
+  shared.lower = lower;
+  shared.world_rank = kWorldUnknown;
+  shared.thread_level = -1;
+  const u64 vdso = install_vdso();
+  const char* path = config.program[0] ? config.program : config.argv[0];
+  const Program program = load_program(path, Half::kUpper);
+  const u64 bytes = stack_bytes();
+  map_fixed(kUpperStackEnd - bytes, bytes, "stack");
+  const char* extra[2];
+  int extra_count = 0;
+  if (config.front[0]) {
+    extra[extra_count++] = preload_variable();
+    if (environment("LD_PRELOAD")[0]) extra[extra_count++] = saved_preload_variable();
+  }
+  const u64 stack = build_stack(kUpperStackEnd, program, path, config.argc, config.argv,
+                                config.envp, extra, extra_count, vdso);
+  arch::fermata_enter_guest(stack, program.jump);
+}
+
+}  // namespace
+
+void lower_ready(const LowerCalls* lower, u32 world_rank, u32 world_size) {
+  if (lower->version != kCrossingVersion)
+    die("the back end was built for another Fermata", config.lower, 0,
+        "rebuild it with `fermata mpi add`");
+  // The lower half's main stack stays as it is below this frame; nobody returns to it.
+  if (config.restore[0] == 0) start_application(lower);
+  restore::restore_rank(lower, config.restore, world_rank, world_size);
+}
+
+}  // namespace fermata::launch

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads of both halves. Making a thread traps: the child must go on at the trapped
+// instruction with its creator's registers on its new stack, a lower thread with its thread block on
+// GS instead of FS. Upper threads are entered in a table, so that a checkpoint can stop them all: a
+// signal makes each wait in the kernel with its context in a frame on its own stack.
+#include <asm/unistd.h>
+
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+
+Thread threads[kThreadCapacity];
+
+namespace {
+
+u32 release_count;  // futex: goes up when stopped threads may go on
+u32 hold_count;     // futex: goes up when the MPI thread enters hold()
+
+Thread* find_thread(u32 tid) {
+  for (Thread& thread : threads)
+    if (thread.state >= ThreadState::kLive && thread.tid == tid) return &thread;
+  return nullptr;
+}
+
+void set_state(Thread& thread, ThreadState state) {
+  __atomic_store_n(&thread.state, state, __ATOMIC_RELEASE);
+}
+ThreadState get_state(const Thread& thread) {
+  return __atomic_load_n(&thread.state, __ATOMIC_ACQUIRE);
+}
+
+Thread* reserve_thread() {
+  for (Thread& thread : threads) {
+    ThreadState expected = ThreadState::kFree;
+    if (__atomic_compare_exchange_n(&thread.state, &expected, ThreadState::kReserved, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+      return &thread;
+  }
+  return nullptr;
+}
+
+/// Stops here until release(), or until the checkpoint is given up. The frame and the thread pointer
+/// are what a restart needs.
+void stop_thread(Thread& thread, UserContext* frame) {
+  constexpr u64 kLookAgainNs = 10'000'000;
+  const u32 seen = __atomic_load_n(&release_count, __ATOMIC_ACQUIRE);
+  thread.frame = sys::word(frame);
+  thread.fs_base = arch::read_fs_base();
+  (void)sys::call(SYS_get_robust_list, 0, sys::word(&thread.robust_list),
+                  sys::word(&thread.robust_bytes));
+  set_state(thread, ThreadState::kStopped);
+  while (__atomic_load_n(&release_count, __ATOMIC_ACQUIRE) == seen &&
+         __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE) != 0)
+    sys::futex_wait(&release_count, seen, kLookAgainNs);
+  set_state(thread, ThreadState::kLive);
+}
+
+constexpr u64 kCloneThread = 0x10000, kCloneSetTls = 0x80000, kCloneChildClearTid = 0x200000;
+
+void on_quiesce(int, arch::SignalInfo*, void* frame) {
+  const Crossing& shared = crossing();
+  if (!shared.upper) return;
+  const u32 tid = sys::gettid();
+  Gate* gate = reinterpret_cast<Gate*>(arch::read_fs_base() + u64(shared.gate_offset));
+  if (gate->depth) {  // inside the lower half: its frames cannot be saved; stop on the way out
+    gate->interrupted = 1;
+    return;
+  }
+  if (tid == shared.mpi_tid) {
+    if (shared.pending) arch::fermata_park(sys::word(frame), shared.upper->park, kTrampoline);
+    return;
+  }
+  Thread* thread = find_thread(tid);
+  if (thread && shared.pending) stop_thread(*thread, static_cast<UserContext*>(frame));
+}
+
+}  // namespace
+
+extern "C" void fermata_thread_start(arch::ThreadStart* start) {
+  if (start->is_lower) {
+    arch::write_gs_base(start->gs_base);
+  } else {
+    Thread& thread = threads[start->slot];
+    thread.tid = sys::gettid();
+    set_state(thread, ThreadState::kLive);
+  }
+  (void)sys::sigprocmask(sys::kSigSetMask, &start->mask, nullptr);
+}
+
+i64 trap_clone(Half half, UserContext* context) {
+  const bool is_lower = half == Half::kLower;
+  const u64 stack = context->rsi;
+  if (stack == 0) return -sys::kEinval;
+  Thread* thread = is_lower ? nullptr : reserve_thread();
+  if (!is_lower && !thread) return -sys::kEagain;
+
+  // The record lies on the new stack, below what the creator put there and below its red zone.
+  arch::ThreadStart* start =
+      reinterpret_cast<arch::ThreadStart*>((stack - 256 - sizeof(arch::ThreadStart)) & ~u64(63));
+  const u8* fp = reinterpret_cast<const u8*>(context->fpstate);
+  *start = {context->rbx, context->rbp, context->rdi, context->rsi, context->rdx, context->r8,
+            context->r9,  context->r10, context->r12, context->r13, context->r14, context->r15,
+            stack,        context->rip, *reinterpret_cast<const u32*>(fp + arch::kFxMxcsr),
+            *reinterpret_cast<const u16*>(fp + arch::kFxControlWord),
+            // A signal for the process must find an application thread: lower ones take none.
+            is_lower ? ~kOurSignals | sys::signal_bit(kSignalQuiesce) : context->mask & ~kOurSignals,
+            context->r8, is_lower, thread ? u64(thread - threads) : 0};
+  u64 flags = context->rdi;
+  if (is_lower) flags &= ~kCloneSetTls;
+  if (thread) {
+    thread->clear_tid = (flags & kCloneChildClearTid) ? context->r10 : 0;
+    thread->frame = thread->hold_stack = 0;
+  }
+  const i64 result =
+      arch::fermata_clone_guest(flags, start, context->rdx, context->r10, context->r8);
+  if (result < 0 && thread) set_state(*thread, ThreadState::kFree);
+  return result;
+}
+
+void trap_exit(u64 code) {
+  if (Thread* thread = find_thread(sys::gettid())) set_state(*thread, ThreadState::kFree);
+  for (;;) arch::raw_syscall(SYS_exit, code);
+}
+
+u64 trap_set_tid_address(Half half, u64 address) {
+  if (half == Half::kLower) return sys::gettid();
+  if (Thread* thread = find_thread(sys::gettid())) thread->clear_tid = address;
+  return u64(arch::raw_syscall(SYS_set_tid_address, address));
+}
+
+void adopt_main_thread() {
+  Thread& thread = threads[0];
+  thread.tid = sys::gettid();
+  set_state(thread, ThreadState::kLive);
+}
+
+void install_quiesce_handler() {
+  const sys::KernelAction action{sys::word(&on_quiesce),
+                                 sys::kSaSigInfo | sys::kSaRestorer | sys::kSaRestart,
+                                 sys::word(&arch::fermata_restorer),
+                                 ~sys::signal_bit(kSignalTrap)};
+  const Result<u64> done = sys::sigaction(kSignalQuiesce, &action, nullptr);
+  if (!done) die("cannot install the quiesce handler", "SIGRTMAX", done.error, "");
+}
+
+Status quiesce(u64 deadline_ns, u32* late) {
+  static u8 asked[kThreadCapacity];
+  __builtin_memset(asked, 0, sizeof asked);
+  const u32 pid = sys::getpid();
+  for (;;) {
+    bool all = true;
+    for (u32 i = 0; i < kThreadCapacity; i++) {
+      const ThreadState state = get_state(threads[i]);
+      if (state == ThreadState::kFree || state == ThreadState::kStopped) continue;
+      all = false;
+      *late = threads[i].tid;
+      if (state == ThreadState::kLive && !asked[i])
+        asked[i] = bool(sys::tgkill(pid, threads[i].tid, kSignalQuiesce));
+    }
+    if (all) return success();
+    if (sys::now_ns() > deadline_ns) return failure(sys::kEtimedout);
+    sys::sleep_ns(20'000);
+  }
+}
+
+void release() {
+  __atomic_add_fetch(&release_count, 1, __ATOMIC_RELEASE);
+  sys::futex_wake_all(&release_count);
+}
+
+Status await_hold(u64 deadline_ns) {
+  for (;;) {
+    const Thread* thread = find_thread(crossing().mpi_tid);
+    if (thread && get_state(*thread) == ThreadState::kStopped && thread->hold_stack)
+      return success();
+    const u32 seen = __atomic_load_n(&hold_count, __ATOMIC_ACQUIRE);
+    if (sys::now_ns() > deadline_ns) return failure(sys::kEtimedout);
+    sys::futex_wait(&hold_count, seen, 1'000'000);
+  }
+}
+
+extern "C" i32 fermata_hold(void* frame, u64 stack) {
+  Thread* thread = find_thread(sys::gettid());
+  if (!thread) return kHoldResumed;
+  thread->hold_stack = stack;
+  // Counted after the state is set, in stop_thread's order: await_hold polls the state as well.
+  __atomic_add_fetch(&hold_count, 1, __ATOMIC_RELEASE);
+  stop_thread(*thread, static_cast<UserContext*>(frame));
+  thread->hold_stack = 0;
+  return kHoldResumed;
+}
+
+}  // namespace fermata::launch

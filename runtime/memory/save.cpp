@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// A page is saved if it may hold something that a fresh mapping would not: of anonymous memory the
+// pages that exist, of a private file mapping all that the file backs. Zero pages are left out. Pages
+// are read through /proc/self/mem, which reads unreadable guard pages and reports a page beyond a
+// file's end as an error where touching it would be SIGBUS.
+#include "memory/save.h"
+
+#include "halves/layout.h"
+#include "memory/maps.h"
+
+namespace fermata::memory {
+namespace {
+
+constexpr u64 kRunPages = 1024;  // 4 MiB: the largest extent
+constexpr u64 kLowest = 0x10000;
+constexpr u64 kPresent = u64(1) << 63, kSwapped = u64(1) << 62;
+
+struct Walk {
+  image::Writer& writer;
+  int memory_fd, pagemap_fd;
+  u8* buffer;  // kRunPages pages
+};
+
+bool is_zero(const u8* page) {
+  const u64* words = reinterpret_cast<const u64*>(page);
+  for (u64 i = 0; i < kPageBytes / 8; i++)
+    if (words[i]) return false;
+  return true;
+}
+
+/// Reads `pages` pages at `address`; those that cannot be read become zero.
+void read_pages(const Walk& walk, u64 address, u64 pages) {
+  const Result<u64> got =
+      sys::pread_full(walk.memory_fd, walk.buffer, pages * kPageBytes, address);
+  if (got && got.value == pages * kPageBytes) return;
+  for (u64 i = 0; i < pages; i++) {
+    u8* page = walk.buffer + i * kPageBytes;
+    const Result<u64> one =
+        sys::pread_full(walk.memory_fd, page, kPageBytes, address + i * kPageBytes);
+    if (!one || one.value != kPageBytes) __builtin_memset(page, 0, kPageBytes);
+  }
+}
+
+/// Writes the non-zero pages of one run.
+Status save_run(const Walk& walk, u64 address, u64 pages) {
+  read_pages(walk, address, pages);
+  for (u64 i = 0; i < pages;) {
+    if (is_zero(walk.buffer + i * kPageBytes)) {
+      i++;
+      continue;
+    }
+    u64 end = i + 1;
+    while (end < pages && !is_zero(walk.buffer + end * kPageBytes)) end++;
+    const Status put = walk.writer.pages(address + i * kPageBytes, walk.buffer + i * kPageBytes,
+                                         (end - i) * kPageBytes);
+    if (!put) return put;
+    i = end;
+  }
+  return success();
+}
+
+Status save_pages(const Walk& walk, const Mapping& mapping) {
+  u64 entries[kRunPages];
+  const bool all = mapping.inode != 0;  // a file's page may be wanted though never touched
+  for (u64 at = mapping.start; at < mapping.end; at += kRunPages * kPageBytes) {
+    const u64 left = (mapping.end - at) / kPageBytes;
+    const u64 pages = left < kRunPages ? left : kRunPages;
+    const Result<u64> got =
+        sys::pread_full(walk.pagemap_fd, entries, pages * 8, at / kPageBytes * 8);
+    const bool known = got && got.value == pages * 8;
+    for (u64 i = 0; i < pages;) {
+      const auto wanted = [&](u64 page) {
+        return all || !known || (entries[page] & (kPresent | kSwapped));
+      };
+      if (!wanted(i)) {
+        i++;
+        continue;
+      }
+      u64 end = i + 1;
+      while (end < pages && wanted(end)) end++;
+      const Status saved = save_run(walk, at + i * kPageBytes, end - i);
+      if (!saved) return saved;
+      i = end;
+    }
+  }
+  return success();
+}
+
+Status save_region(const Walk& walk, const Mapping& mapping, Message& why) {
+  if (mapping.shared && mapping.write) {
+    why << "shared memory cannot be saved yet: " << mapping.path << " at " << Hex{mapping.start};
+    return failure(sys::kEperm);
+  }
+  image::ImageRegion* region = walk.writer.regions.add();
+  if (!region) {
+    why << "more memory regions than an image holds";
+    return failure(sys::kEnomem);
+  }
+  const bool is_file = mapping.inode != 0;
+  region->start = mapping.start;
+  region->end = mapping.end;
+  region->prot = u32((mapping.read ? sys::kProtRead : 0) | (mapping.write ? sys::kProtWrite : 0) |
+                     (mapping.execute ? sys::kProtExec : 0));
+  region->flags = u32(mapping.shared) | u32(is_file) << 1;
+  region->file_offset = mapping.file_offset;
+  region->path_string = walk.writer.string(mapping.path);
+  region->first_extent = walk.writer.extents.count;
+  const Status saved = save_pages(walk, mapping);
+  region->extent_count = walk.writer.extents.count - region->first_extent;
+  if (!saved) why << "cannot write the image";
+  return saved;
+}
+
+/// Reads all of /proc/self/maps into fresh memory. Returns null on failure.
+char* read_maps() {
+  constexpr u64 kCapacity = 64 << 20;
+  const Result<u64> map = sys::mmap(0, kCapacity, sys::kProtRead | sys::kProtWrite,
+                                    sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve);
+  const Result<u64> fd = sys::open("/proc/self/maps", sys::kReadOnly | sys::kCloseOnExec);
+  if (!map || !fd) return nullptr;
+  char* text = reinterpret_cast<char*>(map.value);
+  u64 size = 0;
+  for (;;) {
+    const Result<u64> got = sys::read(int(fd.value), text + size, kCapacity - 1 - size);
+    if (!got || got.value == 0) break;
+    size += got.value;
+  }
+  (void)sys::close(int(fd.value));
+  return text;
+}
+
+}  // namespace
+
+Status save_regions(image::Writer& writer, Message& why) {
+  const Result<u64> memory = sys::open("/proc/self/mem", sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> pagemap = sys::open("/proc/self/pagemap", sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> buffer =
+      sys::mmap(0, kRunPages * kPageBytes, sys::kProtRead | sys::kProtWrite,
+                sys::kMapPrivate | sys::kMapAnonymous);
+  char* line = read_maps();
+  if (!memory || !pagemap || !buffer || !line) {
+    why << "cannot read /proc/self (maps, mem or pagemap)";
+    return failure(memory.error ? memory.error : sys::kEio);
+  }
+  const Walk walk{writer, int(memory.value), int(pagemap.value),
+                  reinterpret_cast<u8*>(buffer.value)};
+  while (line && *line) {
+    Mapping mapping;
+    line = parse_mapping(line, mapping);
+    if (!line) break;
+    if (mapping.start < kLowest || mapping.end > kUpperEnd) continue;
+    const Status saved = save_region(walk, mapping, why);
+    if (!saved) return saved;
+  }
+  (void)sys::close(walk.memory_fd);
+  (void)sys::close(walk.pagemap_fd);
+  return success();
+}
+
+}  // namespace fermata::memory

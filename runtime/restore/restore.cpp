@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// A restart, on the lower half's main stack: check the image, map the upper half back at its old
+// addresses, put files and signals right, recreate the threads, and step onto the saved stack of the
+// MPI thread. From there upper code goes on: it rebuilds the MPI objects and returns through the
+// signal frame into the application.
+#include "restore/restore.h"
+
+#include "files/describe.h"
+#include "image/reader.h"
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::restore {
+namespace {
+
+using launch::die;
+
+constexpr const char* kAdvice = "check the snapshot with `fermata verify`; older ones: `fermata snapshots`";
+
+void check_fits(const image::ImageHeader& h, const char* path, const LowerCalls* lower,
+                u32 world_rank, u32 world_size) {
+  if (h.machine != 62) die("the image is for another machine", path, 0, kAdvice);
+  if (h.crossing_version != kCrossingVersion || h.calls_hash != lower->mpi_calls_hash_low)
+    die("the image was written by another version of Fermata", path, 0,
+        "restart it with the version that wrote it");
+  if (h.world_rank != world_rank || h.world_size != world_size)
+    die("the image belongs to another rank or job size", path, 0,
+        "restart with as many ranks as were saved");
+  u32 a, b, c, d;
+  arch::cpuid(1, 0, a, b, c, d);
+  const u64 leaf1 = u64(d) << 32 | c;
+  arch::cpuid(7, 0, a, b, c, d);
+  const u64 leaf7 = u64(c) << 32 | b;
+  // Bit 27 of leaf 1 (OSXSAVE) and the like are equal wherever this runs; a missing feature may
+  // have been chosen by the program's libraries already.
+  if ((h.cpu_features[0] & ~arch::xgetbv0()) || (h.cpu_features[1] & ~leaf1 & 0xffff'ffff) ||
+      (h.cpu_features[2] & ~leaf7))
+    die("this CPU lacks features the saved program may be using", path, 0,
+        "restart on a CPU of the same or a newer generation");
+}
+
+void map_region(const image::Reader& reader, const image::ImageRegion& region, const char* path) {
+  const u64 bytes = region.end - region.start;
+  const Result<u64> map =
+      sys::mmap(region.start, bytes, sys::kProtRead | sys::kProtWrite,
+                sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve |
+                    sys::kMapFixedNoReplace);
+  if (!map) {
+    Message why;
+    why << path << ", region " << Hex{region.start};
+    die("cannot map saved memory", why.data, map.error, "memory may be short");
+  }
+  for (u64 i = 0; i < region.extent_count; i++) {
+    const image::ImageExtent& extent = reader.extents[region.first_extent + i];
+    const Status read = read_extent(reader, extent);
+    if (!read) {
+      Message why;
+      why << path << ", page " << Hex{extent.address};
+      die("the image is damaged", why.data, read.error, kAdvice);
+    }
+  }
+  const u32 prot = region.prot;
+  if (prot != u32(sys::kProtRead | sys::kProtWrite))
+    (void)sys::mprotect(region.start, bytes, int(prot));
+}
+
+void restore_files(const image::Reader& reader) {
+  for (u64 i = 0; i < reader.header->files.count; i++) {
+    const image::ImageFile& file = reader.files[i];
+    Message why;
+    const Status opened = files::reopen(file, reader.string(file.path_string), why);
+    if (!opened)
+      die("cannot bring back an open file", why.data, opened.error,
+          "put the file where the program had it, or free the descriptor");
+  }
+}
+
+void restore_actions(const image::Reader& reader) {
+  for (u64 i = 0; i < reader.header->actions.count; i++) {
+    const image::ImageAction& saved = reader.actions[i];
+    if (saved.handler == 0 && saved.flags == 0) continue;
+    const sys::KernelAction action{saved.handler, saved.flags, saved.restorer, saved.mask};
+    (void)sys::sigaction(int(saved.signal), &action, nullptr);
+  }
+}
+
+/// A libc keeps a thread's kernel id where it asked the kernel to clear it; the id is a new one now.
+void renew_tid(u64 clear_tid, u32 old_tid, u32 new_tid) {
+  u32* kept = reinterpret_cast<u32*>(clear_tid);
+  if (clear_tid && *kept == old_tid) *kept = new_tid;
+}
+
+void restored_thread(void* argument) {
+  const image::ImageThread saved = *static_cast<const image::ImageThread*>(argument);
+  if (saved.robust_list)
+    (void)sys::call(SYS_set_robust_list, saved.robust_list, saved.robust_bytes);
+  Crossing& shared = crossing();
+  while (__atomic_load_n(&shared.rebuilding, __ATOMIC_ACQUIRE))
+    sys::futex_wait(&shared.rebuilding, 1, 10'000'000);
+  arch::fermata_sigreturn_to(saved.frame);
+}
+
+void create_threads(const image::Reader& reader) {
+  constexpr u64 kFlags = 0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x40000 | 0x80000 | 0x200000 |
+                         0x1000000;  // VM FS FILES SIGHAND THREAD SYSVSEM SETTLS CLEAR/SETTID
+  const u64 count = reader.header->threads.count;
+  u32 slot = 1;
+  for (u64 i = 0; i < count; i++) {
+    const image::ImageThread& saved = reader.threads[i];
+    if (i == reader.header->main_thread || slot == launch::kThreadCapacity) continue;
+    launch::Thread& thread = launch::threads[slot++];
+    // Its own stack below its signal frame is free: the handler that stood there is gone.
+    const u64 stack = (saved.frame - 512) & ~u64(63);
+    const i64 tid = arch::fermata_clone_call(
+        saved.clear_tid ? kFlags : kFlags & ~u64(0x1200000), stack, 0, saved.clear_tid,
+        saved.fs_base, restored_thread, const_cast<image::ImageThread*>(&saved));
+    if (tid < 0) die("cannot recreate a thread", reader.string(0), i32(-tid), "check `ulimit -u`");
+    thread.tid = u32(tid);
+    thread.clear_tid = saved.clear_tid;
+    thread.state = launch::ThreadState::kLive;
+  }
+}
+
+void relink_crossing(const LowerCalls* lower, u32 old_mpi_tid) {
+  Crossing& shared = crossing();
+  const u32 tid = sys::gettid();
+  if (shared.mpi_tid == old_mpi_tid) shared.mpi_tid = tid;
+  shared.main_tid = tid;
+  shared.lower = lower;
+  shared.restarts++;
+  shared.rebuilding = 1;
+  shared.pending = 0;
+  shared.phase = Phase::kRun;
+  shared.targets_version = shared.expected_version = 0;
+}
+
+}  // namespace
+
+void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank, u32 world_size) {
+  static Path path;
+  static image::Reader reader;
+  path << directory << "/rank-" << world_rank << ".img";
+  Message why;
+  const Status opened = image::open_image(path.data, reader, why);
+  if (!opened) die("cannot restart from this snapshot", why.data, opened.error, kAdvice);
+  const image::ImageHeader& h = *reader.header;
+  check_fits(h, path.data, lower, world_rank, world_size);
+
+  const u64 all = ~launch::kOurSignals | sys::signal_bit(kSignalQuiesce);
+  (void)sys::sigprocmask(sys::kSigSetMask, &all, nullptr);
+  for (u64 i = 0; i < h.regions.count; i++) map_region(reader, reader.regions[i], path.data);
+  launch::placement = {h.brk_start, h.brk_end, h.mmap_cursor};
+  launch::refresh_vdso();
+
+  const char* cwd = reader.string(h.cwd_string);
+  if (cwd[0]) {
+    const Result<u64> entered = sys::call(SYS_chdir, sys::word(cwd));
+    if (!entered) die("cannot enter the working directory", cwd, entered.error, "create it again");
+  }
+  (void)sys::call(SYS_umask, h.umask);
+  restore_files(reader);
+  restore_actions(reader);
+
+  const image::ImageThread& main = reader.threads[h.main_thread];
+  relink_crossing(lower, main.tid);
+  launch::Thread& self = launch::threads[0];
+  self.clear_tid = main.clear_tid;
+  (void)sys::call(SYS_set_tid_address, main.clear_tid);
+  renew_tid(main.clear_tid, main.tid, sys::gettid());
+  if (main.robust_list) (void)sys::call(SYS_set_robust_list, main.robust_list, main.robust_bytes);
+  create_threads(reader);
+  arch::write_fs_base(main.fs_base);
+  arch::fermata_hold_resume(main.hold_stack);
+}
+
+}  // namespace fermata::restore

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel as the launcher sees it: every system call it makes, typed, with errors as Result.
+// Nothing here touches errno, allocates, takes a lock or needs a thread register, so all of it may
+// run in a signal handler, between the halves and while memory is being restored.
+// Numbers and structures: Linux x86-64 ABI, include/uapi.
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include "arch/x86_64/syscall.h"
+#include "base/result.h"
+#include "base/text.h"
+
+namespace fermata::sys {
+
+inline constexpr i32 kEperm = 1, kEnoent = 2, kEintr = 4, kEio = 5, kEnoexec = 8, kEagain = 11,
+                     kEnomem = 12, kEexist = 17, kEinval = 22, kEnosys = 38, kEtimedout = 110;
+
+inline constexpr int kProtRead = 1, kProtWrite = 2, kProtExec = 4;
+inline constexpr int kMapShared = 1, kMapPrivate = 2, kMapFixed = 0x10, kMapAnonymous = 0x20,
+                     kMap32Bit = 0x40, kMapDenyWrite = 0x800, kMapNoReserve = 0x4000,
+                     kMapStack = 0x20000, kMapFixedNoReplace = 0x100000;
+
+inline Result<u64> call(u64 number, u64 a = 0, u64 b = 0, u64 c = 0, u64 d = 0, u64 e = 0,
+                        u64 f = 0) {
+  const i64 r = arch::raw_syscall(number, a, b, c, d, e, f);
+  if (r < 0 && r >= -4095) return Result<u64>::fail(i32(-r));
+  return Result<u64>::ok(u64(r));
+}
+
+template <typename T>
+u64 word(T* pointer) {
+  return reinterpret_cast<u64>(pointer);
+}
+
+// --- memory ----------------------------------------------------------------------------------
+inline Result<u64> mmap(u64 address, u64 bytes, int prot, int flags, int fd = -1, u64 offset = 0) {
+  return call(SYS_mmap, address, bytes, u64(prot), u64(flags), u64(i64(fd)), offset);
+}
+inline Result<u64> munmap(u64 address, u64 bytes) { return call(SYS_munmap, address, bytes); }
+inline Result<u64> mprotect(u64 address, u64 bytes, int prot) {
+  return call(SYS_mprotect, address, bytes, u64(prot));
+}
+
+// --- files -----------------------------------------------------------------------------------
+inline constexpr int kAtCwd = -100;
+inline constexpr int kReadOnly = 0, kWriteOnly = 1, kReadWrite = 2, kCreate = 0100, kExcl = 0200,
+                     kTruncate = 01000, kAppend = 02000, kNonBlock = 04000, kDirectory = 0200000,
+                     kCloseOnExec = 02000000;
+
+inline Result<u64> open(const char* path, int flags, u32 mode = 0) {
+  return call(SYS_openat, u64(i64(kAtCwd)), word(path), u64(flags), mode);
+}
+inline Result<u64> close(int fd) { return call(SYS_close, u64(fd)); }
+inline Result<u64> read(int fd, void* to, u64 bytes) { return call(SYS_read, u64(fd), word(to), bytes); }
+inline Result<u64> write(int fd, const void* from, u64 bytes) {
+  return call(SYS_write, u64(fd), word(from), bytes);
+}
+inline Result<u64> pread(int fd, void* to, u64 bytes, u64 offset) {
+  return call(SYS_pread64, u64(fd), word(to), bytes, offset);
+}
+inline Result<u64> pwrite(int fd, const void* from, u64 bytes, u64 offset) {
+  return call(SYS_pwrite64, u64(fd), word(from), bytes, offset);
+}
+inline Result<u64> lseek(int fd, i64 offset, int whence) {
+  return call(SYS_lseek, u64(fd), u64(offset), u64(whence));
+}
+inline Result<u64> fsync(int fd) { return call(SYS_fsync, u64(fd)); }
+inline Result<u64> fcntl(int fd, int command, u64 argument = 0) {
+  return call(SYS_fcntl, u64(fd), u64(command), argument);
+}
+inline Result<u64> dup3(int from, int to, int flags) {
+  return call(SYS_dup3, u64(from), u64(to), u64(flags));
+}
+inline constexpr int kDupFd = 0, kGetFdFlags = 1, kSetFdFlags = 2, kGetFlags = 3, kDupFdCloexec = 1030;
+
+/// Reads all of `bytes` at `offset` unless the file ends first. Returns the bytes read.
+inline Result<u64> pread_full(int fd, void* to, u64 bytes, u64 offset) {
+  u64 done = 0;
+  while (done < bytes) {
+    const Result<u64> got = pread(fd, static_cast<char*>(to) + done, bytes - done, offset + done);
+    if (!got && got.error == kEintr) continue;
+    if (!got) return got;
+    if (got.value == 0) break;
+    done += got.value;
+  }
+  return Result<u64>::ok(done);
+}
+
+/// Writes all of `bytes` at `offset`; a short write is continued.
+inline Status pwrite_full(int fd, const void* from, u64 bytes, u64 offset) {
+  u64 done = 0;
+  while (done < bytes) {
+    const Result<u64> put =
+        pwrite(fd, static_cast<const char*>(from) + done, bytes - done, offset + done);
+    if (!put && put.error == kEintr) continue;
+    if (!put) return failure(put.error);
+    done += put.value;
+  }
+  return success();
+}
+
+struct KernelStat {  // struct stat of asm/stat.h
+  u64 dev, ino, nlink;
+  u32 mode, uid, gid, pad0;
+  u64 rdev;
+  i64 size, blksize, blocks;
+  u64 times[6];
+  i64 unused[3];
+};
+inline Result<u64> fstat(int fd, KernelStat* out) { return call(SYS_fstat, u64(fd), word(out)); }
+inline Result<u64> stat(const char* path, KernelStat* out) {
+  return call(SYS_newfstatat, u64(i64(kAtCwd)), word(path), word(out), 0);
+}
+inline constexpr u32 kTypeMask = 0170000, kTypeRegular = 0100000, kTypeDirectory = 0040000,
+                     kTypeCharDevice = 0020000, kTypeFifo = 0010000, kTypeSocket = 0140000;
+
+inline Result<u64> readlink(const char* path, char* to, u64 bytes) {
+  const Result<u64> got = call(SYS_readlinkat, u64(i64(kAtCwd)), word(path), word(to), bytes - 1);
+  if (got) to[got.value] = 0;
+  return got;
+}
+
+// --- process ---------------------------------------------------------------------------------
+[[noreturn]] inline void exit_group(int code) {
+  for (;;) arch::raw_syscall(SYS_exit_group, u64(code));
+}
+inline u32 getpid() { return u32(arch::raw_syscall(SYS_getpid)); }
+inline u32 gettid() { return u32(arch::raw_syscall(SYS_gettid)); }
+inline Result<u64> tgkill(u32 pid, u32 tid, int signal) {
+  return call(SYS_tgkill, pid, tid, u64(signal));
+}
+
+// --- time and waiting ------------------------------------------------------------------------
+struct TimeSpec {
+  i64 seconds, nanoseconds;
+};
+inline u64 now_ns() {
+  TimeSpec t{};
+  (void)call(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, word(&t));
+  return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds);
+}
+inline void sleep_ns(u64 ns) {
+  const TimeSpec t{i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)};
+  (void)call(SYS_nanosleep, word(&t), 0);
+}
+/// Blocks while *address == expected, at most timeout_ns.
+inline void futex_wait(const u32* address, u32 expected, u64 timeout_ns) {
+  const TimeSpec t{i64(timeout_ns / 1'000'000'000), i64(timeout_ns % 1'000'000'000)};
+  (void)call(SYS_futex, word(address), FUTEX_WAIT_PRIVATE, expected, word(&t));
+}
+inline void futex_wake_all(const u32* address) {
+  (void)call(SYS_futex, word(address), FUTEX_WAKE_PRIVATE, 0x7fffffff);
+}
+
+// --- signals ---------------------------------------------------------------------------------
+struct KernelAction {  // struct sigaction as the kernel knows it
+  u64 handler, flags, restorer, mask;
+};
+inline constexpr u64 kSaSigInfo = 4, kSaOnStack = 0x08000000, kSaRestart = 0x10000000,
+                     kSaRestorer = 0x04000000, kSaNoDefer = 0x40000000;
+inline constexpr u64 signal_bit(int signal) { return u64(1) << (signal - 1); }
+
+inline Result<u64> sigaction(int signal, const KernelAction* action, KernelAction* old) {
+  return call(SYS_rt_sigaction, u64(signal), word(action), word(old), 8);
+}
+inline constexpr int kSigBlock = 0, kSigUnblock = 1, kSigSetMask = 2;
+inline Result<u64> sigprocmask(int how, const u64* set, u64* old) {
+  return call(SYS_rt_sigprocmask, u64(how), word(set), word(old), 8);
+}
+
+// --- words for people ------------------------------------------------------------------------
+inline void say(const char* text) { (void)write(2, text, text_length(text)); }
+
+}  // namespace fermata::sys
