@@ -136,6 +136,8 @@ struct Crossing {
   u32 clocks_count;      // entries in use at kClocks (high-water mark), written by the front end
   u32 committed_epoch;   // newest epoch whose snapshot is committed, written by the agent
   u32 restarts;          // how often this image has been restarted, written by the launcher
+  u32 rebuilding;        // 1 from a restart until the front end has rebuilt every MPI object;
+                         // futex: the other upper threads wait for 0
   i32 thread_level;      // canonical MPI_THREAD_* the application was promised; -1 before MPI_Init
 };
 inline constexpr u64 kCrossingMagic = 0x4154414d'52454678;  // "xFERMATA"

@@ -63,6 +63,10 @@ const char* config_value(const char* key) {
   return "";
 }
 
+const char* program_path() {
+  return config.program[0] || config.argc < 1 ? config.program : config.argv[0];
+}
+
 u64 auxv_value(u64 type) {
   for (const u64* pair = config.auxv; pair[0]; pair += 2)
     if (pair[0] == type) return pair[1];

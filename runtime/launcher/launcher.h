@@ -41,6 +41,7 @@ extern Config config;
 
 void parse_command_line(u64* initial_stack);
 const char* config_value(const char* key);
+const char* program_path();  // of the application, also after a restart
 u64 auxv_value(u64 type);  // 0 if absent
 const char* environment(const char* name);  // "" if absent
 

@@ -95,7 +95,7 @@ void fill_header(image::Writer& writer, const SaveRequest& request) {
   Path path;
   if (sys::readlink("/proc/self/cwd", path.data, sizeof path.data))
     h.cwd_string = writer.string(path.data);
-  h.executable_string = writer.string(config.program[0] ? config.program : config.argv[0]);
+  h.executable_string = writer.string(program_path());
 }
 
 bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome_page->image_fd; }

@@ -52,7 +52,7 @@ const char* saved_preload_variable() {
   shared.world_rank = kWorldUnknown;
   shared.thread_level = -1;
   const u64 vdso = install_vdso();
-  const char* path = config.program[0] ? config.program : config.argv[0];
+  const char* path = program_path();
   const Program program = load_program(path, Half::kUpper);
   const u64 bytes = stack_bytes();
   map_fixed(kUpperStackEnd - bytes, bytes, "stack");

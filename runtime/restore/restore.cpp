@@ -149,8 +149,15 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   const u64 all = ~launch::kOurSignals | sys::signal_bit(kSignalQuiesce);
   (void)sys::sigprocmask(sys::kSigSetMask, &all, nullptr);
   for (u64 i = 0; i < h.regions.count; i++) map_region(reader, reader.regions[i], path.data);
+  (void)sys::close(reader.fd);  // its number may be one that the application had
   launch::placement = {h.brk_start, h.brk_end, h.mmap_cursor};
   launch::refresh_vdso();
+  // For the next image; copied, because this image may be removed while the program runs.
+  static Path program, front;
+  program << reader.string(h.executable_string);
+  front << reinterpret_cast<const char*>(h.front);
+  launch::config.program = program.data;
+  launch::config.front = front.data;
 
   const char* cwd = reader.string(h.cwd_string);
   if (cwd[0]) {

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent thread. The coordinator decides; the MPI thread stops, drains and holds; the agent
+// stands between them: it turns frames into the few words of struct Crossing that the MPI thread
+// watches, and the MPI thread's reports into frames.
+//
+// It lives in the lower half and is an ordinary thread there, but it must never run upper code and
+// never wait for the MPI thread: every step is "write the words, wake, nudge". What goes wrong ends
+// in one way, release(): the rank runs on as if nobody had asked.
+//
+// Invariant: crossing() is touched only once the MPI thread has reported kReady or kRebuilt. On a
+//            restart the page does not exist while the agent starts.
+// Invariant: pending is stored last when a checkpoint begins and cleared first when it ends.
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/connection.h"
+
+namespace fermata {
+
+namespace {
+
+using agent::Connection;
+using agent::Frame;
+namespace wire = protocol;
+
+constexpr int kIdlePollMs = 1000;
+constexpr int kWriterPollMs = 10;
+constexpr u32 kWriterKillWaitMs = 2000;
+constexpr int kReconnectEveryMs = 2000;
+constexpr int kReconnectTries = 30;
+constexpr u64 kStackBytes = 256 * 1024;
+constexpr u32 kNoRank = 0xffff'ffff;
+
+struct Agent {
+  Connection connection;
+  const LowerCalls* lower;
+  char socket_path[128];
+  char job[72];
+  char image_path[4096];
+  u32 rank_hint;
+  u32 restart_epoch;
+  bool started;
+  bool upper_known;  // the MPI thread has reported: crossing() is there
+  u32 writer_epoch;  // of the image being written; 0 = none
+  i32 writer_pid;
+  u64 writer_pause_ns;
+  Count clocks[kClockCapacity];
+};
+Agent self;
+
+template <class T>
+void store(T& place, T value) {
+  __atomic_store_n(&place, value, __ATOMIC_RELEASE);
+}
+
+template <class T>
+T load(const T& place) {
+  return __atomic_load_n(&place, __ATOMIC_ACQUIRE);
+}
+
+void store_phase(Phase phase) {
+  __atomic_store_n(reinterpret_cast<u32*>(&crossing().phase), static_cast<u32>(phase),
+                   __ATOMIC_RELEASE);
+}
+
+// Whether the MPI thread waits on a shared or a private futex is its own affair; the kernel keeps
+// the two apart, so both are woken.
+void wake_rank() {
+  u32* word = &crossing().wake;
+  __atomic_add_fetch(word, 1, __ATOMIC_ACQ_REL);
+  syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+  syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT32_MAX, nullptr, nullptr, 0);
+}
+
+void nudge_rank() {
+  const u32 tid = load(crossing().mpi_tid);
+  if (tid != 0) launcher().nudge(tid);
+}
+
+// Lets the rank run, whatever state the checkpoint was in.
+void release() {
+  Crossing& shared = crossing();
+  store(shared.pending, 0u);
+  store(shared.targets_version, u64{0});
+  store(shared.expected_version, u64{0});
+  store_phase(Phase::kRun);
+  wake_rank();
+}
+
+void give_up(u32 epoch, const char* why) {
+  self.connection.send(wire::Failed{epoch, wire::text(why)});
+}
+
+void kill_writer() {
+  if (self.writer_pid <= 0) return;
+  kill(self.writer_pid, SIGKILL);
+  SaveOutcome outcome{};
+  launcher().save_finish(self.writer_pid, kWriterKillWaitMs, &outcome);
+  self.writer_pid = 0;
+  self.writer_epoch = 0;
+}
+
+// ---- frames from the coordinator ------------------------------------------------------------
+
+// After this store either the MPI thread sees `pending` before it enters its next collective, or we
+// see that collective counted: membarrier(2) stands for the fence its fast path does without.
+u64 read_clocks_after_fence() {
+  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  u64 used = load(crossing().clocks_count);
+  if (used > kClockCapacity) used = kClockCapacity;
+  u64 found = 0;
+  for (u64 i = 0; i < used; i++) {
+    const u64 comm_id = load(clocks()[i].comm_id);
+    if (comm_id != 0) self.clocks[found++] = Count{comm_id, load(clocks()[i].seq)};
+  }
+  return found;
+}
+
+void on_request(const wire::Request& request) {
+  if (!load(self.upper_known)) return give_up(request.epoch, "MPI_Init has not returned yet");
+  Crossing& shared = crossing();
+  if (shared.state != RankState::kRunning)
+    return give_up(request.epoch, "the rank is not running: MPI_Finalize has been entered");
+  if (load(shared.pending) != 0 || self.writer_pid > 0)
+    return give_up(request.epoch, "an earlier checkpoint of this rank is not over yet");
+  store(shared.targets_version, u64{0});
+  store(shared.expected_version, u64{0});
+  store_phase(Phase::kGather);
+  store(shared.pending, request.epoch);
+  const u64 found = read_clocks_after_fence();
+  self.connection.send(wire::Clocks{request.epoch, wire::Pairs{self.clocks, found}});
+  nudge_rank();
+}
+
+bool is_pending(u32 epoch) { return load(self.upper_known) && load(crossing().pending) == epoch; }
+
+bool copy_pairs(const wire::Pairs& list, Count* out) {
+  if (list.count > Mailbox::kCapacity) return false;
+  for (u64 i = 0; i < list.count; i++) out[i] = list.at(i);
+  return true;
+}
+
+void on_targets(const wire::Targets& targets) {
+  if (!is_pending(targets.epoch)) return;
+  Crossing& shared = crossing();
+  // While the list changes no version is valid; a reader that saw the old one looks again.
+  store(shared.targets_version, u64{0});
+  if (!copy_pairs(targets.list, mailbox().targets))
+    return give_up(targets.epoch, "more communicators than the mailbox holds");
+  store(shared.targets_count, targets.list.count);
+  store(shared.targets_version, targets.version);
+  wake_rank();
+  nudge_rank();
+}
+
+void on_drain(const wire::Drain& drain) {
+  if (!is_pending(drain.epoch)) return;
+  store_phase(Phase::kDrain);
+  wake_rank();
+}
+
+void on_expected(const wire::Expected& expected) {
+  if (!is_pending(expected.epoch)) return;
+  if (!copy_pairs(expected.list, mailbox().expected))
+    return give_up(expected.epoch, "more senders than the mailbox holds");
+  store(crossing().expected_count, expected.list.count);
+  store(crossing().expected_version, u64{expected.epoch});
+  wake_rank();
+}
+
+void on_save(const wire::Save& save) {
+  if (!is_pending(save.epoch)) return;
+  SaveOutcome outcome{};
+  if (save.path.bytes >= sizeof(self.image_path)) return give_up(save.epoch, "path too long");
+  memcpy(self.image_path, save.path.data, save.path.bytes);
+  self.image_path[save.path.bytes] = 0;
+  store_phase(Phase::kSave);
+  wake_rank();
+  const SaveRequest request{self.image_path,       save.epoch,       crossing().world_rank,
+                            crossing().world_size, save.deadline_ms, self.job};
+  const i32 pid = launcher().save(&request, &outcome);
+  if (pid <= 0) {
+    // The coordinator answers with ABORT, which lets this rank go like all the others.
+    outcome.message[sizeof(outcome.message) - 1] = 0;
+    self.connection.send(wire::Saved{save.epoch, pid ? -pid : EIO, wire::text(outcome.message),
+                                     0, outcome.pause_ns, 0});
+    return;
+  }
+  self.writer_pid = pid;
+  self.writer_epoch = save.epoch;
+  self.writer_pause_ns = outcome.pause_ns;
+  if (!save.stay) release();
+  self.connection.send(wire::Saving{save.epoch, outcome.pause_ns});
+}
+
+void on_abort(const wire::Abort& abort) {
+  if (self.writer_epoch == abort.epoch) kill_writer();
+  if (is_pending(abort.epoch)) release();
+}
+
+void on_committed(const wire::Committed& committed) {
+  if (load(self.upper_known)) store(crossing().committed_epoch, committed.epoch);
+}
+
+void on_exit(const wire::Exit& exit) {
+  self.connection.send(wire::Bye{});
+  _exit(exit.code);
+}
+
+template <class Message>
+bool handle(const Frame& frame, void (*handler)(const Message&)) {
+  if (frame.type != Message::kType) return false;
+  wire::Reader reader(frame.payload, frame.bytes);
+  Message message{};
+  if (message.read(reader)) handler(message);
+  return true;
+}
+
+void dispatch(const Frame& frame) {
+  // Frames this agent does not know are a newer coordinator's; the version in the frame's head
+  // already vouches for those that matter.
+  (void)(handle(frame, on_request) || handle(frame, on_targets) || handle(frame, on_drain) ||
+         handle(frame, on_expected) || handle(frame, on_save) || handle(frame, on_abort) ||
+         handle(frame, on_committed) || handle(frame, on_exit));
+}
+
+void poll_writer() {
+  if (self.writer_pid <= 0) return;
+  SaveOutcome outcome{};
+  if (launcher().save_finish(self.writer_pid, 0, &outcome) == 0) return;
+  const u32 epoch = self.writer_epoch;
+  self.writer_pid = 0;
+  self.writer_epoch = 0;
+  outcome.message[sizeof(outcome.message) - 1] = 0;
+  self.connection.send(wire::Saved{epoch, outcome.error, wire::text(outcome.message),
+                                   outcome.image_bytes, self.writer_pause_ns, outcome.image_crc});
+}
+
+// ---- the thread -----------------------------------------------------------------------------
+
+const char* own_secret() {
+  const char* secret = getenv("FERMATA_SECRET");
+  return secret ? secret : "";
+}
+
+int greet() {
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  const int result = self.connection.send(
+      wire::Hello{wire::text(self.job), wire::text(own_secret()), static_cast<u32>(getpid()),
+                  self.rank_hint, wire::text(host), self.restart_epoch,
+                  wire::text(self.lower->name ? self.lower->name : "")});
+  if (result != 0 || !load(self.upper_known)) return result;
+  const Crossing& shared = crossing();
+  if (shared.state == RankState::kRunning)
+    return self.connection.send(wire::Ready{shared.world_rank, shared.world_size});
+  return self.connection.send(wire::Finalizing{});
+}
+
+// Without a coordinator no checkpoint can end well, so the one under way is given up at once.
+void forget_checkpoint() {
+  kill_writer();
+  if (load(self.upper_known) && load(crossing().pending) != 0) release();
+}
+
+bool reconnect() {
+  for (int i = 0; i < kReconnectTries; i++) {
+    const timespec pause{kReconnectEveryMs / 1000, (kReconnectEveryMs % 1000) * 1'000'000L};
+    nanosleep(&pause, nullptr);
+    if (self.connection.open(self.socket_path) != 0) continue;
+    if (greet() == 0) return true;
+    self.connection.close();
+  }
+  return false;
+}
+
+void* agent_main(void*) {
+  do {
+    for (;;) {
+      const bool writing = self.writer_pid > 0;
+      if (self.connection.receive(writing ? kWriterPollMs : kIdlePollMs) != 0) break;
+      for (Frame frame; self.connection.next(&frame);) dispatch(frame);
+      poll_writer();
+    }
+    self.connection.close();
+    forget_checkpoint();
+  } while (reconnect());
+  return nullptr;
+}
+
+// The number at the end of a snapshot directory's path is its epoch.
+u32 epoch_of_snapshot(const char* path) {
+  const char* name = path;
+  for (const char* at = path; *at; at++)
+    if (*at == '/' && at[1] != 0) name = at + 1;
+  return static_cast<u32>(strtoul(name, nullptr, 10));
+}
+
+bool start_thread() {
+  // Signals are the application's; only the syscall boundary's trap must reach this thread.
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  sigdelset(&blocked, kSignalTrap);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  const int error = pthread_create(&thread, &attributes, agent_main, nullptr);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error == 0;
+}
+
+void say(const char* what, int error) {
+  dprintf(2, "fermata: %s: %s; this rank runs without checkpoints\n", what, strerror(error));
+}
+
+}  // namespace
+
+void agent_start(const LowerCalls* lower) {
+  const char* path = launcher().config("socket");
+  if (path[0] == 0 || self.started) return;
+  self.lower = lower;
+  snprintf(self.socket_path, sizeof(self.socket_path), "%s", path);
+  snprintf(self.job, sizeof(self.job), "%s", launcher().config("job"));
+  const char* rank = launcher().config("rank");
+  self.rank_hint = rank[0] ? static_cast<u32>(strtoul(rank, nullptr, 10)) : kNoRank;
+  self.restart_epoch = epoch_of_snapshot(launcher().config("restore"));
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0)
+    return say("membarrier(2) is missing", errno);
+  const int error = self.connection.open(self.socket_path);
+  if (error != 0) return say("cannot reach the coordinator", -error);
+  if (greet() != 0 || !start_thread()) {
+    self.connection.close();
+    return say("cannot start the agent", errno);
+  }
+  self.started = true;
+}
+
+int agent_report(Report kind, const void* payload, u64 bytes) {
+  const auto* words = static_cast<const u8*>(payload);
+  Connection& out = self.connection;
+  if (kind == Report::kReady) {
+    store(self.upper_known, true);
+    u32 world[2] = {crossing().world_rank, crossing().world_size};
+    if (bytes >= sizeof(world)) memcpy(world, payload, sizeof(world));
+    return out.send(wire::Ready{world[0], world[1]});
+  }
+  if (kind == Report::kRebuilt) {
+    // The image was cut in the middle of a checkpoint, and so it woke up in one: end it here.
+    release();
+    store(self.upper_known, true);
+    return out.send(wire::Rebuilt{crossing().world_rank, crossing().world_size});
+  }
+  const u32 epoch = load(self.upper_known) ? load(crossing().pending) : 0;
+  Count pair{};
+  u64 version = 0;
+  switch (kind) {
+    case Report::kFinalizing:
+      return out.send(wire::Finalizing{});
+    case Report::kRaise:
+      if (bytes < sizeof(pair)) return -EINVAL;
+      memcpy(&pair, payload, sizeof(pair));
+      return out.send(wire::Raise{epoch, pair.key, pair.value});
+    case Report::kParked:
+      if (bytes < sizeof(version)) return -EINVAL;
+      memcpy(&version, payload, sizeof(version));
+      return out.send(wire::Parked{
+          epoch, version,
+          wire::Pairs{words + sizeof(version), (bytes - sizeof(version)) / sizeof(Count)}});
+    case Report::kSent:
+      return out.send(wire::Sent{epoch, wire::Pairs{payload, bytes / sizeof(Count)}});
+    case Report::kDrained:
+      if (bytes >= sizeof(pair)) memcpy(&pair, payload, sizeof(pair));
+      return out.send(wire::Drained{epoch, pair.key, pair.value});
+    case Report::kFailed:
+      return out.send(wire::Failed{
+          epoch, wire::Text{reinterpret_cast<const char*>(words), static_cast<u32>(bytes)}});
+    default:
+      return -EINVAL;
+  }
+}
+
+}  // namespace fermata

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent: the lower half's thread that speaks for its rank with the job's coordinator.
+#pragma once
+
+#include "halves/crossing.h"
+
+namespace fermata {
+
+// Starts the agent thread if the launcher was given a socket; without one the rank runs on without
+// checkpoints. Call once, from the back end's main thread, before lower_ready().
+void agent_start(const LowerCalls* lower);
+
+// Goes into LowerCalls::report. Returns 0, or -errno when the coordinator cannot be reached.
+// Blocks at most for a socket write (bounded by kSendTimeoutS). Allocates: no.
+int agent_report(Report kind, const void* payload, u64 bytes);
+
+}  // namespace fermata

@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds build/libexec/fermata/sites. Skips the work when nothing has changed since the last time.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+out=build/libexec/fermata/sites
+objects=build/obj/sites
+mkdir -p "$(dirname "$out")" "$objects"
+
+# The static library, where a distribution has one, keeps the tool free of run-time dependencies.
+libraries=()
+for name in Zydis Zycore; do
+  archive=$(g++ -print-file-name=lib$name.a)
+  if [[ -f $archive ]]; then libraries+=("$archive"); else libraries+=("-l$name"); fi
+done
+
+changed=
+for source in runtime/sites/*.cpp; do
+  object=$objects/$(basename "${source%.cpp}").o
+  if [[ ! -f $object || -n $(find runtime/sites runtime/base/types.h -newer "$object" -print -quit) ]]
+  then
+    g++ -std=c++20 -O2 -g -fno-exceptions -fno-rtti -Wall -Wextra -Iruntime -c "$source" -o "$object"
+    changed=1
+  fi
+done
+if [[ -n $changed || ! -f $out ]]; then
+  g++ -o "$out.tmp" "$objects"/*.o "${libraries[@]}" -Wl,--as-needed -static-libstdc++ -static-libgcc
+  mv "$out.tmp" "$out"
+fi

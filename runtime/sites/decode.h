@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The linear decode of one range of code, and what the finder wants to know of it.
+#pragma once
+
+#include <Zydis/Zydis.h>
+
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+
+namespace fermata::sites {
+
+inline constexpr u8 kFsPrefix = 0x64;
+
+struct Reference {
+  u64 target;
+  u64 from;
+  bool loads;  // reads or writes memory there (true), or only takes the address (lea)
+};
+
+/// What one linear decode saw. Addresses are virtual, as linked.
+struct Listing {
+  std::vector<bool> boundary;       // [i]: an instruction begins at begin + i
+  u64 body = 0;                     // first byte after the nops that the range begins with
+  std::vector<u64> fs_prefixes;     // effective 0x64 prefixes of FS memory operands, ascending
+  std::vector<u64> branch_targets;  // of direct calls and jumps
+  std::vector<Reference> references;  // rip-relative memory operands
+  std::string error;                // empty, or why the range is not clean code
+};
+
+class Decoder {
+ public:
+  Decoder();
+
+  /// Decodes bytes[0, count) linked at `begin` from the first to the last byte. `padded` skips runs
+  /// of zero bytes up to the next multiple of 16, which separate hand-written pieces of code.
+  /// Invariant: without an error, the last instruction ends exactly at begin + count.
+  Listing list(const u8* bytes, u64 count, u64 begin, bool padded) const;
+
+  /// Whether bytes[position] (a 0x64) could act as an FS prefix, whatever precedes it. False is a
+  /// proof: no instruction that begins there, or up to four prefix bytes earlier, would use FS.
+  bool may_be_prefix(const u8* bytes, u64 count, u64 position) const;
+
+  /// Whether an instruction that begins at bytes[position] reads or writes the FS base itself.
+  bool is_fs_base_access(const u8* bytes, u64 count, u64 position) const;
+
+  /// Whether the FS operand after the prefix at bytes[position] has a form that thread-local
+  /// storage is reached by: an absolute displacement below 64 KiB (of either sign), or a register.
+  bool is_tls_form(const u8* bytes, u64 count, u64 position) const;
+
+ private:
+  bool decode(const u8* bytes, u64 count, ZydisDecodedInstruction* out) const;
+  ZydisDecoder decoder_;
+};
+
+}  // namespace fermata::sites

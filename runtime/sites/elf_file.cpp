@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading an ELF file: which bytes are code, where .eh_frame is, and the file's build-id.
+//
+// Section headers, when present, say which part of an executable segment is code: linkers without
+// -z separate-code put the ELF header, string tables and constants into the same segment. Without
+// section headers the whole segment counts as code, and the finder is as strict with it.
+#include "sites/elf_file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace fermata::sites {
+
+ElfFile::~ElfFile() {
+  if (data_) munmap(const_cast<u8*>(data_), bytes_);
+}
+
+std::string ElfFile::open(const char* path) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::string("cannot open: ") + strerror(errno);
+  struct stat st;
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < i64(sizeof(Elf64_Ehdr))) {
+    close(fd);
+    return "not a regular file of at least one ELF header";
+  }
+  void* map = mmap(nullptr, u64(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+  close(fd);
+  if (map == MAP_FAILED) return std::string("cannot map: ") + strerror(errno);
+  data_ = static_cast<const u8*>(map);
+  bytes_ = u64(st.st_size);
+  return parse();
+}
+
+const u8* ElfFile::at(u64 address, u64* left) const {
+  for (const Segment& s : segments_) {
+    if (address < s.address || address - s.address >= s.bytes) continue;
+    *left = s.bytes - (address - s.address);
+    return data_ + s.offset + (address - s.address);
+  }
+  *left = 0;
+  return nullptr;
+}
+
+std::string ElfFile::parse() {
+  const Elf64_Ehdr* head = reinterpret_cast<const Elf64_Ehdr*>(data_);
+  if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0) return "not an ELF file";
+  if (head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_ident[EI_DATA] != ELFDATA2LSB ||
+      head->e_machine != EM_X86_64)
+    return "not a 64-bit x86-64 ELF file";
+  if (head->e_type != ET_DYN && head->e_type != ET_EXEC)
+    return "neither a shared object nor an executable";
+  if (std::string error = parse_segments(); !error.empty()) return error;
+  if (std::string error = parse_sections(); !error.empty()) return error;
+  if (code_.empty()) {
+    for (const Segment& s : segments_)
+      if (s.executable) code_.push_back({s.address, s.address + s.bytes, s.offset, "segment"});
+  }
+  std::sort(code_.begin(), code_.end(),
+            [](const CodeRange& a, const CodeRange& b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < code_.size(); i++)
+    if (code_[i].begin < code_[i - 1].end) return "executable sections overlap";
+  return "";
+}
+
+std::string ElfFile::parse_segments() {
+  const Elf64_Ehdr* head = reinterpret_cast<const Elf64_Ehdr*>(data_);
+  if (head->e_phentsize != sizeof(Elf64_Phdr) || head->e_phoff % 8 != 0 ||
+      !inside(head->e_phoff, u64(head->e_phnum) * sizeof(Elf64_Phdr)))
+    return "program headers lie outside the file";
+  const Elf64_Phdr* table = reinterpret_cast<const Elf64_Phdr*>(data_ + head->e_phoff);
+  u64 frame_header = 0;
+  for (u32 i = 0; i < head->e_phnum; i++) {
+    const Elf64_Phdr& p = table[i];
+    if (p.p_type != PT_LOAD && p.p_type != PT_NOTE && p.p_type != PT_GNU_EH_FRAME) continue;
+    if (!inside(p.p_offset, p.p_filesz) || p.p_vaddr + p.p_filesz < p.p_vaddr)
+      return "a segment lies outside the file";
+    if (p.p_type == PT_LOAD)
+      segments_.push_back({p.p_vaddr, p.p_offset, p.p_filesz, (p.p_flags & PF_X) != 0});
+    if (p.p_type == PT_NOTE) parse_notes(p.p_offset, p.p_filesz);
+    if (p.p_type == PT_GNU_EH_FRAME) frame_header = p.p_vaddr;
+  }
+  if (frame_header) parse_frame_header(frame_header);
+  return "";
+}
+
+void ElfFile::parse_notes(u64 offset, u64 bytes) {
+  const u64 end = offset + bytes;
+  while (offset + sizeof(Elf64_Nhdr) <= end) {
+    Elf64_Nhdr note;
+    memcpy(&note, data_ + offset, sizeof note);
+    const u64 name = offset + sizeof note;
+    const u64 value = name + (u64(note.n_namesz) + 3) / 4 * 4;
+    const u64 next = value + (u64(note.n_descsz) + 3) / 4 * 4;
+    if (next > end + 3 || value + note.n_descsz > end) return;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+        memcmp(data_ + name, "GNU", 4) == 0 && build_id_.empty()) {
+      const u64 kept = std::min<u64>(note.n_descsz, 20);
+      build_id_.assign(data_ + value, data_ + value + kept);
+    }
+    offset = next;
+  }
+}
+
+void ElfFile::parse_frame_header(u64 address) {
+  u64 left;
+  const u8* p = at(address, &left);
+  // Version 1 with a pc-relative signed 32-bit pointer to .eh_frame is what every linker writes;
+  // for anything else the section header of .eh_frame decides.
+  if (!p || left < 8 || p[0] != 1 || p[1] != 0x1b) return;
+  i32 relative;
+  memcpy(&relative, p + 4, 4);
+  frame_address_ = address + 4 + u64(i64(relative));
+  if (!at(frame_address_, &frame_bytes_)) frame_address_ = 0;
+}
+
+std::string ElfFile::parse_sections() {
+  const Elf64_Ehdr* head = reinterpret_cast<const Elf64_Ehdr*>(data_);
+  if (head->e_shoff == 0 || head->e_shnum == 0) return "";
+  if (head->e_shentsize != sizeof(Elf64_Shdr) || head->e_shoff % 8 != 0 ||
+      !inside(head->e_shoff, u64(head->e_shnum) * sizeof(Elf64_Shdr)))
+    return "section headers lie outside the file";
+  const Elf64_Shdr* table = reinterpret_cast<const Elf64_Shdr*>(data_ + head->e_shoff);
+  const auto name_of = [&](const Elf64_Shdr& s) -> std::string {
+    if (head->e_shstrndx >= head->e_shnum) return "?";
+    const Elf64_Shdr& names = table[head->e_shstrndx];
+    if (!inside(names.sh_offset, names.sh_size) || s.sh_name >= names.sh_size) return "?";
+    const char* text = reinterpret_cast<const char*>(data_ + names.sh_offset + s.sh_name);
+    return std::string(text, strnlen(text, names.sh_size - s.sh_name));
+  };
+  for (u32 i = 0; i < head->e_shnum; i++) {
+    const Elf64_Shdr& s = table[i];
+    if (!(s.sh_flags & SHF_ALLOC) || s.sh_type == SHT_NOBITS || s.sh_size == 0) continue;
+    if (!inside(s.sh_offset, s.sh_size)) return "section " + name_of(s) + " lies outside the file";
+    if (s.sh_flags & SHF_EXECINSTR) {
+      u64 left;
+      if (at(s.sh_addr, &left) != data_ + s.sh_offset || left < s.sh_size)
+        return "executable section " + name_of(s) + " is not inside a loaded segment";
+      code_.push_back({s.sh_addr, s.sh_addr + s.sh_size, s.sh_offset, name_of(s)});
+    } else if (name_of(s) == ".eh_frame" && (!frame_address_ || frame_address_ == s.sh_addr)) {
+      frame_address_ = s.sh_addr;
+      frame_bytes_ = s.sh_size;
+    }
+  }
+  return "";
+}
+
+}  // namespace fermata::sites

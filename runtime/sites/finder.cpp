@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which 0x64 bytes of a library are FS prefixes.
+//
+// Problem: the lower half runs on GS, so every FS prefix in its code is rewritten to GS in place. A
+// missed prefix reads the application's thread block; a rewritten byte that was no prefix (the
+// middle of another instruction, a constant) corrupts the library. Neither can be seen afterwards.
+//
+// Idea: x86 code cannot be decoded from an arbitrary point, but .eh_frame says where each function
+// begins and ends. Each one is decoded from its first byte, and the decode must land exactly on its
+// end. Code that no FDE bounds (start files, PLTs, old assembly) is decoded gap by gap, under
+// stricter rules. A range is left alone, decodable or not, when none of its 0x64 bytes could be a
+// prefix: Decoder::may_be_prefix() proves that for each byte on its own, whatever precedes it, so
+// constants in the code do no harm as long as they cannot be mistaken.
+//
+// A range that holds a possible prefix is accepted only if all of these hold:
+//   1. The linear decode is clean and lands on the end (frames: of the FDE; gaps: of the gap).
+//   2. Each direct branch from the range into itself lands on an instruction of that decode, and so
+//      does each FDE that begins inside it. Data that shifted the decode would break this.
+//   3. No rip-relative operand names bytes of the range that hold a site before the next branch
+//      target: those bytes are a table in the code, read as data, and only look like instructions.
+//      (An address taken right behind the nops that a range begins with is that of the function.)
+//   4. In a gap every site has a form in which thread-local storage is reached; anything else is
+//      more likely a constant.
+//   5. No instruction reads or writes the FS base itself (rdfsbase, wrfsbase): rewriting a prefix
+//      cannot move those to GS.
+// Otherwise the file is refused with the address and the reason. It is never half rewritten.
+#include "sites/finder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include "sites/decode.h"
+#include "sites/frames.h"
+
+namespace fermata::sites {
+namespace {
+
+/// A piece of a code section: one function (or several whose FDEs overlap), or a gap between them.
+struct Extent {
+  u64 begin, end;
+  bool framed;
+  std::vector<u64> entries;  // where FDEs begin inside it
+};
+
+std::string text(const char* format, const std::string& name, u64 a, u64 b) {
+  char out[320];
+  snprintf(out, sizeof out, format, name.c_str(), static_cast<unsigned long long>(a),
+           static_cast<unsigned long long>(b));
+  return out;
+}
+
+/// Cuts one code section into functions and gaps. `next` walks the ascending FDEs along with the
+/// ascending sections. Returns an empty string, or which FDE crosses the section's border.
+std::string cut(const CodeRange& code, const std::vector<FunctionRange>& frames, size_t* next,
+                std::vector<Extent>* out) {
+  u64 position = code.begin;
+  while (*next < frames.size() && frames[*next].end <= code.begin) (*next)++;
+  while (*next < frames.size() && frames[*next].begin < code.end) {
+    const u64 begin = frames[*next].begin;
+    Extent extent{begin, begin, true, {}};
+    for (; *next < frames.size() && (frames[*next].begin < extent.end || extent.entries.empty());
+         (*next)++) {
+      extent.entries.push_back(frames[*next].begin);
+      extent.end = std::max(extent.end, frames[*next].end);
+    }
+    if (begin < code.begin || extent.end > code.end)
+      return text("%s: the function at 0x%llx..0x%llx that .eh_frame lists crosses the section",
+                  code.name, begin, extent.end);
+    if (begin > position) out->push_back({position, begin, false, {}});
+    position = extent.end;
+    out->push_back(std::move(extent));
+  }
+  if (position < code.end) out->push_back({position, code.end, false, {}});
+  return "";
+}
+
+class Finder {
+ public:
+  explicit Finder(const ElfFile& file) : file_(file) {}
+  Findings run();
+
+ private:
+  void find_candidates();
+  bool holds_candidate(const Extent& extent) const;
+  std::string examine(const CodeRange& code, const Extent& extent);
+  std::string check_flow(const CodeRange& code, const Extent& extent, const Listing& listing) const;
+  std::string check_references() const;
+  const u8* bytes_of(const CodeRange& code, u64 address) const {
+    return file_.data() + code.file_offset + (address - code.begin);
+  }
+
+  struct Accepted {  // one decoded extent: kept until every reference of the file is known
+    const CodeRange* code;
+    Extent extent;
+    std::vector<u64> sites;
+    std::vector<u64> targets;  // ascending: entries and direct branch targets inside the extent
+  };
+
+  const ElfFile& file_;
+  const Decoder decoder_;
+  Findings findings_;
+  std::vector<u64> candidates_;  // addresses, ascending
+  std::vector<Accepted> accepted_;
+  std::vector<Reference> references_;  // into code sections
+};
+
+/// Lists every byte that may be an FS prefix, and every instruction that may touch the FS base.
+void Finder::find_candidates() {
+  for (const CodeRange& code : file_.code()) {
+    const u8* const begin = bytes_of(code, code.begin);
+    const u64 count = code.end - code.begin;
+    const auto scan = [&](u8 wanted, auto&& accepts) {
+      const u8* p = begin;
+      while ((p = static_cast<const u8*>(memchr(p, wanted, u64(begin + count - p))))) {
+        const u64 i = u64(p - begin);
+        if (accepts(i)) candidates_.push_back(code.begin + i);
+        if (++p == begin + count) break;
+      }
+    };
+    scan(kFsPrefix, [&](u64 i) { return decoder_.may_be_prefix(begin, count, i); });
+    scan(0xf3, [&](u64 i) {
+      const u64 opcode = i + (i + 1 < count && (begin[i + 1] & 0xf0) == 0x40 ? 2 : 1);
+      return opcode + 2 < count && begin[opcode] == 0x0f && begin[opcode + 1] == 0xae &&
+             decoder_.is_fs_base_access(begin, count, i);
+    });
+  }
+  std::sort(candidates_.begin(), candidates_.end());
+}
+
+bool Finder::holds_candidate(const Extent& extent) const {
+  const auto at = std::lower_bound(candidates_.begin(), candidates_.end(), extent.begin);
+  return at != candidates_.end() && *at < extent.end;
+}
+
+std::string Finder::check_flow(const CodeRange& code, const Extent& extent,
+                               const Listing& listing) const {
+  for (const u64 target : listing.branch_targets) {
+    if (target < extent.begin || target >= extent.end) continue;
+    // A lock prefix is jumped over where a program runs on one processor only (old glibc).
+    const bool over_lock = target > extent.begin && *bytes_of(code, target - 1) == 0xf0;
+    if (!listing.boundary[target - extent.begin] && !over_lock)
+      return text("%s: a branch goes to 0x%llx, inside an instruction of the function at 0x%llx: "
+                  "data between the code", code.name, target, extent.begin);
+  }
+  for (const u64 entry : extent.entries)
+    if (!listing.boundary[entry - extent.begin])
+      return text("%s: a function begins at 0x%llx, inside an instruction of the one at 0x%llx",
+                  code.name, entry, extent.begin);
+  return "";
+}
+
+/// Decodes one extent under the rules above and keeps what it found for check_references().
+std::string Finder::examine(const CodeRange& code, const Extent& extent) {
+  const u8* const bytes = bytes_of(code, extent.begin);
+  const u64 count = extent.end - extent.begin;
+  findings_.decoded += count;
+  Listing listing = decoder_.list(bytes, count, extent.begin, !extent.framed);
+  if (!listing.error.empty())
+    return code.name + ": " + listing.error +
+           text(", in %s 0x%llx..0x%llx", extent.framed ? "the function" : "code without a frame",
+                extent.begin, extent.end);
+  if (std::string error = check_flow(code, extent, listing); !error.empty()) return error;
+  for (const u64 site : listing.fs_prefixes) {
+    if (extent.framed || decoder_.is_tls_form(bytes, count, site - extent.begin)) continue;
+    return text("%s: the byte at 0x%llx may be an FS prefix or a constant (code without a frame "
+                "from 0x%llx on)", code.name, site, extent.begin);
+  }
+  for (const Reference& reference : listing.references) {
+    for (const CodeRange& other : file_.code())
+      if (reference.target >= other.begin && reference.target < other.end)
+        references_.push_back(reference);
+  }
+  if (listing.fs_prefixes.empty()) return "";
+  Accepted kept{&code, extent, std::move(listing.fs_prefixes), extent.entries};
+  kept.targets.push_back(listing.body);
+  for (const u64 target : listing.branch_targets)
+    if (target >= extent.begin && target < extent.end) kept.targets.push_back(target);
+  std::sort(kept.targets.begin(), kept.targets.end());
+  accepted_.push_back(std::move(kept));
+  return "";
+}
+
+/// Rule 3: no site may lie in bytes that some instruction names as data.
+std::string Finder::check_references() const {
+  for (const Reference& reference : references_) {
+    const auto after = std::upper_bound(
+        accepted_.begin(), accepted_.end(), reference.target,
+        [](u64 target, const Accepted& accepted) { return target < accepted.extent.begin; });
+    if (after == accepted_.begin()) continue;
+    const Accepted& hit = *(after - 1);
+    if (reference.target <= hit.extent.begin || reference.target >= hit.extent.end) continue;
+    const auto site = std::lower_bound(hit.sites.begin(), hit.sites.end(), reference.target);
+    if (site == hit.sites.end()) continue;
+    // A direct branch to the named address itself, or to one between it and the site, shows that
+    // the bytes up to the site are code after all.
+    const auto target = std::lower_bound(hit.targets.begin(), hit.targets.end(), reference.target);
+    if (target != hit.targets.end() && *target <= *site) continue;
+    return text("%s: bytes at 0x%llx are used as data and hold a possible FS prefix at 0x%llx: a "
+                "table inside a function", hit.code->name, reference.target, *site);
+  }
+  return "";
+}
+
+Findings Finder::run() {
+  std::vector<FunctionRange> frames;
+  findings_.refused = read_frames(file_, &frames);
+  if (!findings_.refused.empty()) return findings_;
+  find_candidates();
+  size_t next = 0;
+  for (const CodeRange& code : file_.code()) {
+    std::vector<Extent> extents;
+    findings_.refused = cut(code, frames, &next, &extents);
+    for (const Extent& extent : extents) {
+      if (!findings_.refused.empty()) return findings_;
+      (extent.framed ? findings_.functions : findings_.gaps)++;
+      if (holds_candidate(extent)) findings_.refused = examine(code, extent);
+    }
+  }
+  if (findings_.refused.empty()) findings_.refused = check_references();
+  if (!findings_.refused.empty()) return findings_;
+  for (const Accepted& kept : accepted_)
+    for (const u64 site : kept.sites)
+      findings_.offsets.push_back(kept.code->file_offset + (site - kept.code->begin));
+  std::sort(findings_.offsets.begin(), findings_.offsets.end());
+  return findings_;
+}
+
+}  // namespace
+
+Findings find_sites(const ElfFile& file) { return Finder(file).run(); }
+
+}  // namespace fermata::sites

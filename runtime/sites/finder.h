@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds every FS segment prefix of a library, or refuses the library.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sites/elf_file.h"
+
+namespace fermata::sites {
+
+// Raise this when the rules change: results cached under another revision are computed again.
+inline constexpr u32 kFinderRevision = 1;
+
+struct Findings {
+  std::vector<u64> offsets;  // file offsets of the 0x64 bytes, ascending
+  std::string refused;       // empty, or why the file must not be rewritten (what, where)
+  u64 functions = 0;         // ranges that .eh_frame bounds
+  u64 gaps = 0;              // ranges of code that it does not
+  u64 decoded = 0;           // bytes that had to be decoded
+};
+
+Findings find_sites(const ElfFile& file);
+
+}  // namespace fermata::sites
