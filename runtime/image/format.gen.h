@@ -103,10 +103,11 @@ struct ImageRegion {
   u64 start;
   u64 end;
   u32 prot;  // PROT_*
-  u32 flags;  // bit 0 shared, 1 file-backed, 2 stack (grows down), 3 no core dump
+  // bit 0 shared, 1 file-backed, 2 by reference: what the extents do not hold comes from the file
+  u32 flags;
   u64 file_offset;  // of a file-backed region
   u32 path_string;  // of a file-backed region; 0 = none
-  u32 reserved;
+  u32 build_id_string;  // by reference: the file's build-id in hexadecimal
   u64 first_extent;
   u64 extent_count;
 };
@@ -117,7 +118,7 @@ static_assert(offsetof(ImageRegion, prot) == 16);
 static_assert(offsetof(ImageRegion, flags) == 20);
 static_assert(offsetof(ImageRegion, file_offset) == 24);
 static_assert(offsetof(ImageRegion, path_string) == 32);
-static_assert(offsetof(ImageRegion, reserved) == 36);
+static_assert(offsetof(ImageRegion, build_id_string) == 36);
 static_assert(offsetof(ImageRegion, first_extent) == 40);
 static_assert(offsetof(ImageRegion, extent_count) == 48);
 

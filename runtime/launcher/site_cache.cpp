@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/site_cache.h"
 
-#include <elf.h>
-
 #include "base/crc32c.h"
 #include "base/text.h"
 #include "sys/sys.h"
@@ -23,51 +21,14 @@ struct CacheHeader {  // the sites tool's format, version 1
 };
 static_assert(sizeof(CacheHeader) == 64);
 
-/// Looks for NT_GNU_BUILD_ID in one PT_NOTE segment.
-bool find_build_id(const u8* notes, u64 bytes, SiteKey& key) {
-  u64 at = 0;
-  while (at + sizeof(Elf64_Nhdr) <= bytes) {
-    const Elf64_Nhdr* note = reinterpret_cast<const Elf64_Nhdr*>(notes + at);
-    const u64 name = at + sizeof *note;
-    const u64 data = name + ((u64(note->n_namesz) + 3) & ~u64(3));
-    const u64 next = data + ((u64(note->n_descsz) + 3) & ~u64(3));
-    if (next > bytes) return false;
-    if (note->n_type == NT_GNU_BUILD_ID && note->n_descsz > 0 && note->n_descsz <= 20) {
-      __builtin_memcpy(key.bytes, notes + data, note->n_descsz);
-      key.size = note->n_descsz;
-      return true;
-    }
-    at = next;
-  }
-  return false;
-}
-
 }  // namespace
 
-SiteKey site_key(int fd) {
-  SiteKey key{};
-  Elf64_Ehdr header;
-  const Result<u64> got = sys::pread_full(fd, &header, sizeof header, 0);
-  if (!got || got.value != sizeof header || header.e_phentsize != sizeof(Elf64_Phdr)) return key;
-  for (u32 i = 0; i < header.e_phnum; i++) {
-    Elf64_Phdr segment;
-    u8 notes[1024];
-    (void)sys::pread_full(fd, &segment, sizeof segment, header.e_phoff + i * sizeof segment);
-    if (segment.p_type != PT_NOTE) continue;
-    const u64 bytes = segment.p_filesz < sizeof notes ? segment.p_filesz : sizeof notes;
-    if (!sys::pread_full(fd, notes, bytes, segment.p_offset)) continue;
-    if (find_build_id(notes, bytes, key)) return key;
-  }
-  return key;
-}
-
-i32 open_sites(const SiteKey& key, const char* directory, SiteFile& out) {
+i32 open_sites(const image::BuildId& key, const char* directory, SiteFile& out) {
   if (key.size == 0) return sys::kEinval;
   Path path;
-  path << directory << "/";
-  for (u32 i = 0; i < key.size; i++)
-    path.put("0123456789abcdef"[key.bytes[i] >> 4]).put("0123456789abcdef"[key.bytes[i] & 15]);
-  path << ".sites";
+  Text<48> name;
+  image::print_build_id(key, name);
+  path << directory << "/" << name.data << ".sites";
   const Result<u64> fd = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
   if (!fd) return fd.error;
   sys::KernelStat info;

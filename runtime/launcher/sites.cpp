@@ -37,7 +37,7 @@ void rewrite_sites(int fd, u64 offset, u64 address, u64 bytes) {
   Text<64> link;
   link << "/proc/self/fd/" << fd;
   if (!sys::readlink(link.data, path.data, sizeof path.data)) path << "(unknown file)";
-  const SiteKey key = site_key(fd);
+  const image::BuildId key = image::build_id(fd);
   SiteFile sites;
   i32 error = open_sites(key, config.sites_cache, sites);
   if (error == sys::kEnoent) {

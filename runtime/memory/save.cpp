@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A page is saved if it may hold something that a fresh mapping would not: of anonymous memory the
-// pages that exist, of a private file mapping all that the file backs. Zero pages are left out. Pages
+// pages that exist; of a private mapping of a file with a build-id those that were written (the rest
+// comes from the file, whose identity the restart checks); of other files all. Zero pages of anonymous
+// memory are left out. Pages
 // are read through /proc/self/mem, which reads unreadable guard pages and reports a page beyond a
 // file's end as an error where touching it would be SIGBUS.
 #include "memory/save.h"
 
 #include "halves/layout.h"
+#include "image/build_id.h"
 #include "memory/maps.h"
 
 namespace fermata::memory {
@@ -13,7 +16,11 @@ namespace {
 
 constexpr u64 kRunPages = 1024;  // 4 MiB: the largest extent
 constexpr u64 kLowest = 0x10000;
-constexpr u64 kPresent = u64(1) << 63, kSwapped = u64(1) << 62;
+// /proc/PID/pagemap, Documentation/admin-guide/mm/pagemap.rst.
+constexpr u64 kPresent = u64(1) << 63, kSwapped = u64(1) << 62, kOfFile = u64(1) << 61;
+
+/// What a page must be to be saved.
+enum class Wanted { kAll, kExisting, kWritten };
 
 struct Walk {
   image::Writer& writer;
@@ -41,9 +48,11 @@ void read_pages(const Walk& walk, u64 address, u64 pages) {
   }
 }
 
-/// Writes the non-zero pages of one run.
-Status save_run(const Walk& walk, u64 address, u64 pages) {
+/// Writes the pages of one run; zero pages too where a file would show through instead.
+Status save_run(const Walk& walk, u64 address, u64 pages, Wanted wanted) {
   read_pages(walk, address, pages);
+  if (wanted == Wanted::kWritten)
+    return walk.writer.pages(address, walk.buffer, pages * kPageBytes);
   for (u64 i = 0; i < pages;) {
     if (is_zero(walk.buffer + i * kPageBytes)) {
       i++;
@@ -59,9 +68,14 @@ Status save_run(const Walk& walk, u64 address, u64 pages) {
   return success();
 }
 
-Status save_pages(const Walk& walk, const Mapping& mapping) {
+bool is_wanted(Wanted wanted, u64 entry) {
+  if (wanted == Wanted::kAll) return true;
+  if (wanted == Wanted::kExisting) return entry & (kPresent | kSwapped);
+  return (entry & kSwapped) || ((entry & kPresent) && !(entry & kOfFile));
+}
+
+Status save_pages(const Walk& walk, const Mapping& mapping, Wanted kind) {
   u64 entries[kRunPages];
-  const bool all = mapping.inode != 0;  // a file's page may be wanted though never touched
   for (u64 at = mapping.start; at < mapping.end; at += kRunPages * kPageBytes) {
     const u64 left = (mapping.end - at) / kPageBytes;
     const u64 pages = left < kRunPages ? left : kRunPages;
@@ -69,21 +83,31 @@ Status save_pages(const Walk& walk, const Mapping& mapping) {
         sys::pread_full(walk.pagemap_fd, entries, pages * 8, at / kPageBytes * 8);
     const bool known = got && got.value == pages * 8;
     for (u64 i = 0; i < pages;) {
-      const auto wanted = [&](u64 page) {
-        return all || !known || (entries[page] & (kPresent | kSwapped));
-      };
+      const auto wanted = [&](u64 page) { return !known || is_wanted(kind, entries[page]); };
       if (!wanted(i)) {
         i++;
         continue;
       }
       u64 end = i + 1;
       while (end < pages && wanted(end)) end++;
-      const Status saved = save_run(walk, at + i * kPageBytes, end - i);
+      const Status saved = save_run(walk, at + i * kPageBytes, end - i, kind);
       if (!saved) return saved;
       i = end;
     }
   }
   return success();
+}
+
+/// The build-id of a private mapping's file, if the file can still be found under its name.
+bool find_build_id(const Mapping& mapping, Text<48>& hex) {
+  if (mapping.inode == 0 || mapping.shared) return false;
+  const Result<u64> fd = sys::open(mapping.path, sys::kReadOnly | sys::kCloseOnExec);
+  if (!fd) return false;
+  sys::KernelStat info;
+  const bool same = sys::fstat(int(fd.value), &info) && info.ino == mapping.inode;
+  if (same) image::print_build_id(image::build_id(int(fd.value)), hex);
+  (void)sys::close(int(fd.value));
+  return hex.size > 0;
 }
 
 Status save_region(const Walk& walk, const Mapping& mapping, Message& why) {
@@ -97,15 +121,19 @@ Status save_region(const Walk& walk, const Mapping& mapping, Message& why) {
     return failure(sys::kEnomem);
   }
   const bool is_file = mapping.inode != 0;
+  Text<48> hex;
+  const bool by_reference = find_build_id(mapping, hex);
   region->start = mapping.start;
   region->end = mapping.end;
   region->prot = u32((mapping.read ? sys::kProtRead : 0) | (mapping.write ? sys::kProtWrite : 0) |
                      (mapping.execute ? sys::kProtExec : 0));
-  region->flags = u32(mapping.shared) | u32(is_file) << 1;
+  region->flags = u32(mapping.shared) | u32(is_file) << 1 | u32(by_reference) << 2;
   region->file_offset = mapping.file_offset;
   region->path_string = walk.writer.string(mapping.path);
+  region->build_id_string = walk.writer.string(hex.data);
   region->first_extent = walk.writer.extents.count;
-  const Status saved = save_pages(walk, mapping);
+  const Wanted wanted = by_reference ? Wanted::kWritten : is_file ? Wanted::kAll : Wanted::kExisting;
+  const Status saved = save_pages(walk, mapping, wanted);
   region->extent_count = walk.writer.extents.count - region->first_extent;
   if (!saved) why << "cannot write the image";
   return saved;

@@ -6,6 +6,7 @@
 #include "restore/restore.h"
 
 #include "files/describe.h"
+#include "image/build_id.h"
 #include "image/reader.h"
 #include "launcher/launcher.h"
 #include "sys/sys.h"
@@ -39,12 +40,29 @@ void check_fits(const image::ImageHeader& h, const char* path, const LowerCalls*
         "restart on a CPU of the same or a newer generation");
 }
 
+/// Opens the file of a region saved by reference. Ends the process unless it is the same file.
+int open_referenced(const image::Reader& reader, const image::ImageRegion& region) {
+  const char* path = reader.string(region.path_string);
+  const Result<u64> fd = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+  if (!fd) die("a file that the program uses is missing", path, fd.error, "install it again");
+  Text<48> hex;
+  image::print_build_id(image::build_id(int(fd.value)), hex);
+  if (!text_equal(hex.data, reader.string(region.build_id_string)))
+    die("a file that the program uses has changed since the checkpoint", path, 0,
+        "install the version it was saved with");
+  return int(fd.value);
+}
+
 void map_region(const image::Reader& reader, const image::ImageRegion& region, const char* path) {
+  constexpr u32 kByReference = 4;
   const u64 bytes = region.end - region.start;
+  const int file = region.flags & kByReference ? open_referenced(reader, region) : -1;
+  const int source = file >= 0 ? 0 : sys::kMapAnonymous | sys::kMapNoReserve;
   const Result<u64> map =
       sys::mmap(region.start, bytes, sys::kProtRead | sys::kProtWrite,
-                sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve |
-                    sys::kMapFixedNoReplace);
+                sys::kMapPrivate | sys::kMapFixedNoReplace | source, file,
+                file >= 0 ? region.file_offset : 0);
+  if (file >= 0) (void)sys::close(file);
   if (!map) {
     Message why;
     why << path << ", region " << Hex{region.start};
