@@ -36,7 +36,7 @@ enum class Type : u16 {
   kCheckpoint = 65,
   kStatus = 66,
   kProgress = 67,
-  kResult = 68,
+  kAnswer = 68,
 };
 
 // The first frame of an agent.

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The words of the control plane: messages and image structures (both generated from `spec/`), the
+//! frame they travel in, and the small records that lie beside the images.
+//!
+//! Nothing here does I/O; everything here may be used by every other crate.
+
+#[rustfmt::skip]
+mod image_gen;
+#[rustfmt::skip]
+mod protocol_gen;
+mod records;
+mod wire;
+
+pub use image_gen::*;
+pub use protocol_gen::*;
+pub use records::*;
+pub use wire::*;

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The records beside the images: what a job is, and what a snapshot consists of.
+//!
+//! A manifest carries its own checksum, because a restart believes what it says (which ranks exist,
+//! how large their images are) before it looks at any image.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The version of `manifest.json`.
+pub const MANIFEST_FORMAT: u32 = 1;
+
+/// One rank's image in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageRecord {
+    /// World rank.
+    pub rank: u32,
+    /// File name inside the snapshot directory.
+    pub file: String,
+    /// Size of the whole file.
+    pub bytes: u64,
+    /// CRC32C of the header block, which in turn vouches for the tables and the extents.
+    pub header_crc: u32,
+    /// How long the rank stood still.
+    pub pause_ns: u64,
+    /// Host it ran on.
+    pub host: String,
+}
+
+/// `manifest.json` of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// `MANIFEST_FORMAT`.
+    pub format: u32,
+    /// Job name.
+    pub job: String,
+    /// Number of the checkpoint.
+    pub epoch: u32,
+    /// Ranks in the job.
+    pub size: u32,
+    /// When it was committed, seconds since 1970.
+    pub created_unix_s: u64,
+    /// Name of the lower half's MPI, for people.
+    pub lower: String,
+    /// The application's MPI family as a front end's name.
+    pub front: String,
+    /// The application and its arguments.
+    pub argv: Vec<String>,
+    /// Where the job was started.
+    pub cwd: String,
+    /// One record per rank, ascending.
+    pub images: Vec<ImageRecord>,
+}
+
+/// Why a manifest cannot be believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ManifestError {
+    /// The text is not the JSON it should be.
+    Syntax(String),
+    /// The checksum does not fit the content.
+    Checksum,
+    /// Another program's version wrote it.
+    Format(u32),
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax(why) => write!(f, "manifest.json cannot be read: {why}"),
+            Self::Checksum => write!(f, "manifest.json is damaged: its checksum does not fit"),
+            Self::Format(format) => write!(f, "manifest.json has unknown format {format}"),
+        }
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    crc32c: u32,
+    manifest: Manifest,
+}
+
+impl Manifest {
+    fn checksum(&self) -> Result<u32, ManifestError> {
+        let text = serde_json::to_string(self).map_err(|e| ManifestError::Syntax(e.to_string()))?;
+        Ok(crc32c::crc32c(text.as_bytes()))
+    }
+
+    /// The text of `manifest.json`.
+    ///
+    /// # Errors
+    /// Only if serialising fails, which no manifest can cause.
+    pub fn seal(&self) -> Result<String, ManifestError> {
+        let sealed = Sealed {
+            crc32c: self.checksum()?,
+            manifest: self.clone(),
+        };
+        serde_json::to_string_pretty(&sealed)
+            .map(|text| text + "\n")
+            .map_err(|e| ManifestError::Syntax(e.to_string()))
+    }
+
+    /// Reads the text of a `manifest.json`.
+    ///
+    /// # Errors
+    /// Not JSON, a wrong checksum, or an unknown format.
+    pub fn unseal(text: &str) -> Result<Self, ManifestError> {
+        let sealed: Sealed =
+            serde_json::from_str(text).map_err(|e| ManifestError::Syntax(e.to_string()))?;
+        if sealed.manifest.format != MANIFEST_FORMAT {
+            return Err(ManifestError::Format(sealed.manifest.format));
+        }
+        if sealed.manifest.checksum()? != sealed.crc32c {
+            return Err(ManifestError::Checksum);
+        }
+        Ok(sealed.manifest)
+    }
+}
+
+/// `job.json`: what commands need to find and restart a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// Job name.
+    pub job: String,
+    /// The application and its arguments.
+    pub argv: Vec<String>,
+    /// Where it was started.
+    pub cwd: String,
+    /// Ranks it was started with; 0 if a foreign process manager decides.
+    pub size: u32,
+    /// Name of the registered MPI below.
+    pub lower: String,
+    /// Front end's name.
+    pub front: String,
+    /// The coordinator's socket.
+    pub socket: String,
+    /// The coordinator's process.
+    pub coordinator_pid: u32,
+    /// When this run of the job began, seconds since 1970.
+    pub started_unix_s: u64,
+    /// Epoch this run was restored from; 0 if it began afresh.
+    pub restored_epoch: u32,
+    /// How many snapshots are kept.
+    pub keep: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        Manifest {
+            format: MANIFEST_FORMAT,
+            job: "melt".into(),
+            epoch: 3,
+            size: 1,
+            created_unix_s: 1,
+            lower: "openmpi".into(),
+            front: "ompi".into(),
+            argv: vec!["./app".into()],
+            cwd: "/".into(),
+            images: vec![ImageRecord {
+                rank: 0,
+                file: "rank-0.img".into(),
+                bytes: 8192,
+                header_crc: 5,
+                pause_ns: 1,
+                host: "a".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_sealed_manifest_comes_back() {
+        let text = manifest().seal().unwrap();
+        assert_eq!(Manifest::unseal(&text).unwrap(), manifest());
+    }
+
+    #[test]
+    fn a_changed_value_is_noticed() {
+        let text = manifest().seal().unwrap().replace("8192", "8193");
+        assert_eq!(Manifest::unseal(&text), Err(ManifestError::Checksum));
+    }
+}

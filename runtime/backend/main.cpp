@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lower half's program: a real MPI, the shims that speak canonical MPI to it, and the agent
+// thread. It is started first; once it is ready it hands its main thread to the launcher, which
+// starts (or restores) the application on another stack. main() never returns.
+#include <stdio.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "backend/shim.gen.h"
+#include "halves/crossing.h"
+
+#ifndef FERMATA_LOWER_NAME
+#define FERMATA_LOWER_NAME "unnamed"
+#endif
+
+namespace fermata::backend {
+namespace {
+
+/// The upper half runs the application's error handlers; the lower half only reports.
+void report_errors() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+}
+
+int init_thread(int* argc, char*** argv, int required, int* provided) {
+  const int result = Init_thread(argc, argv, required, provided);
+  if (result == 0) report_errors();
+  return result;
+}
+
+int init(int* argc, char*** argv) {
+  const int result = Init(argc, argv);
+  if (result == 0) report_errors();
+  return result;
+}
+
+constexpr MpiCalls with_error_reporting() {
+  MpiCalls calls = kCalls;
+  calls.Init = init;
+  calls.Init_thread = init_thread;
+  return calls;
+}
+constexpr MpiCalls kMpi = with_error_reporting();
+
+int report(Report kind, const void* payload, u64 bytes) { return agent_report(kind, payload, bytes); }
+
+LowerCalls lower_calls{kCrossingVersion, kMpiCallsHash, &kMpi, FERMATA_LOWER_NAME,
+                       report,           predefined};
+
+[[noreturn]] void refuse(const char* what) {
+  dprintf(2, "fermata: back end %s: %s\n", FERMATA_LOWER_NAME, what);
+  _exit(70);
+}
+
+}  // namespace
+}  // namespace fermata::backend
+
+int main() {
+  using namespace fermata;
+  using namespace fermata::backend;
+  if (launcher().version != kCrossingVersion)
+    refuse("built for another Fermata; run `fermata mpi add` again");
+  agent_start(&lower_calls);
+  u32 world[2] = {kWorldUnknown, 0};
+  if (launcher().config("restore")[0] != 0) {
+    int provided = 0, rank = 0, size = 0;
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
+      refuse("MPI_Init failed");
+    report_errors();
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    world[0] = u32(rank);
+    world[1] = u32(size);
+  }
+  launcher().lower_ready(&lower_calls, world[0], world[1]);
+}
