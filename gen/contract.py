@@ -188,7 +188,8 @@ def image_rust(spec):
         args = "<const N: usize>(bytes: &[u8], at: usize)"
         out += ["", f"fn {base}_array{args} -> Option<[{base}; N]> {{"]
         out += [f"    let mut out = [0; N];", "    for (i, value) in out.iter_mut().enumerate() {"]
-        out += [f"        *value = {base}_at(bytes, at + i * {SCALARS[base]})?;", "    }"]
+        scaled = "i" if SCALARS[base] == 1 else f"i * {SCALARS[base]}"
+        out += [f"        *value = {base}_at(bytes, at + {scaled})?;", "    }"]
         out += ["    Some(out)", "}"]
     for struct in spec["struct"]:
         out += image_rust_struct(layout, struct)

@@ -41,7 +41,7 @@ fn u64_array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u64; N]> {
 fn u8_array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     let mut out = [0; N];
     for (i, value) in out.iter_mut().enumerate() {
-        *value = u8_at(bytes, at + i * 1)?;
+        *value = u8_at(bytes, at + i)?;
     }
     Some(out)
 }

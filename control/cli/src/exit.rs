@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How the program ends. The one table of exit codes:
+//!
+//! | code | meaning                                                              |
+//! |------|----------------------------------------------------------------------|
+//! | 0    | done                                                                 |
+//! | 1    | tried and failed (a failed checkpoint leaves the job running)        |
+//! | 2    | the command line makes no sense                                      |
+//! | 3    | refused: it cannot be done here or now, nothing was tried            |
+//! | 4    | a snapshot is damaged or incomplete                                  |
+//!
+//! `run` and `restart` end with the application's own code once it has run.
+
+use std::fmt;
+
+/// Tried and failed.
+pub const FAILURE: u8 = 1;
+/// A command line that makes no sense; clap uses the same number.
+pub const USAGE: u8 = 2;
+/// Not tried.
+pub const REFUSED: u8 = 3;
+/// A snapshot cannot be believed.
+pub const DAMAGED: u8 = 4;
+
+/// An error that ends the program with a code of its own.
+#[derive(Debug)]
+pub struct Exit {
+    /// From the table.
+    pub code: u8,
+    text: String,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Exit {}
+
+fn with(code: u8, text: impl Into<String>) -> anyhow::Error {
+    let text = text.into();
+    Exit { code, text }.into()
+}
+
+/// It cannot be done here or now.
+pub fn refused(text: impl Into<String>) -> anyhow::Error {
+    with(REFUSED, text)
+}
+
+/// A snapshot cannot be believed.
+pub fn damaged(text: impl Into<String>) -> anyhow::Error {
+    with(DAMAGED, text)
+}
+
+/// The command line makes no sense.
+pub fn usage(text: impl Into<String>) -> anyhow::Error {
+    with(USAGE, text)
+}
+
+/// The code an error ends the program with.
+pub fn code_of(error: &anyhow::Error) -> u8 {
+    error
+        .downcast_ref::<Exit>()
+        .map_or(FAILURE, |exit| exit.code)
+}

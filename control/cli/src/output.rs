@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What commands print: for people, or one JSON value for programs (`--json`).
+
+use serde_json::Value;
+
+/// Where results go.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    /// One JSON value on standard output instead of text.
+    pub json: bool,
+}
+
+impl Output {
+    /// The result, in the form asked for.
+    pub fn result(self, text: impl AsRef<str>, value: &Value) {
+        if self.json {
+            println!("{value}");
+        } else if !text.as_ref().is_empty() {
+            println!("{}", text.as_ref().trim_end());
+        }
+    }
+}
+
+/// 1234567 -> "1.2 MiB"
+pub fn human_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{bytes} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+/// "90", "90s", "10m", "2h", "500ms" -> milliseconds
+pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let value: f64 = digits
+        .parse()
+        .map_err(|_| format!("'{text}' is no duration; write 90s, 10m or 2h"))?;
+    let factor = match &text[digits.len()..] {
+        "ms" => 1.0,
+        "" | "s" => 1e3,
+        "m" | "min" => 60e3,
+        "h" => 3600e3,
+        "d" => 86400e3,
+        unit => return Err(format!("'{unit}' is no unit of time; use ms, s, m, h or d")),
+    };
+    let ms = value * factor;
+    if !(0.0..=1e15).contains(&ms) {
+        return Err(format!("'{text}' is out of range"));
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    Ok(ms as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration_ms("90"), Ok(90_000));
+        assert_eq!(parse_duration_ms("1.5m"), Ok(90_000));
+        assert_eq!(parse_duration_ms("250ms"), Ok(250));
+        assert!(parse_duration_ms("-1s").is_err());
+        assert!(parse_duration_ms("soon").is_err());
+        assert!(parse_duration_ms("").is_err());
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(human_bytes(1023), "1023 B");
+        assert_eq!(human_bytes(1536), "1.5 KiB");
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The installed tree and the MPIs registered in it.
+//!
+//!     PREFIX/bin/fermata
+//!     PREFIX/libexec/fermata/{launcher,sites}
+//!     PREFIX/lib/fermata/front/{ompi,mpich}/lib*.so.N      what applications see
+//!     PREFIX/lib/fermata/lower/NAME, NAME.json             one back end per MPI, and its record
+
+use crate::exit::refused;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A family shares process manager, environment and ABI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// Open MPI.
+    OpenMpi,
+    /// MPICH and what descends from it.
+    Mpich,
+}
+
+/// A registered MPI: `PREFIX/lib/fermata/lower/NAME.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Lower {
+    /// What `--mpi` calls it.
+    pub name: String,
+    /// Its family.
+    pub family: Family,
+    /// As it describes itself.
+    pub version: String,
+    /// How to start a job; `{n}` stands for the number of ranks.
+    pub mpirun: Vec<String>,
+    /// The compiler its back end was built with.
+    pub mpicc: String,
+    /// Environment for its ranks' lower half alone.
+    pub env: BTreeMap<String, String>,
+}
+
+/// The installed tree.
+#[derive(Clone, Debug)]
+pub struct Prefix {
+    root: PathBuf,
+}
+
+impl Prefix {
+    /// The tree this program stands in.
+    pub fn find() -> Result<Self> {
+        let program = std::env::current_exe().context("cannot find my own program file")?;
+        let root = program
+            .parent()
+            .and_then(Path::parent)
+            .context("my program file is in no bin/ directory")?;
+        Ok(Self {
+            root: root.to_owned(),
+        })
+    }
+
+    /// This program.
+    pub fn fermata(&self) -> Result<PathBuf> {
+        std::env::current_exe().context("cannot find my own program file")
+    }
+
+    /// The launcher of ranks.
+    pub fn launcher(&self) -> PathBuf {
+        self.root.join("libexec/fermata/launcher")
+    }
+
+    /// The finder of FS prefixes.
+    pub fn sites_tool(&self) -> PathBuf {
+        self.root.join("libexec/fermata/sites")
+    }
+
+    /// Where found sites are remembered: beside the back ends if that can be written, else in the
+    /// user's own cache.
+    pub fn sites_cache(&self) -> Result<PathBuf> {
+        let shared = self.root.join("lib/fermata/sites");
+        if fs::create_dir_all(&shared).is_ok() && is_writable(&shared) {
+            return Ok(shared);
+        }
+        let home = std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
+            .unwrap_or_else(std::env::temp_dir);
+        let own = home.join("fermata/sites");
+        fs::create_dir_all(&own).with_context(|| format!("cannot make {}", own.display()))?;
+        Ok(own)
+    }
+
+    /// A front-end library, by its path under `front/`.
+    pub fn front(&self, relative: &str) -> PathBuf {
+        self.root.join("lib/fermata/front").join(relative)
+    }
+
+    /// Where back ends and their records are.
+    pub fn lower_dir(&self) -> PathBuf {
+        self.root.join("lib/fermata/lower")
+    }
+
+    /// The back-end program of an MPI.
+    pub fn lower_program(&self, name: &str) -> PathBuf {
+        self.lower_dir().join(name)
+    }
+
+    /// The record of an MPI.
+    pub fn lower_record(&self, name: &str) -> PathBuf {
+        self.lower_dir().join(format!("{name}.json"))
+    }
+
+    /// All registered MPIs, by name.
+    pub fn lowers(&self) -> Vec<Lower> {
+        let Ok(entries) = fs::read_dir(self.lower_dir()) else {
+            return Vec::new();
+        };
+        let mut lowers: Vec<Lower> = entries
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|ext| ext == "json"))
+            .filter_map(|path| serde_json::from_str(&fs::read_to_string(path).ok()?).ok())
+            .collect();
+        lowers.sort_by(|a, b| a.name.cmp(&b.name));
+        lowers
+    }
+
+    /// The MPI of that name; without a name one of that family, else the first.
+    pub fn choose(&self, name: Option<&str>, family: Option<Family>) -> Result<Lower> {
+        let lowers = self.lowers();
+        let names: Vec<&str> = lowers.iter().map(|lower| lower.name.as_str()).collect();
+        let known = names.join(", ");
+        if lowers.is_empty() {
+            return Err(refused(
+                "no MPI is registered\n  hint: fermata mpi add mpicc (or the path of another mpicc)",
+            ));
+        }
+        let found = match name {
+            Some(name) => lowers.iter().find(|lower| lower.name == name),
+            None => lowers
+                .iter()
+                .find(|lower| Some(lower.family) == family)
+                .or(lowers.first()),
+        };
+        let Some(lower) = found else {
+            let name = name.unwrap_or_default();
+            return Err(refused(format!(
+                "no MPI '{name}' is registered; there are: {known}\n  hint: fermata mpi add MPICC --name {name}"
+            )));
+        };
+        let program = self.lower_program(&lower.name);
+        if !program.exists() {
+            return Err(refused(format!(
+                "the back end {} is missing\n  hint: fermata mpi add {} --name {}",
+                program.display(),
+                lower.mpicc,
+                lower.name
+            )));
+        }
+        Ok(lower.clone())
+    }
+}
+
+fn is_writable(dir: &Path) -> bool {
+    let probe = dir.join(format!(".probe-{}", std::process::id()));
+    let written = fs::write(&probe, b"").is_ok();
+    let _ = fs::remove_file(&probe);
+    written
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The threads of the coordinator: one that accepts, one per connection that reads, one that owns
+//! the machine and performs its actions.
+
+use crate::transport::{Listener, Peer, UnixTransport, runtime_dir};
+use fermata_core::{Action, CommitPlan, Config, Event, Machine};
+use fermata_storage::{JobDir, commit, discard, list_snapshots, prepare, prune};
+use fermata_types::{FrameBuffer, ImageRecord, MANIFEST_FORMAT, Manifest, Message, encode_frame};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const TICK: Duration = Duration::from_millis(50);
+
+/// What a coordinator needs to know of its job.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The job's directory; made if it does not exist.
+    pub job: JobDir,
+    /// Job name.
+    pub name: String,
+    /// Goes into manifests.
+    pub argv: Vec<String>,
+    /// Goes into manifests.
+    pub front: String,
+    /// Goes into manifests.
+    pub cwd: String,
+    /// Snapshots to keep.
+    pub keep: u32,
+    /// Interval of periodic checkpoints in ms; 0 = none.
+    pub every_ms: u64,
+    /// End by itself: this long without any agent after one was there, or (six times as long)
+    /// without any ever coming. `None`: only when told.
+    pub linger: Option<Duration>,
+}
+
+enum Input {
+    Connected(u64, Box<dyn Peer>),
+    Message(u64, Message),
+    Closed(u64),
+    Refused(String),
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    stopped_by_checkpoint: AtomicBool,
+    committed: Mutex<u32>,
+}
+
+/// A running coordinator.
+pub struct Handle {
+    socket: String,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    /// Where agents and commands connect.
+    #[must_use]
+    pub fn socket(&self) -> &str {
+        &self.socket
+    }
+
+    /// Whether a checkpoint with `stop` ended the job.
+    #[must_use]
+    pub fn was_stopped(&self) -> bool {
+        self.shared.stopped_by_checkpoint.load(Ordering::Acquire)
+    }
+
+    /// Newest committed epoch.
+    #[must_use]
+    pub fn committed_epoch(&self) -> u32 {
+        self.shared.committed.lock().map_or(0, |epoch| *epoch)
+    }
+
+    /// Ends the coordinator and waits for its thread.
+    pub fn stop(mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        self.join();
+    }
+
+    /// Waits until the coordinator ends by itself (`Options::linger`).
+    pub fn wait(mut self) {
+        self.join();
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// Starts the coordinator of a job on a fresh socket.
+///
+/// # Errors
+/// The socket or the job's directory cannot be made.
+pub fn start(options: Options) -> io::Result<Handle> {
+    options.job.create().map_err(io::Error::other)?;
+    let name = format!(
+        "{}-{:x}.sock",
+        std::process::id(),
+        unix_now_ns() & 0xff_ffff
+    );
+    let listener = UnixTransport::bind(&runtime_dir()?.join(name))?;
+    let socket = listener.address();
+    let last_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
+    let log_path = options.job.path().join("coordinator.log");
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(log_path)?;
+    let config = Config {
+        job: options.name.clone(),
+        snapshots: options.job.snapshots().to_string_lossy().into_owned(),
+        last_epoch,
+        committed_epoch: last_epoch,
+        every_ms: options.every_ms,
+        timeout_ms: 60_000,
+        save_timeout_ms: 1_800_000,
+        quiesce_ms: 10_000,
+    };
+    let shared = Arc::new(Shared::default());
+    let (sender, receiver) = channel();
+    thread::spawn(move || accept_loop(Box::new(listener), &sender));
+    let server = Server {
+        machine: Machine::new(config),
+        options,
+        peers: BTreeMap::new(),
+        log,
+        begun: Instant::now(),
+        shared: Arc::clone(&shared),
+    };
+    let thread = Some(thread::spawn(move || server.serve(&receiver)));
+    Ok(Handle {
+        socket,
+        shared,
+        thread,
+    })
+}
+
+fn unix_now_ns() -> u128 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_nanos())
+}
+
+/// Ends when nobody takes its inputs any more, at the next connection.
+fn accept_loop(mut listener: Box<dyn Listener>, sender: &Sender<Input>) {
+    for conn in 1.. {
+        let input = match listener.accept() {
+            Ok(peer) => match peer.copy() {
+                Ok(reader) => {
+                    if sender.send(Input::Connected(conn, peer)).is_err() {
+                        return;
+                    }
+                    let sender = sender.clone();
+                    thread::spawn(move || read_loop(conn, reader, &sender));
+                    continue;
+                }
+                Err(error) => Input::Refused(format!("cannot take a connection: {error}")),
+            },
+            Err(error) => {
+                // Out of descriptors, most likely: try again, but do not spin on it.
+                thread::sleep(TICK);
+                Input::Refused(format!("refused a connection: {error}"))
+            }
+        };
+        if sender.send(input).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_loop(conn: u64, mut peer: Box<dyn Peer>, sender: &Sender<Input>) {
+    let mut frames = FrameBuffer::default();
+    let mut buffer = vec![0; 64 * 1024];
+    'connection: loop {
+        match peer.receive(&mut buffer) {
+            Ok(0) => break,
+            Ok(bytes) => frames.push(&buffer[..bytes]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        }
+        loop {
+            match frames.pop() {
+                Ok(Some(message)) => {
+                    if sender.send(Input::Message(conn, message)).is_err() {
+                        break 'connection;
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    let _ = sender.send(Input::Refused(format!("connection {conn}: {error}")));
+                    break 'connection;
+                }
+            }
+        }
+    }
+    peer.end();
+    let _ = sender.send(Input::Closed(conn));
+}
+
+struct Server {
+    machine: Machine,
+    options: Options,
+    peers: BTreeMap<u64, Box<dyn Peer>>,
+    log: File,
+    begun: Instant,
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    fn serve(mut self, inputs: &Receiver<Input>) {
+        self.say("coordinator begins");
+        let mut alone_since = Instant::now();
+        let mut met_anyone = false;
+        while !self.shared.stop.load(Ordering::Acquire) {
+            let event = match inputs.recv_timeout(TICK) {
+                Ok(Input::Connected(conn, peer)) => {
+                    self.peers.insert(conn, peer);
+                    continue;
+                }
+                Ok(Input::Message(conn, message)) => Event::Message(conn, message),
+                Ok(Input::Closed(conn)) => {
+                    self.peers.remove(&conn);
+                    Event::Closed(conn)
+                }
+                Ok(Input::Refused(why)) => {
+                    self.say(&why);
+                    continue;
+                }
+                Err(RecvTimeoutError::Timeout) => Event::Tick,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            self.handle(event);
+            if self.machine.agent_count() > 0 {
+                met_anyone = true;
+                alone_since = Instant::now();
+            }
+            let limit = self
+                .options
+                .linger
+                .map(|l| if met_anyone { l } else { l * 6 });
+            if limit.is_some_and(|limit| alone_since.elapsed() >= limit) {
+                break;
+            }
+        }
+        for peer in self.peers.values_mut() {
+            peer.end();
+        }
+        self.say("coordinator ends");
+    }
+
+    fn handle(&mut self, event: Event) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            for action in self.machine.step(event, now) {
+                events.extend(self.perform(action));
+            }
+        }
+        let stopped = self.machine.was_stopped();
+        self.shared
+            .stopped_by_checkpoint
+            .store(stopped, Ordering::Release);
+        if let Ok(mut epoch) = self.shared.committed.lock() {
+            *epoch = self.machine.committed_epoch();
+        }
+    }
+
+    fn perform(&mut self, action: Action) -> Option<Event> {
+        match action {
+            Action::Send(conn, message) => {
+                let peer = self.peers.get_mut(&conn)?;
+                if let Err(error) = peer.send(&encode_frame(&message)) {
+                    // The reading thread sees the end too and reports the connection closed.
+                    peer.end();
+                    self.say(&format!("connection {conn}: {}: {error}", message.name()));
+                }
+                None
+            }
+            Action::Close(conn) => {
+                self.peers.get_mut(&conn)?.end();
+                None
+            }
+            Action::Prepare(epoch) => {
+                let error = prepare(&self.options.job, epoch).err()?;
+                Some(Event::Stored(epoch, Err(error.to_string())))
+            }
+            Action::Commit(plan) => {
+                let epoch = plan.epoch;
+                let result = self.commit(plan);
+                Some(Event::Stored(epoch, result))
+            }
+            Action::Discard(epoch) => {
+                discard(&self.options.job, epoch);
+                None
+            }
+            Action::Log(text) => {
+                self.say(&text);
+                None
+            }
+        }
+    }
+
+    fn commit(&mut self, plan: CommitPlan) -> Result<String, String> {
+        let manifest = Manifest {
+            format: MANIFEST_FORMAT,
+            job: self.options.name.clone(),
+            epoch: plan.epoch,
+            size: plan.size,
+            created_unix_s: u64::try_from(unix_now_ns() / 1_000_000_000).unwrap_or(0),
+            lower: plan.lower,
+            front: self.options.front.clone(),
+            argv: self.options.argv.clone(),
+            cwd: self.options.cwd.clone(),
+            images: plan
+                .images
+                .into_iter()
+                .map(|image| ImageRecord {
+                    rank: image.rank,
+                    file: format!("rank-{}.img", image.rank),
+                    bytes: image.bytes,
+                    header_crc: image.crc,
+                    pause_ns: image.pause_ns,
+                    host: image.host,
+                })
+                .collect(),
+        };
+        let path = commit(&self.options.job, &manifest).map_err(|error| error.to_string())?;
+        for old in prune(&self.options.job, self.options.keep) {
+            self.say(&format!("removed the old snapshot {}", old.path.display()));
+        }
+        Ok(path.to_string_lossy().into_owned())
+    }
+
+    fn say(&mut self, text: &str) {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        // A log that cannot be written must not hurt the job.
+        let _ = writeln!(self.log, "{seconds:10.3} {text}");
+    }
+}

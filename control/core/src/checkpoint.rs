@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One checkpoint from REQUEST to commit or ABORT.
+//!
+//! Parking alone can get stuck: a rank that still owes a collective may first need a message that a
+//! parked rank has not sent yet. Nobody then makes progress, although nobody is wrong. The way out
+//! here: after a time without any report the attempt is given up, the job runs freely for a moment,
+//! and a new attempt begins, with growing patience, until the caller's time is over.
+
+use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine, name_ranks};
+use fermata_types::{Abort, Committed, Drain, Expected, Message, Progress, Request, Save, Targets};
+use std::collections::{BTreeMap, BTreeSet};
+
+const FIRST_PATIENCE_MS: u64 = 2000;
+const FIRST_PAUSE_MS: u64 = 100;
+/// Longest free run between two attempts.
+const PAUSE_MS_MAX: u64 = 2000;
+
+#[derive(Debug)]
+enum Phase {
+    /// REQUEST is out; CLOCKS have come from these.
+    Clocks(BTreeSet<u32>),
+    /// TARGETS are out; these are parked on the newest version.
+    Park(BTreeSet<u32>),
+    /// DRAIN is out; the bookmarks of these are here: rank -> messages sent by receiver.
+    Bookmarks(BTreeMap<u32, Vec<(u64, u64)>>),
+    /// EXPECTED is out; these have received everything.
+    Drain(BTreeSet<u32>),
+    /// SAVE is out; these images are complete.
+    Save(BTreeMap<u32, ImageDone>),
+    /// The shell makes the snapshot durable.
+    Commit(Vec<ImageDone>),
+    /// Between two attempts: the job runs until then.
+    Pause(u64),
+}
+
+/// A checkpoint under way.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub epoch: u32,
+    pub client: Option<Conn>,
+    stop: bool,
+    phase: Phase,
+    targets: BTreeMap<u64, u64>,
+    kept: u64,
+    attempts: u32,
+    begun_ms: u64,
+    safe_ms: u64,
+    deadline_ms: u64,
+    progress_ms: u64,
+}
+
+impl Run {
+    pub(crate) fn phase_name(&self) -> &'static str {
+        match self.phase {
+            Phase::Clocks(_) => "reading clocks",
+            Phase::Park(_) => "parking",
+            Phase::Bookmarks(_) => "completing collectives",
+            Phase::Drain(_) => "draining messages",
+            Phase::Save(_) => "writing images",
+            Phase::Commit(_) => "committing",
+            Phase::Pause(_) => "letting the job run before a new attempt",
+        }
+    }
+
+    /// Ranks whose part in this phase is done.
+    fn done(&self) -> BTreeSet<u32> {
+        match &self.phase {
+            Phase::Clocks(set) | Phase::Park(set) | Phase::Drain(set) => set.clone(),
+            Phase::Bookmarks(map) => map.keys().copied().collect(),
+            Phase::Save(map) => map.keys().copied().collect(),
+            Phase::Commit(images) => images.iter().map(|image| image.rank).collect(),
+            Phase::Pause(_) => BTreeSet::new(),
+        }
+    }
+
+    fn patience_ms(&self) -> u64 {
+        FIRST_PATIENCE_MS << (self.attempts - 1).min(6)
+    }
+}
+
+impl Machine {
+    pub(crate) fn begin(&mut self, client: Option<Conn>, stop: bool, timeout_ms: u64, now: u64) {
+        self.run = Some(Run {
+            epoch: self.epoch,
+            client,
+            stop,
+            phase: Phase::Pause(now),
+            targets: BTreeMap::new(),
+            kept: 0,
+            attempts: 0,
+            begun_ms: now,
+            safe_ms: now,
+            deadline_ms: now.saturating_add(timeout_ms),
+            progress_ms: now,
+        });
+        self.attempt(now);
+    }
+
+    /// Starts an attempt under a fresh epoch; numbers are cheap and confusion is not.
+    fn attempt(&mut self, now: u64) {
+        self.epoch += 1;
+        let epoch = self.epoch;
+        let Some(run) = &mut self.run else { return };
+        run.epoch = epoch;
+        run.attempts += 1;
+        run.targets.clear();
+        run.progress_ms = now;
+        run.phase = Phase::Clocks(BTreeSet::new());
+        let what = if run.attempts == 1 {
+            "begins"
+        } else {
+            "tries again"
+        };
+        self.log(format!("checkpoint {epoch} {what}"));
+        self.send_ranks(Request { epoch });
+        self.tell_progress();
+    }
+
+    fn tell_progress(&mut self) {
+        let Some(run) = &self.run else { return };
+        let Some(client) = run.client else { return };
+        let progress = Progress {
+            phase: run.phase_name().into(),
+            done: u32::try_from(run.done().len()).unwrap_or(u32::MAX),
+            ranks: self.size.unwrap_or(0),
+        };
+        self.send(client, progress);
+    }
+
+    /// A report of the safe-state protocol, from an agent.
+    pub(crate) fn on_report(&mut self, conn: Conn, message: Message, now: u64) {
+        let Some(rank) = self.agents.get(&conn).and_then(|agent| agent.rank) else {
+            return self.log(format!("{} from a process without a rank", message.name()));
+        };
+        let Some(run) = &mut self.run else { return };
+        let all = self.ranks.len();
+        let complete = match (&mut run.phase, message) {
+            (_, Message::Failed(m)) if m.epoch == run.epoch => {
+                return self.fail(&format!("rank {rank}: {}", m.message), now);
+            }
+            (Phase::Clocks(have), Message::Clocks(m)) if m.epoch == run.epoch => {
+                merge(&mut run.targets, &m.list);
+                have.insert(rank);
+                have.len() == all
+            }
+            (Phase::Clocks(_), Message::Raise(m)) if m.epoch == run.epoch => {
+                merge(&mut run.targets, &[(m.comm_id, m.seq)]);
+                false
+            }
+            (Phase::Park(parked), Message::Parked(m)) if m.epoch == run.epoch => {
+                if merge(&mut run.targets, &m.list) {
+                    return self.publish_targets(now);
+                }
+                if m.version != self.version {
+                    return;
+                }
+                parked.insert(rank);
+                parked.len() == all
+            }
+            (Phase::Park(_), Message::Raise(m)) if m.epoch == run.epoch => {
+                if merge(&mut run.targets, &[(m.comm_id, m.seq)]) {
+                    self.publish_targets(now);
+                }
+                return;
+            }
+            (Phase::Bookmarks(sent), Message::Sent(m)) if m.epoch == run.epoch => {
+                sent.insert(rank, m.list);
+                sent.len() == all
+            }
+            (Phase::Drain(drained), Message::Drained(m)) if m.epoch == run.epoch => {
+                run.kept += m.kept;
+                drained.insert(rank);
+                drained.len() == all
+            }
+            (Phase::Save(done), Message::Saved(m)) if m.epoch == run.epoch => {
+                if m.error != 0 {
+                    let why = format!("rank {rank}: {} (errno {})", m.message, m.error);
+                    return self.fail(&why, now);
+                }
+                let host = self
+                    .agents
+                    .get(&conn)
+                    .map(|agent| agent.hello.host.clone())
+                    .unwrap_or_default();
+                done.insert(
+                    rank,
+                    ImageDone {
+                        rank,
+                        bytes: m.bytes,
+                        crc: m.crc,
+                        pause_ns: m.pause_ns,
+                        host,
+                    },
+                );
+                done.len() == all
+            }
+            // Late or early words of another phase or epoch.
+            _ => return,
+        };
+        run.progress_ms = now;
+        if complete {
+            self.advance(now);
+        }
+        self.tell_progress();
+    }
+
+    /// Every rank has done its part of the phase.
+    fn advance(&mut self, now: u64) {
+        let Some(run) = &mut self.run else { return };
+        let epoch = run.epoch;
+        match std::mem::replace(&mut run.phase, Phase::Pause(now)) {
+            Phase::Clocks(_) => self.publish_targets(now),
+            Phase::Park(_) => {
+                run.phase = Phase::Bookmarks(BTreeMap::new());
+                let version = self.version;
+                self.send_ranks(Drain { epoch, version });
+            }
+            Phase::Bookmarks(sent) => {
+                run.phase = Phase::Drain(BTreeSet::new());
+                self.send_expected(epoch, &sent);
+            }
+            Phase::Drain(_) => {
+                run.phase = Phase::Save(BTreeMap::new());
+                run.safe_ms = now;
+                run.deadline_ms = now.saturating_add(self.config.save_timeout_ms);
+                let stay = u32::from(run.stop);
+                let deadline_ms = self.config.quiesce_ms;
+                self.out.push(Action::Prepare(epoch));
+                for (rank, conn) in self.ranks.clone() {
+                    let root = &self.config.snapshots;
+                    let path = format!("{root}/{epoch}.partial/rank-{rank}.img");
+                    self.send(
+                        conn,
+                        Save {
+                            epoch,
+                            path,
+                            deadline_ms,
+                            stay,
+                        },
+                    );
+                }
+            }
+            Phase::Save(done) => {
+                let images: Vec<ImageDone> = done.into_values().collect();
+                run.phase = Phase::Commit(images.clone());
+                let size = self.size.unwrap_or(0);
+                let lower = self
+                    .agents
+                    .values()
+                    .map(|agent| agent.hello.lower.clone())
+                    .next()
+                    .unwrap_or_default();
+                self.out.push(Action::Commit(CommitPlan {
+                    epoch,
+                    size,
+                    lower,
+                    images,
+                }));
+            }
+            other @ (Phase::Commit(_) | Phase::Pause(_)) => run.phase = other,
+        }
+    }
+
+    fn publish_targets(&mut self, now: u64) {
+        self.version += 1;
+        let version = self.version;
+        let Some(run) = &mut self.run else { return };
+        run.phase = Phase::Park(BTreeSet::new());
+        run.progress_ms = now;
+        let epoch = run.epoch;
+        let list = run.targets.iter().map(|(k, v)| (*k, *v)).collect();
+        self.send_ranks(Targets {
+            epoch,
+            version,
+            list,
+        });
+    }
+
+    /// Turns "what I have sent to whom" into "what whom has sent to me".
+    fn send_expected(&mut self, epoch: u32, sent: &BTreeMap<u32, Vec<(u64, u64)>>) {
+        let mut by_receiver: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+        for (sender, list) in sent {
+            for (receiver, count) in list {
+                by_receiver
+                    .entry(*receiver)
+                    .or_default()
+                    .push((u64::from(*sender), *count));
+            }
+        }
+        for (rank, conn) in self.ranks.clone() {
+            let list = by_receiver.remove(&u64::from(rank)).unwrap_or_default();
+            self.send(conn, Expected { epoch, list });
+        }
+    }
+
+    pub(crate) fn on_stored(&mut self, epoch: u32, result: Result<String, String>, now: u64) {
+        let Some(run) = &self.run else { return };
+        if run.epoch != epoch {
+            return;
+        }
+        let directory = match result {
+            Ok(directory) => directory,
+            Err(why) => return self.fail(&why, now),
+        };
+        let Some(run) = self.run.take() else { return };
+        let Phase::Commit(images) = &run.phase else {
+            return self.log(format!(
+                "checkpoint {epoch} was stored before it was complete"
+            ));
+        };
+        self.committed = epoch;
+        let figures = figures(&run, images, now);
+        let text = format!("checkpoint {epoch} is committed: {directory}");
+        self.log(text.clone());
+        self.last_outcome.clone_from(&text);
+        self.send_ranks(Committed { epoch });
+        if let Some(client) = run.client {
+            self.answer(client, 0, &text, &directory, figures);
+        }
+        if run.stop {
+            self.stop_all();
+        }
+    }
+
+    /// Ends the checkpoint; the job goes on.
+    fn fail(&mut self, why: &str, now: u64) {
+        let Some(run) = self.run.take() else { return };
+        let (epoch, phase) = (run.epoch, run.phase_name());
+        let text = format!("checkpoint {epoch} failed while {phase}: {why}; the job runs on");
+        self.log(text.clone());
+        self.last_outcome.clone_from(&text);
+        self.send_ranks(Abort {
+            epoch,
+            reason: why.into(),
+        });
+        self.out.push(Action::Discard(epoch));
+        if let Some(client) = run.client {
+            let figures = serde_json::json!({
+                "epoch": epoch, "phase": phase, "attempts": run.attempts,
+                "milliseconds": now - run.begun_ms,
+            });
+            self.answer(client, 1, &text, "", figures);
+        }
+    }
+
+    pub(crate) fn rank_left(&mut self, rank: u32, now: u64) {
+        self.fail(&format!("rank {rank} has left the job"), now);
+    }
+
+    pub(crate) fn rank_finalizes(&mut self, rank: u32, now: u64) {
+        // While images are being written the job runs, and may well come to its end.
+        let Some(run) = &self.run else { return };
+        if !matches!(run.phase, Phase::Save(_) | Phase::Commit(_)) {
+            self.fail(&format!("rank {rank} has entered MPI_Finalize"), now);
+        }
+    }
+
+    pub(crate) fn run_on_time(&mut self, now: u64) {
+        let Some(run) = &mut self.run else { return };
+        if now >= run.deadline_ms && !matches!(run.phase, Phase::Commit(_)) {
+            let done = run.done();
+            let late: BTreeSet<u32> = self
+                .ranks
+                .keys()
+                .copied()
+                .filter(|rank| !done.contains(rank))
+                .collect();
+            let why = format!("{} not done so in time", name_ranks(&late));
+            return self.fail(&why, now);
+        }
+        match run.phase {
+            Phase::Pause(until) if now >= until => self.attempt(now),
+            Phase::Park(_) if now >= run.progress_ms + run.patience_ms() => {
+                let pause = (FIRST_PAUSE_MS << run.attempts.min(8)).min(PAUSE_MS_MAX);
+                run.phase = Phase::Pause(now + pause);
+                let epoch = run.epoch;
+                let reason = "no rank makes progress; trying again".to_owned();
+                self.log(format!("checkpoint {epoch}: {reason}"));
+                self.send_ranks(Abort { epoch, reason });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Takes the maximum per communicator; tells whether anything grew.
+fn merge(targets: &mut BTreeMap<u64, u64>, clocks: &[(u64, u64)]) -> bool {
+    let mut grew = false;
+    for (comm_id, seq) in clocks {
+        let target = targets.entry(*comm_id).or_insert(0);
+        if *seq > *target {
+            *target = *seq;
+            grew = true;
+        }
+    }
+    grew
+}
+
+fn figures(run: &Run, images: &[ImageDone], now: u64) -> serde_json::Value {
+    let pause_ns = images.iter().map(|image| image.pause_ns).max().unwrap_or(0);
+    serde_json::json!({
+        "epoch": run.epoch,
+        "ranks": images.len(),
+        "bytes": images.iter().map(|image| image.bytes).sum::<u64>(),
+        "bytes_max": images.iter().map(|image| image.bytes).max().unwrap_or(0),
+        "pause_ns_max": pause_ns,
+        "safe_state_ms": run.safe_ms - run.begun_ms,
+        "milliseconds": now - run.begun_ms,
+        "messages_kept": run.kept,
+        "attempts": run.attempts,
+    })
+}
+
+#[cfg(test)]
+#[path = "checkpoint_tests.rs"]
+mod tests;

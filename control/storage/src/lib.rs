@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where jobs and snapshots live on disk, and how a snapshot comes into being.
+//!
+//! ```text
+//!     <dir>/<job>/job.json
+//!     <dir>/<job>/snapshots/<epoch>.partial/     being written: nobody may restart from it
+//!     <dir>/<job>/snapshots/<epoch>/             rank-N.img ..., manifest.json
+//!     <dir>/<job>/snapshots/latest -> <epoch>
+//! ```
+//!
+//! Invariant: a directory named by a bare number is complete and durable. It gets that name by one
+//!            rename, after every image, the manifest and the directory itself have been flushed.
+
+mod image;
+mod job;
+mod snapshot;
+mod verify;
+
+pub use image::{Image, ImageProblem, read_header};
+pub use job::{JobDir, list_jobs};
+pub use snapshot::{
+    SnapshotInfo, StorageError, commit, discard, list_snapshots, prepare, prune, read_manifest,
+};
+pub use verify::{Verified, verify};
+
+/// Builders of small valid images, for the tests of this crate and of the coordinator.
+#[doc(hidden)]
+pub mod samples;

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The life of a snapshot directory: prepared, committed by one rename or discarded, pruned.
+
+use crate::image::read_header;
+use crate::job::JobDir;
+use fermata_types::Manifest;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// Something could not be done: what, where, why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorageError {
+    text: String,
+}
+
+impl StorageError {
+    pub(crate) fn new(what: &str, path: &Path, why: &str) -> Self {
+        Self {
+            text: format!("cannot {what} {}: {why}", path.display()),
+        }
+    }
+
+    pub(crate) fn at(what: &str, path: &Path, error: &io::Error) -> Self {
+        Self::new(what, path, &error.to_string())
+    }
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for StorageError {}
+
+/// A committed snapshot.
+#[derive(Clone, Debug)]
+pub struct SnapshotInfo {
+    /// Its number.
+    pub epoch: u32,
+    /// Its directory.
+    pub path: PathBuf,
+}
+
+fn partial_path(job: &JobDir, epoch: u32) -> PathBuf {
+    job.snapshots().join(format!("{epoch}.partial"))
+}
+
+/// Makes an empty `<epoch>.partial`.
+///
+/// # Errors
+/// What the file system says.
+pub fn prepare(job: &JobDir, epoch: u32) -> Result<PathBuf, StorageError> {
+    let path = partial_path(job, epoch);
+    discard(job, epoch);
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&path)
+        .map_err(|e| StorageError::at("make", &path, &e))?;
+    Ok(path)
+}
+
+/// Removes `<epoch>.partial`, as far as it exists.
+pub fn discard(job: &JobDir, epoch: u32) {
+    // What cannot be removed is no snapshot all the same; the next prune tries again.
+    let _ = fs::remove_dir_all(partial_path(job, epoch));
+}
+
+/// Makes the snapshot durable and gives it its name. Returns its directory.
+///
+/// # Errors
+/// An image that is missing or not the one its rank reported, or what the file system says. The
+/// previous snapshot is untouched then.
+pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError> {
+    let partial = partial_path(job, manifest.epoch);
+    for image in &manifest.images {
+        let path = partial.join(&image.file);
+        let header = read_header(&path)
+            .map_err(|why| StorageError::new("use the image", &path, &why.to_string()))?;
+        if header.header_crc != image.header_crc
+            || header.file_bytes != image.bytes
+            || header.epoch != manifest.epoch
+            || header.world_rank != image.rank
+            || header.world_size != manifest.size
+        {
+            let why = "it is not the image that rank reported";
+            return Err(StorageError::new("use the image", &path, why));
+        }
+        File::open(&path)
+            .and_then(|file| file.sync_all())
+            .map_err(|e| StorageError::at("flush", &path, &e))?;
+    }
+    let text = manifest
+        .seal()
+        .map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
+    let manifest_path = partial.join("manifest.json");
+    write_durably(&manifest_path, text.as_bytes())
+        .and_then(|()| fermata_sysio::sync_directory(&partial))
+        .map_err(|e| StorageError::at("write", &manifest_path, &e))?;
+    let committed = job.snapshots().join(manifest.epoch.to_string());
+    fs::rename(&partial, &committed)
+        .and_then(|()| fermata_sysio::sync_directory(&job.snapshots()))
+        .map_err(|e| StorageError::at("commit", &committed, &e))?;
+    // From here on the snapshot exists. `latest` is a convenience, found again by counting.
+    let _ = point_latest(job, manifest.epoch);
+    Ok(committed)
+}
+
+fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn point_latest(job: &JobDir, epoch: u32) -> io::Result<()> {
+    let partial = job.snapshots().join("latest.partial");
+    let _ = fs::remove_file(&partial);
+    symlink(epoch.to_string(), &partial)?;
+    fs::rename(&partial, job.snapshots().join("latest"))?;
+    fermata_sysio::sync_directory(&job.snapshots())
+}
+
+/// The committed snapshots of a job, oldest first.
+#[must_use]
+pub fn list_snapshots(job: &JobDir) -> Vec<SnapshotInfo> {
+    let Ok(entries) = fs::read_dir(job.snapshots()) else {
+        return Vec::new();
+    };
+    let mut list: Vec<SnapshotInfo> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let epoch = entry.file_name().to_str()?.parse().ok()?;
+            let path = entry.path();
+            Some(SnapshotInfo { epoch, path })
+        })
+        .collect();
+    list.sort_by_key(|snapshot| snapshot.epoch);
+    list
+}
+
+/// Removes all but the newest `keep` snapshots and returns the removed ones. At least one stays.
+pub fn prune(job: &JobDir, keep: u32) -> Vec<SnapshotInfo> {
+    let mut list = list_snapshots(job);
+    let keep = keep.max(1) as usize;
+    let old = list.len().saturating_sub(keep);
+    list.truncate(old);
+    list.retain(|snapshot| {
+        // Renamed first, so that a half-removed snapshot is never taken for a whole one.
+        let doomed = partial_path(job, snapshot.epoch);
+        let renamed = fs::rename(&snapshot.path, &doomed).is_ok();
+        renamed && fs::remove_dir_all(&doomed).is_ok()
+    });
+    list
+}
+
+/// Reads and checks `manifest.json` of a snapshot directory.
+///
+/// # Errors
+/// It is missing, damaged, or of another version.
+pub fn read_manifest(snapshot: &Path) -> Result<Manifest, StorageError> {
+    let path = snapshot.join("manifest.json");
+    let text = fs::read_to_string(&path).map_err(|e| StorageError::at("read", &path, &e))?;
+    Manifest::unseal(&text).map_err(|e| StorageError::new("use", &path, &e.to_string()))
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A snapshot is committed, then damaged in every way that can be named.
+
+use crate::{JobDir, commit, discard, list_snapshots, prepare, prune, samples, verify};
+use fermata_types::{ImageRecord, MANIFEST_FORMAT, Manifest};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const RANKS: u32 = 3;
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("fermata-storage-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn job(&self) -> JobDir {
+        JobDir::new(&self.0, "j")
+    }
+
+    fn fill(&self, epoch: u32) -> Manifest {
+        let job = self.job();
+        job.create().unwrap();
+        let partial = prepare(&job, epoch).unwrap();
+        let images = (0..RANKS)
+            .map(|rank| {
+                let (bytes, header_crc) = samples::image("j", epoch, rank, RANKS);
+                let file = format!("rank-{rank}.img");
+                fs::write(partial.join(&file), &bytes).unwrap();
+                let bytes = bytes.len() as u64;
+                let host = String::new();
+                ImageRecord {
+                    rank,
+                    file,
+                    bytes,
+                    header_crc,
+                    pause_ns: 0,
+                    host,
+                }
+            })
+            .collect();
+        Manifest {
+            format: MANIFEST_FORMAT,
+            job: "j".into(),
+            epoch,
+            size: RANKS,
+            created_unix_s: 0,
+            lower: String::new(),
+            front: String::new(),
+            argv: vec![],
+            cwd: String::new(),
+            images,
+        }
+    }
+
+    fn snapshot(&self, epoch: u32) -> PathBuf {
+        let manifest = self.fill(epoch);
+        commit(&self.job(), &manifest).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_committed_snapshot_is_good_and_latest() {
+    let scratch = Scratch::new();
+    let snapshot = scratch.snapshot(4);
+    let verified = verify(&snapshot, |_| {});
+    assert_eq!(verified.problems, Vec::<String>::new());
+    assert_eq!(verified.bytes, u64::from(RANKS) * 8192);
+    let latest = fs::read_link(scratch.job().snapshots().join("latest")).unwrap();
+    assert_eq!(latest, PathBuf::from("4"));
+    assert!(!scratch.job().snapshots().join("4.partial").exists());
+}
+
+#[test]
+fn every_flipped_byte_that_matters_is_noticed_and_the_rank_named() {
+    let scratch = Scratch::new();
+    let snapshot = scratch.snapshot(1);
+    let path = snapshot.join("rank-1.img");
+    let good = fs::read(&path).unwrap();
+    // The whole file but the padding between table ends: header, both extents, all tables.
+    for at in (0..good.len())
+        .step_by(37)
+        .chain(good.len() - 170..good.len())
+    {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 8);
+        fs::write(&path, &bad).unwrap();
+        let problems = verify(&snapshot, |_| {}).problems;
+        assert_eq!(problems.len(), 1, "byte {at}");
+        assert!(
+            problems[0].starts_with("rank 1: rank-1.img: "),
+            "{problems:?}"
+        );
+    }
+}
+
+#[test]
+fn truncation_is_named() {
+    let scratch = Scratch::new();
+    let snapshot = scratch.snapshot(1);
+    let path = snapshot.join("rank-2.img");
+    let good = fs::read(&path).unwrap();
+    for keep in [0, 100, 4096, good.len() / 2, good.len() - 1] {
+        fs::write(&path, &good[..keep]).unwrap();
+        let problems = verify(&snapshot, |_| {}).problems;
+        assert!(problems[0].contains("rank 2") && problems[0].contains("truncated"));
+    }
+}
+
+#[test]
+fn all_missing_ranks_are_named() {
+    let scratch = Scratch::new();
+    let snapshot = scratch.snapshot(1);
+    fs::remove_file(snapshot.join("rank-0.img")).unwrap();
+    fs::remove_file(snapshot.join("rank-2.img")).unwrap();
+    let problems = verify(&snapshot, |_| {}).problems;
+    assert_eq!(problems.len(), 2);
+    assert!(problems[0].contains("rank 0") && problems[0].contains("missing"));
+    assert!(problems[1].contains("rank 2") && problems[1].contains("missing"));
+}
+
+#[test]
+fn images_of_another_rank_epoch_or_job_are_refused() {
+    let scratch = Scratch::new();
+    let snapshot = scratch.snapshot(1);
+    let path = snapshot.join("rank-0.img");
+    for (bytes, _) in [
+        samples::image("j", 1, 1, RANKS),
+        samples::image("j", 2, 0, RANKS),
+        samples::image("k", 1, 0, RANKS),
+        samples::image("j", 1, 0, RANKS + 1),
+    ] {
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(verify(&snapshot, |_| {}).problems.len(), 1);
+    }
+}
+
+#[test]
+fn a_damaged_manifest_is_noticed() {
+    let scratch = Scratch::new();
+    let snapshot = scratch.snapshot(1);
+    let path = snapshot.join("manifest.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"size\": 3", "\"size\": 2")).unwrap();
+    assert!(verify(&snapshot, |_| {}).problems[0].contains("manifest.json is damaged"));
+    fs::remove_file(&path).unwrap();
+    assert!(!verify(&snapshot, |_| {}).is_good());
+}
+
+#[test]
+fn a_commit_refuses_an_image_that_was_not_reported() {
+    let scratch = Scratch::new();
+    let mut manifest = scratch.fill(1);
+    manifest.images[1].header_crc ^= 1;
+    let error = commit(&scratch.job(), &manifest).unwrap_err().to_string();
+    assert!(error.contains("rank-1.img"), "{error}");
+    assert!(list_snapshots(&scratch.job()).is_empty());
+    discard(&scratch.job(), 1);
+    assert_eq!(fs::read_dir(scratch.job().snapshots()).unwrap().count(), 0);
+}
+
+#[test]
+fn pruning_keeps_the_newest() {
+    let scratch = Scratch::new();
+    for epoch in [1, 2, 10, 11] {
+        scratch.snapshot(epoch);
+    }
+    assert_eq!(prune(&scratch.job(), 2).len(), 2);
+    let left: Vec<u32> = list_snapshots(&scratch.job())
+        .iter()
+        .map(|s| s.epoch)
+        .collect();
+    assert_eq!(left, [10, 11]);
+    prune(&scratch.job(), 0);
+    assert_eq!(list_snapshots(&scratch.job()).len(), 1);
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the control plane asks the kernel beyond the standard library. The only crate that may hold
+//! `unsafe`; so far rustix's safe functions are enough.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// The user id of the process at the other end of a UNIX socket.
+///
+/// # Errors
+/// What getsockopt(2) says.
+pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
+    Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
+}
+
+/// The effective user id.
+#[must_use]
+pub fn effective_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Leaves the session of the terminal, so that its end does not reach this process.
+///
+/// # Errors
+/// What setsid(2) says (the process leads a group already).
+pub fn leave_session() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(())
+}
+
+/// Sends a signal by number to one process.
+///
+/// # Errors
+/// An unknown signal, or what kill(2) says.
+pub fn send_signal(pid: u32, signal: i32) -> io::Result<()> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .ok_or_else(invalid)?;
+    let signal = rustix::process::Signal::from_named_raw(signal).ok_or_else(invalid)?;
+    rustix::process::kill_process(pid, signal)?;
+    Ok(())
+}
+
+/// Makes names in a directory durable.
+///
+/// # Errors
+/// What open(2) or fsync(2) says.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    std::fs::File::open(path)?.sync_all()
+}
+
+/// Whether user code may write the FS and GS bases (AT_HWCAP2 bit 1).
+#[must_use]
+pub fn has_fsgsbase() -> bool {
+    rustix::param::linux_hwcap().1 & 2 != 0
+}
+
+/// Whether membarrier(2) has the private expedited command.
+#[must_use]
+pub fn has_private_membarrier() -> bool {
+    rustix::thread::membarrier_query()
+        .contains(rustix::thread::MembarrierQuery::REGISTER_PRIVATE_EXPEDITED)
+}
+
+/// Kernel release, as in `uname -r`.
+#[must_use]
+pub fn kernel_release() -> String {
+    rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// This host's name.
+#[must_use]
+pub fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
