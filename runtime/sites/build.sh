@@ -14,16 +14,18 @@ for name in Zydis Zycore; do
   if [[ -f $archive ]]; then libraries+=("$archive"); else libraries+=("-l$name"); fi
 done
 
+flags=(-std=c++20 -O2 -g -fno-exceptions -fno-rtti -Wall -Wextra -Iruntime)
 changed=
 for source in runtime/sites/*.cpp; do
   object=$objects/$(basename "${source%.cpp}").o
-  if [[ ! -f $object || -n $(find runtime/sites runtime/base/types.h -newer "$object" -print -quit) ]]
-  then
-    g++ -std=c++20 -O2 -g -fno-exceptions -fno-rtti -Wall -Wextra -Iruntime -c "$source" -o "$object"
+  newer=
+  [[ -f $object ]] && newer=$(find runtime/sites runtime/base/types.h -newer "$object" -print -quit)
+  if [[ ! -f $object || -n $newer ]]; then
+    g++ "${flags[@]}" -c "$source" -o "$object"
     changed=1
   fi
 done
 if [[ -n $changed || ! -f $out ]]; then
-  g++ -o "$out.tmp" "$objects"/*.o "${libraries[@]}" -Wl,--as-needed -static-libstdc++ -static-libgcc
+  g++ -static-libstdc++ -static-libgcc -o "$out.tmp" "$objects"/*.o "${libraries[@]}"
   mv "$out.tmp" "$out"
 fi

@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include <algorithm>
+
 namespace fermata::sites {
 namespace {
 
@@ -30,6 +32,16 @@ bool touches_fs_base(const ZydisDecodedInstruction& instruction) {
          instruction.mnemonic == ZYDIS_MNEMONIC_RDFSBASE;
 }
 
+/// Whether control never goes on behind the instruction. Interrupts and traps count as such: what
+/// follows them is reached in another way or not at all.
+bool ends_flow(const ZydisDecodedInstruction& instruction) {
+  switch (instruction.mnemonic) {
+    case ZYDIS_MNEMONIC_JMP: case ZYDIS_MNEMONIC_RET: case ZYDIS_MNEMONIC_UD2:
+    case ZYDIS_MNEMONIC_HLT: case ZYDIS_MNEMONIC_INT3: case ZYDIS_MNEMONIC_IRETQ: return true;
+    default: return false;
+  }
+}
+
 std::string at_address(const char* what, u64 address) {
   char text[160];
   snprintf(text, sizeof text, "%s at 0x%llx", what, static_cast<unsigned long long>(address));
@@ -44,6 +56,22 @@ Decoder::Decoder() {
 
 bool Decoder::decode(const u8* bytes, u64 count, ZydisDecodedInstruction* out) const {
   return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder_, nullptr, bytes, count, out));
+}
+
+/// Records what one instruction at `address` tells. Returns why it cannot be accepted, or nothing.
+std::string Decoder::note(const ZydisDecodedInstruction& ins, u64 address, Listing* out) const {
+  const u64 after = address + ins.length;
+  if (const int prefix = fs_prefix_index(ins); prefix >= 0)
+    out->fs_prefixes.push_back(address + u64(prefix));
+  for (const auto& imm : ins.raw.imm)
+    if (imm.size && imm.is_relative) out->branch_targets.push_back(after + u64(imm.value.s));
+  if ((ins.attributes & ZYDIS_ATTRIB_HAS_MODRM) && ins.raw.modrm.mod == 0 &&
+      ins.raw.modrm.rm == 5 && ins.raw.disp.size == 32)
+    out->references.push_back({after + u64(ins.raw.disp.value), address,
+                               ins.mnemonic != ZYDIS_MNEMONIC_LEA &&
+                                   ins.mnemonic != ZYDIS_MNEMONIC_NOP});
+  if (!touches_fs_base(ins)) return "";
+  return at_address("an instruction that reads or writes the FS base itself", address);
 }
 
 Listing Decoder::list(const u8* bytes, u64 count, u64 begin, bool padded) const {
@@ -66,24 +94,47 @@ Listing Decoder::list(const u8* bytes, u64 count, u64 begin, bool padded) const 
       out.error = at_address("bytes that are no instruction", begin + i);
       return out;
     }
-    const u64 after = begin + i + ins.length;
-    if (ins.mnemonic == ZYDIS_MNEMONIC_NOP && out.body == begin + i) out.body = after;
-    if (const int prefix = fs_prefix_index(ins); prefix >= 0)
-      out.fs_prefixes.push_back(begin + i + u64(prefix));
-    for (const auto& imm : ins.raw.imm)
-      if (imm.size && imm.is_relative) out.branch_targets.push_back(after + u64(imm.value.s));
-    if ((ins.attributes & ZYDIS_ATTRIB_HAS_MODRM) && ins.raw.modrm.mod == 0 &&
-        ins.raw.modrm.rm == 5 && ins.raw.disp.size == 32)
-      out.references.push_back({after + u64(ins.raw.disp.value), begin + i,
-                                ins.mnemonic != ZYDIS_MNEMONIC_LEA &&
-                                    ins.mnemonic != ZYDIS_MNEMONIC_NOP});
-    if (touches_fs_base(ins)) {
-      out.error = at_address("an instruction that reads or writes the FS base itself", begin + i);
-      return out;
-    }
+    out.error = note(ins, begin + i, &out);
+    if (!out.error.empty()) return out;
     i += ins.length;
+    if (ins.mnemonic == ZYDIS_MNEMONIC_NOP && out.body == begin + i - ins.length)
+      out.body = begin + i;
   }
   out.boundary[count] = true;
+  return out;
+}
+
+Listing Decoder::explore(const u8* bytes, u64 count, u64 begin, std::vector<u64> entries) const {
+  Listing out;
+  out.boundary.assign(count + 1, false);
+  out.covered.assign(count, false);
+  out.body = begin;
+  ZydisDecodedInstruction ins;
+  while (!entries.empty()) {
+    u64 i = entries.back() - begin;
+    entries.pop_back();
+    while (i < count && !out.boundary[i]) {
+      if (out.covered[i] || !decode(bytes + i, count - i, &ins)) {
+        out.error = at_address("control goes to bytes that are no instruction", begin + i);
+        return out;
+      }
+      out.boundary[i] = true;
+      for (u64 k = 0; k < ins.length; k++) {
+        // Two instructions that share bytes: one of them is not what it seems.
+        if (out.covered[i + k]) out.error = at_address("instructions overlap", begin + i + k);
+        out.covered[i + k] = true;
+      }
+      const u64 known = out.branch_targets.size();
+      if (out.error.empty()) out.error = note(ins, begin + i, &out);
+      if (!out.error.empty()) return out;
+      for (u64 k = known; k < out.branch_targets.size(); k++)
+        if (out.branch_targets[k] >= begin && out.branch_targets[k] < begin + count)
+          entries.push_back(out.branch_targets[k]);
+      if (ends_flow(ins)) break;
+      i += ins.length;
+    }
+  }
+  std::sort(out.fs_prefixes.begin(), out.fs_prefixes.end());
   return out;
 }
 

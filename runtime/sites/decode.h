@@ -22,6 +22,7 @@ struct Reference {
 /// What one linear decode saw. Addresses are virtual, as linked.
 struct Listing {
   std::vector<bool> boundary;       // [i]: an instruction begins at begin + i
+  std::vector<bool> covered;        // [i]: byte i belongs to an instruction (explore() only)
   u64 body = 0;                     // first byte after the nops that the range begins with
   std::vector<u64> fs_prefixes;     // effective 0x64 prefixes of FS memory operands, ascending
   std::vector<u64> branch_targets;  // of direct calls and jumps
@@ -38,6 +39,11 @@ class Decoder {
   /// Invariant: without an error, the last instruction ends exactly at begin + count.
   Listing list(const u8* bytes, u64 count, u64 begin, bool padded) const;
 
+  /// Decodes what control reaches from `entries` by falling through and by direct branches, for
+  /// functions that linear decoding cannot cross. `covered` of the result marks the bytes of those
+  /// instructions. An error means that two of them overlap, or that one cannot be decoded.
+  Listing explore(const u8* bytes, u64 count, u64 begin, std::vector<u64> entries) const;
+
   /// Whether bytes[position] (a 0x64) could act as an FS prefix, whatever precedes it. False is a
   /// proof: no instruction that begins there, or up to four prefix bytes earlier, would use FS.
   bool may_be_prefix(const u8* bytes, u64 count, u64 position) const;
@@ -50,6 +56,7 @@ class Decoder {
   bool is_tls_form(const u8* bytes, u64 count, u64 position) const;
 
  private:
+  std::string note(const ZydisDecodedInstruction& instruction, u64 address, Listing* out) const;
   bool decode(const u8* bytes, u64 count, ZydisDecodedInstruction* out) const;
   ZydisDecoder decoder_;
 };

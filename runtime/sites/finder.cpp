@@ -23,6 +23,12 @@
 //      more likely a constant.
 //   5. No instruction reads or writes the FS base itself (rdfsbase, wrfsbase): rewriting a prefix
 //      cannot move those to GS.
+//   6. A function that fails 1 or 2 (a table between its instructions) is explored instead, from its
+//      entries along every direct branch, and along jump tables: at an address that reached code
+//      takes, two or more offsets in a row that lead from there into the function. Instructions that
+//      control reaches this way must not overlap (a wrong guess at a table makes them), and every
+//      possible prefix must lie in one of them, or in a table, or in a piece that was not reached
+//      but decodes cleanly from end to end without any use of FS.
 // Otherwise the file is refused with the address and the reason. It is never half rewritten.
 #include "sites/finder.h"
 
@@ -36,6 +42,9 @@
 
 namespace fermata::sites {
 namespace {
+
+// A table may lead to code that takes the address of another one; nobody nests them this deeply.
+constexpr int kTableRounds = 32;
 
 /// A piece of a code section: one function (or several whose FDEs overlap), or a gap between them.
 struct Extent {
@@ -86,6 +95,12 @@ class Finder {
   bool holds_candidate(const Extent& extent) const;
   std::string examine(const CodeRange& code, const Extent& extent);
   std::string check_flow(const CodeRange& code, const Extent& extent, const Listing& listing) const;
+  bool is_harmless_island(const Extent& extent, const u8* bytes, const std::vector<bool>& known,
+                          u64 candidate) const;
+  u64 read_table(const Extent& extent, const u8* bytes, const Listing& reached, u64 table,
+                 u64 width, std::vector<u64>* targets) const;
+  bool check_reached(const Extent& extent, const u8* bytes, bool with_tables,
+                     Listing* listing) const;
   std::string check_references() const;
   const u8* bytes_of(const CodeRange& code, u64 address) const {
     return file_.data() + code.file_offset + (address - code.begin);
@@ -136,6 +151,10 @@ bool Finder::holds_candidate(const Extent& extent) const {
 
 std::string Finder::check_flow(const CodeRange& code, const Extent& extent,
                                const Listing& listing) const {
+  if (!listing.error.empty())
+    return code.name + ": " + listing.error +
+           text(", in %s 0x%llx..0x%llx", extent.framed ? "the function" : "code without a frame",
+                extent.begin, extent.end);
   for (const u64 target : listing.branch_targets) {
     if (target < extent.begin || target >= extent.end) continue;
     // A lock prefix is jumped over where a program runs on one processor only (old glibc).
@@ -151,17 +170,91 @@ std::string Finder::check_flow(const CodeRange& code, const Extent& extent,
   return "";
 }
 
+/// Reads a table of `width`-byte offsets relative to its own address `table` into *targets: from
+/// there up to the first entry that leads out of the extent, to code, or to the next address that
+/// reached code takes (of another table). Returns its end.
+u64 Finder::read_table(const Extent& extent, const u8* bytes, const Listing& reached, u64 table,
+                       u64 width, std::vector<u64>* targets) const {
+  u64 end = table, limit = extent.end;
+  for (const Reference& other : reached.references)
+    if (other.target > table) limit = std::min(limit, other.target);
+  for (; end + width <= limit; end += width) {
+    for (u64 k = 0; k < width; k++)
+      if (reached.covered[end + k - extent.begin]) return end;
+    i64 offset = 0;
+    memcpy(&offset, bytes + (end - extent.begin), width);
+    if (width == 4) offset = i32(offset);
+    const u64 target = table + u64(offset);
+    if (target < extent.begin || target >= extent.end) return end;
+    targets->push_back(target);
+  }
+  return end;
+}
+
+/// Whether the bytes around `candidate` that control was not seen to reach, taken from the last known
+/// byte to the next, decode cleanly into instructions none of which uses FS.
+bool Finder::is_harmless_island(const Extent& extent, const u8* bytes,
+                                const std::vector<bool>& known, u64 candidate) const {
+  u64 low = candidate - extent.begin, high = low;
+  while (low > 0 && !known[low - 1]) low--;
+  while (high < known.size() && !known[high]) high++;
+  const Listing island = decoder_.list(bytes + low, high - low, extent.begin + low, true);
+  return island.error.empty() && island.fs_prefixes.empty();
+}
+
+/// Rule 6. Replaces *listing and returns true if the rule accepts the function, without looking at
+/// tables (which are a guess, if a checked one) or with them.
+bool Finder::check_reached(const Extent& extent, const u8* bytes, bool with_tables,
+                           Listing* listing) const {
+  std::vector<u64> entries = extent.entries;
+  std::vector<FunctionRange> tables;
+  Listing reached;
+  for (int round = 0; round < kTableRounds; round++) {
+    reached = decoder_.explore(bytes, extent.end - extent.begin, extent.begin, entries);
+    if (!reached.error.empty()) return false;
+    if (!with_tables) break;
+    const size_t known = tables.size();
+    for (const Reference& reference : reached.references) {
+      const u64 table = reference.target;
+      if (reference.loads || table <= extent.begin || table >= extent.end) continue;
+      if (std::any_of(tables.begin(), tables.end(),
+                      [&](const FunctionRange& t) { return t.begin == table; }))
+        continue;
+      // Eight-byte entries first: read as four-byte ones, every second is 0 or -1 and leads nowhere.
+      std::vector<u64> targets;
+      u64 end = read_table(extent, bytes, reached, table, 8, &targets);
+      if (targets.size() < 2) {
+        targets.clear();
+        end = read_table(extent, bytes, reached, table, 4, &targets);
+      }
+      tables.push_back({table, targets.size() < 2 ? table : end});
+      if (targets.size() >= 2) entries.insert(entries.end(), targets.begin(), targets.end());
+    }
+    if (tables.size() == known) break;
+  }
+  std::vector<bool> known = reached.covered;
+  for (const FunctionRange& table : tables)
+    for (u64 at = table.begin; at < table.end; at++) {
+      if (reached.covered[at - extent.begin]) return false;
+      known[at - extent.begin] = true;
+    }
+  auto at = std::lower_bound(candidates_.begin(), candidates_.end(), extent.begin);
+  for (; at != candidates_.end() && *at < extent.end; at++)
+    if (!known[*at - extent.begin] && !is_harmless_island(extent, bytes, known, *at)) return false;
+  *listing = std::move(reached);
+  return true;
+}
+
 /// Decodes one extent under the rules above and keeps what it found for check_references().
 std::string Finder::examine(const CodeRange& code, const Extent& extent) {
   const u8* const bytes = bytes_of(code, extent.begin);
   const u64 count = extent.end - extent.begin;
   findings_.decoded += count;
   Listing listing = decoder_.list(bytes, count, extent.begin, !extent.framed);
-  if (!listing.error.empty())
-    return code.name + ": " + listing.error +
-           text(", in %s 0x%llx..0x%llx", extent.framed ? "the function" : "code without a frame",
-                extent.begin, extent.end);
-  if (std::string error = check_flow(code, extent, listing); !error.empty()) return error;
+  std::string error = check_flow(code, extent, listing);
+  if (!error.empty() && !(extent.framed && (check_reached(extent, bytes, false, &listing) ||
+                                            check_reached(extent, bytes, true, &listing))))
+    return error;
   for (const u64 site : listing.fs_prefixes) {
     if (extent.framed || decoder_.is_tls_form(bytes, count, site - extent.begin)) continue;
     return text("%s: the byte at 0x%llx may be an FS prefix or a constant (code without a frame "

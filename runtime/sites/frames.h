@@ -13,7 +13,7 @@ struct FunctionRange {
   u64 begin, end;
 };
 
-/// Reads every FDE of the file's .eh_frame into `out`, ascending by begin, exact duplicates removed.
+/// Reads every FDE of the file's .eh_frame into `out`, ascending by begin, without duplicates.
 /// Returns an empty string, or what is wrong with the table.
 std::string read_frames(const ElfFile& file, std::vector<FunctionRange>* out);
 

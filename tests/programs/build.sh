@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds every test program with each MPI's own compiler wrapper into build/tests/<mpi>/. The
+# programs are ordinary MPI programs: nothing of the product is compiled or linked into them.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+for mpi in openmpi mpich; do
+  command -v mpicc.$mpi > /dev/null || { echo "tests: mpicc.$mpi is missing: ./x setup"; exit 1; }
+  out=build/tests/$mpi
+  mkdir -p "$out"
+  stale() { [[ ! -f $2 || $1 -nt $2 || tests/programs/check.h -nt $2 || $0 -nt $2 ]]; }
+  for source in tests/programs/*.c; do
+    name=$(basename "${source%.c}")
+    case $name in
+      plugin) target=plugin.so; flags=(-shared -fPIC) ;;
+      nonpie) target=$name; flags=(-no-pie) ;;
+      *) target=$name; flags=() ;;
+    esac
+    if stale "$source" "$out/$target"; then
+      mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow "${flags[@]}" \
+        -o "$out/$target" "$source" -lpthread -ldl -lm
+    fi
+  done
+  if stale tests/programs/static_cxx.cpp "$out/static_cxx"; then
+    # Without the MPI's own C++ bindings: they would bring in the shared libstdc++.
+    mpicxx.$mpi -std=c++17 -O2 -g -Wall -Wextra -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX \
+      -static-libstdc++ -static-libgcc -o "$out/static_cxx" tests/programs/static_cxx.cpp
+  fi
+done

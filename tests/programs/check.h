@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every test program shares: options, a hash that must not depend on timing or on the MPI
+// implementation, and the last line `PASS <checksum>` by which runs are compared.
+//
+// Options: --steps N, --step-ms M (pause per step, so that a checkpoint can hit the program
+// anywhere), --size S (program-specific). Rank 0 prints `step K` after each step.
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct options {
+  int steps, step_ms, size;
+};
+
+static int rank, ranks;
+static uint64_t state_hash = 0xcbf29ce484222325u;
+
+#define CHECK(condition)                                                                  \
+  do {                                                                                    \
+    if (!(condition)) check_failed(#condition, __FILE__, __LINE__);                       \
+  } while (0)
+
+static inline void check_failed(const char *condition, const char *file, int line) {
+  printf("FAIL rank %d: %s (%s:%d)\n", rank, condition, file, line);
+  fflush(stdout);
+  MPI_Abort(MPI_COMM_WORLD, 3);
+  exit(3);
+}
+
+// FNV-1a over the bytes.
+static inline void mix(const void *data, size_t bytes) {
+  const unsigned char *p = (const unsigned char *)data;
+  for (size_t i = 0; i < bytes; i++) state_hash = (state_hash ^ p[i]) * 0x100000001b3u;
+}
+
+static inline void mix_int(long long value) { mix(&value, sizeof value); }
+
+static inline struct options parse_options(int argc, char **argv, int steps, int size) {
+  struct options o = {steps, 0, size};
+  for (int i = 1; i + 1 < argc; i++) {
+    if (!strcmp(argv[i], "--steps")) o.steps = atoi(argv[i + 1]);
+    if (!strcmp(argv[i], "--step-ms")) o.step_ms = atoi(argv[i + 1]);
+    if (!strcmp(argv[i], "--size")) o.size = atoi(argv[i + 1]);
+  }
+  return o;
+}
+
+static inline double now_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// Computes, without any MPI or system call but the clock, for about `ms` milliseconds.
+static inline void compute_ms(int ms) {
+  static volatile double sink;
+  const double end = now_seconds() + 1e-3 * ms;
+  while (now_seconds() < end)
+    for (int i = 0; i < 2000; i++) sink = sink * 0.5 + i;
+}
+
+// Sleeps for `ms` milliseconds in all, whatever signals arrive.
+static inline void pause_ms(int ms) {
+  struct timespec left = {ms / 1000, (ms % 1000) * 1000000L};
+  while (ms > 0 && nanosleep(&left, &left) != 0) {
+  }
+}
+
+static inline void start(int *argc, char ***argv) {
+  CHECK(MPI_Init(argc, argv) == MPI_SUCCESS);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+}
+
+static inline void report_step(int step, int step_ms) {
+  if (rank == 0) {
+    printf("step %d\n", step);
+    fflush(stdout);
+  }
+  pause_ms(step_ms);
+}
+
+// Combines the hashes of all ranks and prints the last line.
+static inline void finish(void) {
+  uint64_t all[1024];
+  CHECK(ranks <= 1024);
+  MPI_Gather(&state_hash, 8, MPI_BYTE, all, 8, MPI_BYTE, 0, MPI_COMM_WORLD);
+  if (rank == 0) {
+    state_hash = 0xcbf29ce484222325u;
+    mix(all, (size_t)ranks * 8);
+    printf("PASS %016llx\n", (unsigned long long)state_hash);
+    fflush(stdout);
+  }
+  MPI_Finalize();
+}
+
+#endif

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that nobody wrote for us, straight from the distribution: LAMMPS, whose thermo output
+must be equal digit by digit, and NetPIPE, whose own integrity check must hold."""
+import shutil
+
+from support import fermata, mpis
+from support.cases import Failed, Skipped, check, slow, timeout
+from support.mpis import ROOT
+
+MELT = ROOT / "tests/apps/in.melt"
+NETPIPE = {"openmpi": "NPopenmpi", "mpich": "NPmpich2"}
+
+
+def _lammps(cells, steps):
+    if not shutil.which("lmp"):
+        raise Skipped("lammps is not installed")
+    return ["lmp", "-in", MELT, "-log", "none", "-var", "cells", cells, "-var", "steps", steps]
+
+
+def compare_thermo(found, expected):
+    for step, row in expected.items():
+        if found.get(step) != row:
+            raise Failed(f"step {step}: {found.get(step)} instead of {row}")
+    check(len(expected) > 2 and found.keys() == expected.keys(), "the tables have other steps")
+
+
+def _make_plain(lower):
+    @timeout(90)
+    def test(work):
+        command = _lammps(8, 200)
+        native = mpis.native("openmpi", command, 2, work).expect_success("lmp").out
+        job = fermata.Job(work)
+        job.start(lower, command)
+        compare_thermo(fermata.thermo(job.finish()), fermata.thermo(native))
+    return test
+
+
+def _make_restart(first, second):
+    @timeout(240)
+    def test(work):
+        command = _lammps(16, 1000)
+        native = mpis.native("openmpi", command, 2, work, 90).expect_success("lmp").out
+        job = fermata.Job(work)
+        job.start(first, command)
+        job.running.wait_for("\n       300", 90)
+        job.checkpoint_and_stop()
+        before = job.running.out
+        job.restart(second)
+        compare_thermo(fermata.thermo(before + job.finish(120)), fermata.thermo(native))
+    return test
+
+
+def _make_netpipe(front, lower):
+    @timeout(90)
+    def test(work):
+        program = shutil.which(NETPIPE[front])
+        if not program:
+            raise Skipped(f"{NETPIPE[front]} is not installed")
+        job = fermata.Job(work)
+        job.start(lower, [program, "-u", 10000, "-n", 20, "-o", work / "np.out"])
+        job.finish()
+        check((work / "np.out").stat().st_size > 100, "NetPIPE wrote its table")
+    return test
+
+
+def generate():
+    tests = {f"test_lammps_on_{lower}": _make_plain(lower) for lower in mpis.MPIS}
+    for first in mpis.MPIS:
+        for second in mpis.MPIS:
+            test = _make_restart(first, second)
+            tests[f"test_lammps_{first}_then_{second}"] = slow(test) if first == second else test
+            tests[f"test_netpipe_{first}_on_{second}"] = _make_netpipe(first, second)
+    return tests

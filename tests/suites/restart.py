@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoint, stop, restart, under the same and under the other MPI; resume without stopping;
+chains of restarts. A run that was interrupted must print the checksum of one that was not.
+Name: program_front_first_then_second."""
+from support import fermata, mpis
+from support.cases import check, check_equal, slow, timeout
+
+STEPS = 10
+
+
+def _command(front, name, work, steps=STEPS, step_ms=60):
+    size = ["--size", 50] if name == "compute" else []
+    return [mpis.program(front, name), *mpis.own_arguments(name, work), "--steps", steps,
+            "--step-ms", step_ms, *size]
+
+
+def _expected(name, ranks=2, steps=STEPS):
+    return mpis.expected(name, ranks, steps, 50 if name == "compute" else None)
+
+
+def _make(front, first, second, name, ranks=2):
+    @timeout(120)
+    def test(work):
+        job = fermata.Job(work)
+        job.start(first, _command(front, name, work), ranks)
+        fermata.wait_for_step(job, 4)
+        job.checkpoint_and_stop()
+        job.restart(second)
+        check_equal(mpis.checksum(job.finish()), _expected(name, ranks), "checksum")
+    return test
+
+
+def _make_resume(front, lower, name):
+    @timeout(120)
+    def test(work):
+        job = fermata.Job(work)
+        job.start(lower, _command(front, name, work))
+        for step in (2, 5, 7):
+            fermata.wait_for_step(job, step)
+            job.checkpoint()
+        check_equal(mpis.checksum(job.finish()), _expected(name), "checksum")
+        check_equal(len(job.snapshots()), 2, "snapshots kept")
+    return test
+
+
+@slow
+@timeout(300)
+def test_chain_of_ten(work):
+    """Ten stops, each restart under the other MPI."""
+    job = fermata.Job(work)
+    job.start("openmpi", _command("openmpi", "selfcheck", work, steps=44, step_ms=20))
+    for hop in range(10):
+        fermata.wait_for_step(job, 4 * hop + 3)
+        job.checkpoint_and_stop()
+        job.restart(mpis.MPIS[(hop + 1) % 2])
+    check_equal(mpis.checksum(job.finish()), _expected("selfcheck", steps=44), "checksum")
+
+
+@timeout(90)
+def test_compute_bound_rank_stops_at_once(work):
+    """A checkpoint does not wait for the end of a three-second loop."""
+    job = fermata.Job(work)
+    job.start("openmpi", _command("openmpi", "compute", work, steps=3, step_ms=3000))
+    fermata.wait_for_step(job, 1)
+    seconds = job.checkpoint_and_stop()
+    check(seconds < 2.0, f"the checkpoint took {seconds:.1f} s")
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), _expected("compute", steps=3), "checksum")
+
+
+@timeout(90)
+def test_collective_dependency_with_three_ranks(work):
+    """A parked rank's message is needed by one that still owes a collective."""
+    _make("mpich", "mpich", "openmpi", "collective", ranks=3)(work)
+
+
+@timeout(60)
+def test_checkpoint_of_an_ended_job_is_refused(work):
+    job = fermata.Job(work)
+    job.start("mpich", _command("mpich", "argv_env", work, steps=1, step_ms=0))
+    job.finish()
+    result = fermata.fermata(work, "checkpoint", "job")
+    check(result.code != 0 and "job" in result.err, f"a clear refusal: {result.err!r}")
+
+
+# Where a program built for `front` is saved and where it goes on; the last element: slow.
+ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", False),
+          ("openmpi", "mpich", "mpich", True), ("mpich", "openmpi", "openmpi", True),
+          ("openmpi", "openmpi", "openmpi", True), ("mpich", "mpich", "mpich", True))
+
+
+def generate():
+    tests = {}
+    for name in mpis.PROGRAMS:
+        for front, first, second, is_slow in ROUTES:
+            test = _make(front, first, second, name)
+            always = name == "selfcheck" and first == second == front
+            tests[f"test_{name}_{front}_{first}_then_{second}"] = (
+                slow(test) if is_slow and not always else test)
+        tests[f"test_{name}_resumes"] = _make_resume("openmpi", "openmpi", name)
+    return tests

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that need no MPI job: each tests/unit/*.cpp is built with the sanitizers and run, and the
+control plane's own tests run under cargo."""
+from support import process
+from support.cases import Skipped, timeout
+from support.mpis import ROOT
+
+
+def _make(source):
+    @timeout(180)
+    def test(work):
+        program = work / source.stem
+        process.run(["g++", "-std=c++20", "-O1", "-g", "-fno-exceptions", "-fno-rtti", "-Wall",
+                     "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+                     "-I", ROOT / "runtime", "-I", ROOT / "tests", "-o", program, source],
+                    150).expect_success(f"compiling {source.name}")
+        process.run([program], 60).expect_success(source.name)
+    return test
+
+
+@timeout(600)
+def test_control_plane(_work):
+    if not (ROOT / "control/Cargo.toml").exists():
+        raise Skipped("no control plane")
+    process.run(["cargo", "test", "--workspace", "--release", "--locked", "--quiet"], 580,
+                cwd=ROOT / "control").expect_success("cargo test")
+
+
+def generate():
+    sources = sorted((ROOT / "tests/unit").glob("*.cpp"))
+    return {f"test_{source.stem}": _make(source) for source in sources}

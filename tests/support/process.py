@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that cannot outlive their test.
+
+Launchers of MPI jobs start daemons in sessions of their own, so a process group is not enough to
+find them again. The runner makes itself the subreaper of its descendants: orphans get it as their
+parent, and following parent ids in /proc from its own pid reaches every one and nothing else.
+"""
+import ctypes
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+from support.cases import Failed
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper():
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(root=None):
+    """Pids of all living descendants, children before grandchildren."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, queue = [], [root or os.getpid()]
+    while queue:
+        for child in parents.get(queue.pop(0), []):
+            found.append(child)
+            queue.append(child)
+    return found
+
+
+def reap():
+    while True:
+        try:
+            pid, _status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+
+
+def end_descendants(grace_s=3.0):
+    """Ends every descendant: asks first, insists after grace_s."""
+    for number, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
+        until = time.monotonic() + patience
+        for pid in descendants():
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+        while time.monotonic() < until:
+            reap()
+            if not descendants():
+                return
+            time.sleep(0.02)
+
+
+@dataclasses.dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    def expect_success(self, what):
+        if self.code != 0:
+            raise Failed(f"{what}: exit code {self.code}\n{tail(self.out)}\n{tail(self.err)}")
+        return self
+
+
+def tail(text, lines=25):
+    return "\n".join(text.rstrip().split("\n")[-lines:])
+
+
+def run(command, timeout_s=60, env=None, cwd=None):
+    """Runs a command to its end. A command that takes longer than timeout_s fails the test."""
+    running = Running(command, pathlib.Path(cwd or "."), env=env, cwd=cwd, keep=False)
+    return running.wait(timeout_s)
+
+
+class Running:
+    """A command in the background whose output goes to files, so that no pipe can block it."""
+
+    def __init__(self, command, directory, name="run", env=None, cwd=None, keep=True):
+        self.command = [str(word) for word in command]
+        if keep:
+            self._out = open(directory / f"{name}.out", "w+b")
+            self._err = open(directory / f"{name}.err", "w+b")
+        else:
+            import tempfile
+            self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.DEVNULL, stdout=self._out, stderr=self._err, env=env,
+            cwd=cwd, start_new_session=True)
+
+    def _read(self, file):
+        descriptor, parts, offset = file.fileno(), [], 0
+        while part := os.pread(descriptor, 1 << 24, offset):
+            parts.append(part)
+            offset += len(part)
+        return b"".join(parts).decode(errors="replace")
+
+    @property
+    def out(self):
+        return self._read(self._out)
+
+    @property
+    def err(self):
+        return self._read(self._err)
+
+    def wait_for(self, text, timeout_s=60):
+        """Waits until the output contains the text."""
+        until = time.monotonic() + timeout_s
+        while text not in self.out:
+            if self.process.poll() is not None and text not in self.out:
+                raise Failed(f"{self.command[0]} ended (code {self.process.returncode}) before it "
+                             f"printed {text!r}\n{tail(self.out)}\n{tail(self.err)}")
+            if time.monotonic() > until:
+                raise Failed(f"no {text!r} within {timeout_s} s\n"
+                             f"{tail(self.out)}\n{tail(self.err)}")
+            time.sleep(0.01)
+
+    def wait(self, timeout_s=60):
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{' '.join(self.command)}: still running after {timeout_s} s\n"
+                         f"{tail(self.out)}\n{tail(self.err)}") from None
+        return Result(code, self.out, self.err, time.monotonic() - self.began)
