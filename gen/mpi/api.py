@@ -73,7 +73,7 @@ class Param:
             return "weights"
         if self.kind == "STRING" and self.out and str(self.length).startswith("MPI_MAX"):
             return "string_out"
-        return "number" if self.table else "plain"
+        return "number" if self.table and not self.grid else "plain"
 
     def _pointer(self, data):
         """Levels of pointer of the canonical C type, arrays included (one level each)."""

@@ -75,9 +75,10 @@ def lower_call(function):
         args.append(text)
         lines += extra
     if lines:
+        count = "degree" if "eighbor" in function.name else "peer"
         comm = next(p.name for p in function.params if p.kind == "COMMUNICATOR")
         lines = ["  int sends = 0, receives = 0;",
-                 f"  front::peer_counts({comm}, &sends, &receives);"] + lines
+                 f"  front::{count}_counts({comm}, &sends, &receives);"] + lines
     return lines, f"lower_mpi().{function.name}({', '.join(args)})"
 
 

@@ -56,7 +56,9 @@ class Body:
 
     def number(self, param):
         name, table = param.name, param.table
-        if param.array:
+        if param.array and param.length == "*":  # ranks of a graph or grid: never a constant
+            self.args.append(name)
+        elif param.array:
             if param.out:
                 self.args.append(name)
                 self.success.append(f"numbers_out({name}, {param.length}, {table}_out);")
@@ -103,8 +105,10 @@ class Body:
                 length = "sends" if name == "sendtypes" else "receives"
                 unread = name == "sendtypes"
                 if unread:
+                    count = "degree" if "eighbor" in self.function.name else "peer"
                     self.before += ["int sends = 0, receives = 0;",
-                                    "peer_counts(handle_in<mpi::kComm>(comm), &sends, &receives);",
+                                    f"{count}_counts(handle_in<mpi::kComm>(comm), &sends, "
+                                    "&receives);",
                                     "if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;"]
             self.before.append(f"HandlesIn<{kind}> {name}_slots({name}, {length});")
         self.args.append(f"{name}_slots.data()")
@@ -119,8 +123,8 @@ class Body:
             self.always.append(f"{self.gate()}{name}_out.finish({filled});")
             self.args.append(f"{name}_out.data()")
         elif param.const or not param.out:
-            self.before.append(f"CanonStatus {name}_in = status_in({name});")
-            self.args.append(f"&{name}_in")
+            self.before.append(f"CanonStatus {name}_canon = status_in({name});")
+            self.args.append(f"&{name}_canon")
         elif param.inout:
             self.before.append(f"CanonStatus {name}_both = status_in({name});")
             self.args.append(f"&{name}_both")
@@ -199,8 +203,10 @@ def leftovers(front, known):
     for name in sorted(api.load(f"abi_{front}.json")["functions"]):
         if name in hand or name.removeprefix("MPI_") in known:
             continue
-        out.append(f"extern \"C\" FERMATA_EXPORT int P{name}(void) {{\n"
-                   f"  return core::raise(nullptr, abi::kErrUnsupportedOperation, \"{name}\");\n}}\n"
+        answer = f"core::raise(nullptr, abi::kErrUnsupportedOperation, \"{name}\")"
+        if "uery_" in name:  # "is this GPU supported?": no
+            answer = "0"
+        out.append(f"extern \"C\" FERMATA_EXPORT int P{name}(void) {{\n  return {answer};\n}}\n"
                    f"extern \"C\" FERMATA_EXPORT int {name}(void)\n"
                    f"    __attribute__((weak, alias(\"P{name}\")));\n\n")
     return out

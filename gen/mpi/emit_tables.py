@@ -124,10 +124,23 @@ def fortran_table(front):
     return out + ["};\n"]
 
 
+def canonical_table():
+    out = ["struct Canonical {\n  Kind kind;\n  u32 number;\n};\n\n",
+           "// Every predefined object of the standard, whether this ABI names it or not.\n",
+           "inline constexpr Canonical kCanonical[] = {\n"]
+    for kind, names in api.predefined().items():
+        seen = set()
+        for name, number in names:
+            if number not in seen:
+                out.append(f"  {{mpi::k{kind}, {number:#x}}},  // {name}\n")
+                seen.add(number)
+    return out + ["};\n\n"]
+
+
 def emit(front):
     values = api.load(f"abi_{front}.json")["constants"]
     out = [HEAD, "#pragma once\n\n#include \"frontend/common.h\"\n\n", "namespace fermata::front {\n\n"]
     out.append(limits(values))
-    out += integer_tables(values)
+    out += integer_tables(values) + canonical_table()
     out += object_table(front) + fortran_table(front) if front == "ompi" else value_table(front)
     return "".join(out) + "\n}  // namespace fermata::front\n"

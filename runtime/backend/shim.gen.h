@@ -1870,7 +1870,7 @@ inline int Dist_graph_create(u64 comm_old, int n, const int* sources, const int*
   return 0;
 }
 #else
-inline int Dist_graph_create(u64 , it n, const int* , const int* , const int* , const int* , u64 , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Dist_graph_create(u64 , int , const int* , const int* , const int* , const int* , u64 , int , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Dist_graph_create_adjacent
@@ -3185,7 +3185,7 @@ inline int Group_excl(u64 group, int n, const int* ranks, u64* newgroup) {
   return 0;
 }
 #else
-inline int Group_excl(u64 , it n, const int* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_excl(u64 , int , const int* , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Group_free
@@ -3209,7 +3209,7 @@ inline int Group_incl(u64 group, int n, const int* ranks, u64* newgroup) {
   return 0;
 }
 #else
-inline int Group_incl(u64 , it n, const int* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_incl(u64 , int , const int* , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Group_intersection
@@ -3233,7 +3233,7 @@ inline int Group_range_excl(u64 group, int n, int (*ranges)[3], u64* newgroup) {
   return 0;
 }
 #else
-inline int Group_range_excl(u64 , it n, int (*)[3], u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_range_excl(u64 , int , int (*)[3], u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Group_range_incl
@@ -3245,7 +3245,7 @@ inline int Group_range_incl(u64 group, int n, int (*ranges)[3], u64* newgroup) {
   return 0;
 }
 #else
-inline int Group_range_incl(u64 , it n, int (*)[3], u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_range_incl(u64 , int , int (*)[3], u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Group_rank
@@ -3272,7 +3272,7 @@ inline int Group_translate_ranks(u64 group1, int n, const int* ranks1, u64 group
   return done(MPI_Group_translate_ranks(native<MPI_Group>(group1), n, as_any(ranks1), native<MPI_Group>(group2), as_any(ranks2)));
 }
 #else
-inline int Group_translate_ranks(u64 , it n, const int* , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_translate_ranks(u64 , int , const int* , u64 , int* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Group_union
@@ -3798,7 +3798,7 @@ inline int Info_get_nthkey(u64 info, int n, char* key) {
   return done(MPI_Info_get_nthkey(native<MPI_Info>(info), n, as_any(key)));
 }
 #else
-inline int Info_get_nthkey(u64 , it n, char* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_get_nthkey(u64 , int , char* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Info_get_string

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the core asks of the front end it is compiled into.
+//
+// The core knows canonical values and slots; only the front end knows how the application spells
+// them. Each front end is one translation unit: it includes the core, and defines what is declared
+// here for its ABI.
+//
+// Two Slot* may name the same predefined object: slot_at(kind, number) and the object the front end
+// hands to the application (Open MPI's exported symbols; MPICH's own number range, which lies at
+// index 0..4 and 0x400..0x5ff of a kind's array). Every one of them carries the canonical number in
+// Slot::index and kSlotPredefined in Slot::flags.
+// Invariant: the core compares predefined objects by Slot::index, and writes `real` and `object` of
+//            a predefined object through for_each_predefined, never to one of its slots alone.
+#pragma once
+
+#include "halves/crossing.h"
+#include "mpi/slots.h"
+
+namespace fermata::front {
+
+using mpi::Kind;
+using mpi::Slot;
+
+// The gate of this thread, see crossing.h.
+extern __thread Gate tls_gate __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+// "Open MPI" or "MPICH": whose ABI this front end speaks.
+inline const char* name();
+
+// Visits every slot of every predefined object, aliases included. The slots themselves are mapped
+// and carry index, kind and flags from the front end's constructor on; `real` is 0 before MPI_Init.
+using PredefinedVisitor = void (*)(Slot* slot, Kind kind, u32 canonical, void* context);
+inline void for_each_predefined(PredefinedVisitor visit, void* context);
+
+// The Slot* of a predefined object as the application must see it. The core returns predefined
+// objects to the application through this (slot_at() is also understood, at a small cost).
+inline Slot* predefined(Kind kind, u32 canonical);
+
+// Applications' callbacks. `fn` is what the application passed to the constructor; `object` is
+// turned into the application's handle. Return values of copy and delete callbacks are the
+// application's own codes: 0 is success, anything else goes back through the failing call.
+inline void call_user_op(void* fn, void* in, void* inout, int* len, Slot* datatype);
+inline int call_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* extra, void* value_in,
+                   void* value_out, int* flag);
+inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval, void* value, void* extra);
+// `code` points at the application's error code (see app_error_code).
+inline void call_errhandler(Kind kind, void* fn, Slot* object, int* code);
+
+// The application's value of a canonical error class; dynamic codes (> kErrLastcode) are unchanged.
+inline i32 app_error_code(int canonical_class);
+// Canonical keyval -> the application's number (predefined ones differ).
+inline int app_keyval(int canonical);
+
+// Lengths of the type arrays of Alltoallw (peers) and of its neighbourhood form (degrees).
+inline void peer_counts(Slot* comm, int* sends, int* receives);
+inline void degree_counts(Slot* comm, int* sends, int* receives);
+
+}  // namespace fermata::front

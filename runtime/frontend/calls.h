@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the core asked for in callbacks.h, said once for every ABI in terms of its abi.h.
+#pragma once
+
+#include "frontend/convert.h"
+#include "mpi/core.h"
+
+namespace fermata::front {
+
+namespace core = mpi::core;
+
+__thread Gate tls_gate __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+inline void for_each_predefined(PredefinedVisitor visit, void* context) {
+  for (const Canonical& entry : kCanonical) {
+    visit(mpi::slot_at(entry.kind, entry.number), entry.kind, entry.number, context);
+  }
+  for_each_alias(visit, context);
+}
+
+inline i32 app_error_code(int canonical_class) { return error_class_out(canonical_class); }
+inline int app_keyval(int canonical) { return keyval_out(canonical); }
+
+inline void call_user_op(void* fn, void* in, void* inout, int* len, Slot* datatype) {
+  App<mpi::kDatatype> handle = handle_out<mpi::kDatatype>(datatype);
+  using UserFunction = void (*)(void*, void*, int*, App<mpi::kDatatype>*);
+  reinterpret_cast<UserFunction>(fn)(in, inout, len, &handle);
+}
+
+template <Kind kind>
+inline int copy_attr(void* fn, Slot* object, int keyval, void* extra, void* in, void* out,
+                     int* flag) {
+  using Copy = int (*)(App<kind>, int, void*, void*, void*, int*);
+  return reinterpret_cast<Copy>(fn)(handle_out<kind>(object), keyval, extra, in, out, flag);
+}
+
+template <Kind kind>
+inline int delete_attr(void* fn, Slot* object, int keyval, void* value, void* extra) {
+  using Delete = int (*)(App<kind>, int, void*, void*);
+  return reinterpret_cast<Delete>(fn)(handle_out<kind>(object), keyval, value, extra);
+}
+
+template <Kind kind>
+inline void errhandler(void* fn, Slot* object, int* code) {
+  using Handler = void (*)(App<kind>*, int*, ...);
+  App<kind> handle = handle_out<kind>(object);
+  reinterpret_cast<Handler>(fn)(&handle, code);
+}
+
+inline int call_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* extra,
+                          void* value_in, void* value_out, int* flag) {
+  *flag = 0;
+  if (fn == nullptr) return 0;  // *_NULL_COPY_FN where it is 0; elsewhere it is a real function
+  int number = keyval_out(keyval);
+  switch (kind) {
+    case mpi::kComm:
+      return copy_attr<mpi::kComm>(fn, object, number, extra, value_in, value_out, flag);
+    case mpi::kDatatype:
+      return copy_attr<mpi::kDatatype>(fn, object, number, extra, value_in, value_out, flag);
+    default:
+      return copy_attr<mpi::kWin>(fn, object, number, extra, value_in, value_out, flag);
+  }
+}
+
+inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval, void* value,
+                            void* extra) {
+  if (fn == nullptr) return 0;
+  int number = keyval_out(keyval);
+  switch (kind) {
+    case mpi::kComm: return delete_attr<mpi::kComm>(fn, object, number, value, extra);
+    case mpi::kDatatype: return delete_attr<mpi::kDatatype>(fn, object, number, value, extra);
+    default: return delete_attr<mpi::kWin>(fn, object, number, value, extra);
+  }
+}
+
+inline void call_errhandler(Kind kind, void* fn, Slot* object, int* code) {
+  switch (kind) {
+    case mpi::kComm: return errhandler<mpi::kComm>(fn, object, code);
+    case mpi::kWin: return errhandler<mpi::kWin>(fn, object, code);
+    default: return errhandler<mpi::kFile>(fn, object, code);
+  }
+}
+
+// Neighbourhood calls size their arrays by degree, the others by the (remote) group.
+inline void peer_counts(Slot* comm, int* sends, int* receives) {
+  int inter = 0, size = 0;
+  core::Comm_test_inter(comm, &inter);
+  if (inter) {
+    core::Comm_remote_size(comm, &size);
+  } else {
+    core::Comm_size(comm, &size);
+  }
+  *sends = *receives = size;
+}
+
+inline void degree_counts(Slot* comm, int* sends, int* receives) {
+  int topology = 0, weighted = 0, rank = 0, count = 0;
+  core::Topo_test(comm, &topology);
+  *sends = *receives = 0;
+  if (topology == abi::kCart) {
+    core::Cartdim_get(comm, &count);
+    *sends = *receives = 2 * count;
+  } else if (topology == abi::kGraph) {
+    core::Comm_rank(comm, &rank);
+    core::Graph_neighbors_count(comm, rank, &count);
+    *sends = *receives = count;
+  } else if (topology == abi::kDistGraph) {
+    core::Dist_graph_neighbors_count(comm, receives, sends, &weighted);
+  }
+}
+
+// The integers of a subarray or darray hold constants whose values differ between ABIs.
+inline void contents_out(Slot* datatype, int max_integers, int* integers) {
+  int count = 0, addresses = 0, types = 0, combiner = 0;
+  if (core::Type_get_envelope(datatype, &count, &addresses, &types, &combiner) != 0) return;
+  if (count > max_integers) return;
+  if (combiner == abi::kCombinerSubarray) integers[count - 1] = order_out(integers[count - 1]);
+  if (combiner != abi::kCombinerDarray) return;
+  int dims = integers[2];
+  integers[count - 1] = order_out(integers[count - 1]);
+  numbers_out(integers + 3 + dims, dims, distribution_out);
+  numbers_out(integers + 3 + 2 * dims, dims, distribution_argument_out);
+}
+
+// An application may not see a newer MPI than the header it was compiled with.
+inline void version_out(int* version, int* subversion) {
+  if (*version < app::kVersion) return;
+  if (*version == app::kVersion && *subversion < app::kSubversion) return;
+  *version = app::kVersion;
+  *subversion = app::kSubversion;
+}
+
+}  // namespace fermata::front

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters of more than one word on their way through a wrapper: arrays, statuses, strings.
+//
+// Each class borrows what the application passed, gives the core its canonical form by data(), and
+// writes the results back in finish(). Where both forms are the same bytes nothing is copied.
+// Invariant: finish() touches only what MPI says the call has set.
+#pragma once
+
+#include "frontend/common.h"
+
+namespace fermata::front {
+
+// True where an application's handle array already is an array of Slot*.
+template <Kind kind>
+inline constexpr bool kSlotHandles = __is_same(App<kind>, Slot*);
+
+template <Kind kind>
+class HandlesIn {
+ public:
+  HandlesIn(const App<kind>* handles, i64 count)
+      : scratch_(kSlotHandles<kind> || handles == nullptr ? 0 : count) {
+    if constexpr (kSlotHandles<kind>) {
+      data_ = handles;
+    } else if (handles != nullptr) {
+      for (i64 i = 0; i < count; i++) scratch_[i] = handle_in<kind>(handles[i]);
+      data_ = scratch_.data();
+    }
+  }
+  Slot* const* data() const { return data_; }
+
+ private:
+  Scratch<Slot*, kSlotHandles<kind> ? 1 : 64> scratch_;
+  Slot* const* data_ = nullptr;
+};
+
+template <Kind kind>
+class HandlesInOut {
+ public:
+  HandlesInOut(App<kind>* handles, i64 count)
+      : scratch_(kSlotHandles<kind> ? 0 : count), handles_(handles), count_(count) {
+    if constexpr (!kSlotHandles<kind>) {
+      for (i64 i = 0; i < count; i++) scratch_[i] = handle_in<kind>(handles[i]);
+    }
+  }
+  Slot** data() {
+    if constexpr (kSlotHandles<kind>) {
+      return handles_;
+    } else {
+      return scratch_.data();
+    }
+  }
+  void finish() {
+    Slot** slots = data();
+    for (i64 i = 0; i < count_; i++) handles_[i] = handle_out<kind>(slots[i]);
+  }
+
+ private:
+  Scratch<Slot*, kSlotHandles<kind> ? 1 : 64> scratch_;
+  App<kind>* handles_;
+  i64 count_;
+};
+
+template <Kind kind>
+class HandlesOut {
+ public:
+  HandlesOut(App<kind>* handles, i64 count) : scratch_(count), handles_(handles), count_(count) {
+    for (i64 i = 0; i < count; i++) scratch_[i] = nullptr;
+  }
+  Slot** data() { return scratch_.data(); }
+  void finish() {
+    for (i64 i = 0; i < count_; i++) {
+      if (scratch_[i] != nullptr) handles_[i] = handle_out<kind>(scratch_[i]);
+    }
+  }
+
+ private:
+  Scratch<Slot*> scratch_;
+  App<kind>* handles_;
+  i64 count_;
+};
+
+class StatusOut {
+ public:
+  explicit StatusOut(AppStatus* status) : status_(status) {}
+  CanonStatus* data() { return is_ignored(status_) ? nullptr : &canon_; }
+  void finish() {
+    if (!is_ignored(status_)) status_out(canon_, status_);
+  }
+
+ private:
+  CanonStatus canon_ = {};
+  AppStatus* status_;
+};
+
+class StatusesOut {
+ public:
+  StatusesOut(AppStatus* statuses, i64 count)
+      : scratch_(is_ignored(statuses) ? 0 : count), statuses_(statuses) {
+    if (is_ignored(statuses)) return;
+    for (i64 i = 0; i < count; i++) scratch_[i] = CanonStatus{};
+  }
+  CanonStatus* data() { return is_ignored(statuses_) ? nullptr : scratch_.data(); }
+  void finish(i64 filled) {
+    if (is_ignored(statuses_)) return;
+    for (i64 i = 0; i < filled; i++) {
+      status_out(scratch_[i], &statuses_[i]);
+      statuses_[i].error = error_class_out(scratch_[i].error);
+    }
+  }
+
+ private:
+  Scratch<CanonStatus, 16> scratch_;
+  AppStatus* statuses_;
+};
+
+// A string the lower half may make longer than this ABI's callers have room for.
+template <int canonical_bytes, int app_bytes>
+class StringOut {
+ public:
+  explicit StringOut(char* text) : text_(text) { room_[0] = 0; }
+  char* data() { return room_; }
+  void finish(int* length) {
+    u64 bytes = strnlen(room_, canonical_bytes - 1);
+    if (bytes > app_bytes - 1) bytes = app_bytes - 1;
+    memcpy(text_, room_, bytes);
+    text_[bytes] = 0;
+    *length = int(bytes);
+  }
+
+ private:
+  char room_[canonical_bytes + 1];
+  char* text_;
+};
+
+class NumbersIn {
+ public:
+  template <class Convert>
+  NumbersIn(const int* numbers, i64 count, Convert convert) : scratch_(numbers ? count : 0) {
+    for (i64 i = 0; numbers != nullptr && i < count; i++) scratch_[i] = convert(numbers[i]);
+  }
+  const int* data() { return scratch_.data(); }
+
+ private:
+  Scratch<int> scratch_;
+};
+
+template <class Convert>
+inline void numbers_out(int* numbers, i64 count, Convert convert) {
+  for (i64 i = 0; numbers != nullptr && i < count; i++) numbers[i] = convert(numbers[i]);
+}
+
+}  // namespace fermata::front

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes and key values, in the upper half alone: their values are application pointers, and
+// their callbacks must run with application handles. The few predefined attributes are asked of the
+// lower half once, at MPI_Init; what a program has read must stay true after a restart.
+//
+// Invariant: callbacks run without the gate. They may call MPI, and no list of ours is half changed
+//            while they do.
+#pragma once
+
+#include "mpi/groups.h"
+
+namespace fermata::mpi {
+
+inline constexpr i32 kFirstKeyval = 0x1000;
+inline constexpr i32 kPredefinedKeyvals = 7;  // kTagUb .. kUniverseSize, in a row
+
+inline Keyval* keyval_of(i32 number) {
+  const i32 index = number - kFirstKeyval;
+  if (index < 0 || index >= state().keyvals_used) return nullptr;
+  return &state().keyvals[index];
+}
+
+inline int keyval_new(Kind kind, void* copy_fn, void* delete_fn, int* number, void* extra_state) {
+  LowerScope scope;
+  map_tables();
+  Core& core = state();
+  if (core.keyvals_used == core.keyvals_room) {
+    const i32 room = core.keyvals_room ? 2 * core.keyvals_room : 16;
+    Keyval* const grown = arena_array<Keyval>(u64(room));
+    for (i32 i = 0; i < core.keyvals_used; i++) grown[i] = core.keyvals[i];
+    arena_free(core.keyvals);
+    core.keyvals = grown;
+    core.keyvals_room = room;
+  }
+  core.keyvals[core.keyvals_used] = Keyval{kind, false, copy_fn, delete_fn, extra_state};
+  *number = kFirstKeyval + core.keyvals_used++;
+  return kSuccess;
+}
+
+inline int keyval_free(Kind kind, int* number) {
+  Keyval* const keyval = keyval_of(*number);
+  if (!keyval || keyval->kind != kind || keyval->freed) return kErrKeyval;
+  keyval->freed = true;
+  *number = kKeyvalInvalid;
+  return kSuccess;
+}
+
+inline Attribute* attribute_find(Attribute* list, i32 keyval) {
+  while (list && list->keyval != keyval) list = list->next;
+  return list;
+}
+
+inline int attribute_remove(Kind kind, Slot* object, Attribute** list, i32 number) {
+  Attribute* const attribute = attribute_find(*list, number);
+  const Keyval* const keyval = keyval_of(number);
+  if (!keyval || keyval->kind != kind || !attribute) return kErrKeyval;
+  const int code = front::call_delete_attr(kind, keyval->delete_fn, object, number,
+                                           attribute->value, keyval->extra_state);
+  if (code) return code;
+  LowerScope scope;
+  for (Attribute** at = list; *at; at = &(*at)->next) {
+    if (*at != attribute) continue;
+    *at = attribute->next;
+    arena_free(attribute);
+    break;
+  }
+  return kSuccess;
+}
+
+inline int attribute_set(Kind kind, Slot* object, Attribute** list, i32 number, void* value) {
+  const Keyval* const keyval = keyval_of(number);
+  if (!keyval || keyval->kind != kind || keyval->freed) return kErrKeyval;
+  if (attribute_find(*list, number))
+    if (const int code = attribute_remove(kind, object, list, number)) return code;
+  LowerScope scope;
+  Attribute* const attribute = arena_new<Attribute>();
+  *attribute = Attribute{*list, number, value};
+  *list = attribute;
+  return kSuccess;
+}
+
+/// Runs the copy callbacks for a duplicated object. Returns the first callback's error, if any.
+inline int attributes_copy(Kind kind, Slot* from, Attribute* list, Attribute** to) {
+  for (Attribute* attribute = list; attribute; attribute = attribute->next) {
+    const Keyval* const keyval = keyval_of(attribute->keyval);
+    int flag = 0;
+    void* value = nullptr;
+    const int code =
+        front::call_copy_attr(kind, keyval->copy_fn, from, attribute->keyval, keyval->extra_state,
+                              attribute->value, &value, &flag);
+    if (code) return code;
+    if (!flag) continue;
+    LowerScope scope;
+    Attribute* const copy = arena_new<Attribute>();
+    *copy = Attribute{*to, attribute->keyval, value};
+    *to = copy;
+  }
+  return kSuccess;
+}
+
+/// Runs the delete callbacks of an object that goes away (last set, first deleted) and frees them.
+inline void attributes_drop(Kind kind, Slot* slot, Attribute* list) {
+  while (list) {
+    Attribute* const next = list->next;
+    const Keyval* const keyval = keyval_of(list->keyval);
+    (void)front::call_delete_attr(kind, keyval->delete_fn, slot, list->keyval, list->value,
+                                  keyval->extra_state);
+    LowerScope scope;
+    arena_free(list);
+    list = next;
+  }
+}
+
+/// Asks the lower half for the attributes every MPI has on MPI_COMM_WORLD. Only at MPI_Init.
+inline void load_predefined_attributes() {
+  Core& core = state();
+  for (i32 i = 0; i < kPredefinedKeyvals; i++) {
+    const i32 number = kTagUb + i;
+    int* value = nullptr;
+    int flag = 0;
+    const int error =
+        lower().Comm_get_attr(slot_at(kComm, kCommWorld)->real, number, &value, &flag);
+    core.predefined_attribute_set[i] = !error && flag && value;
+    if (core.predefined_attribute_set[i]) core.predefined_attributes[i] = *value;
+  }
+  i32& tag_ub = core.predefined_attributes[0];
+  if (!core.predefined_attribute_set[0] || tag_ub > kTagUbPromised) tag_ub = kTagUbPromised;
+  core.predefined_attribute_set[0] = true;
+}
+
+namespace core {
+
+inline int Comm_create_keyval(void* copy_fn, void* delete_fn, int* number, void* extra_state) {
+  return keyval_new(kComm, copy_fn, delete_fn, number, extra_state);
+}
+inline int Comm_free_keyval(int* number) { return keyval_free(kComm, number); }
+inline int Type_create_keyval(void* copy_fn, void* delete_fn, int* number, void* extra_state) {
+  return keyval_new(kDatatype, copy_fn, delete_fn, number, extra_state);
+}
+inline int Type_free_keyval(int* number) { return keyval_free(kDatatype, number); }
+
+inline int Comm_get_attr(Slot* comm, int number, void* value, int* flag) {
+  Comm* const c = comm_of(comm);
+  if (!c) return kErrComm;
+  const i32 predefined = number - kTagUb;
+  if (predefined >= 0 && predefined < kPredefinedKeyvals) {
+    *flag = state().predefined_attribute_set[predefined];
+    if (*flag) *static_cast<void**>(value) = &state().predefined_attributes[predefined];
+    return kSuccess;
+  }
+  if (!keyval_of(number)) return kErrKeyval;
+  const Attribute* const attribute = attribute_find(c->attributes, number);
+  *flag = attribute != nullptr;
+  if (attribute) *static_cast<void**>(value) = attribute->value;
+  return kSuccess;
+}
+inline int Comm_set_attr(Slot* comm, int number, void* value) {
+  Comm* const c = comm_of(comm);
+  return c ? attribute_set(kComm, comm, &c->attributes, number, value) : kErrComm;
+}
+inline int Comm_delete_attr(Slot* comm, int number) {
+  Comm* const c = comm_of(comm);
+  return c ? attribute_remove(kComm, comm, &c->attributes, number) : kErrComm;
+}
+
+}  // namespace core
+
+/// The attributes of a type; those of predefined types, which have no Type, are in a list of pairs.
+inline Attribute** type_attributes(Slot* datatype) {
+  if (Type* const type = type_of(datatype)) return &type->attributes;
+  for (NamedTypeAttributes* n = state().named_type_attributes; n; n = n->next)
+    if (n->canonical == datatype->index) return &n->list;
+  LowerScope scope;
+  NamedTypeAttributes* const n = arena_new<NamedTypeAttributes>();
+  *n = NamedTypeAttributes{state().named_type_attributes, datatype->index, nullptr};
+  state().named_type_attributes = n;
+  return &n->list;
+}
+
+namespace core {
+
+inline int Type_get_attr(Slot* datatype, int number, void* value, int* flag) {
+  if (!keyval_of(number)) return kErrKeyval;
+  const Attribute* const attribute = attribute_find(*type_attributes(datatype), number);
+  *flag = attribute != nullptr;
+  if (attribute) *static_cast<void**>(value) = attribute->value;
+  return kSuccess;
+}
+inline int Type_set_attr(Slot* datatype, int number, void* value) {
+  return attribute_set(kDatatype, datatype, type_attributes(datatype), number, value);
+}
+inline int Type_delete_attr(Slot* datatype, int number) {
+  return attribute_remove(kDatatype, datatype, type_attributes(datatype), number);
+}
+
+inline int Type_dup(Slot* oldtype, Slot** newtype) {
+  const int error = type_new(kCombinerDup, IntList(0), nullptr, 0, &oldtype, 1, newtype);
+  if (error) return error;
+  const int code = attributes_copy(kDatatype, oldtype, *type_attributes(oldtype),
+                                   &type_of(*newtype)->attributes);
+  if (!code) return kSuccess;
+  LowerScope scope;
+  type_unref(*newtype);
+  *newtype = null_of(kDatatype);
+  return code;
+}
+
+}  // namespace core
+}  // namespace fermata::mpi

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The collective clock: how many collective calls this rank has begun on each communicator.
+//
+// The coordinator turns the clocks of all ranks into targets, the maximum over the members. A rank
+// may stop only where no member waits for it inside a collective call, that is, where none of its
+// clocks is behind its target.
+// Source: Xu and Cooperman, "Enabling Practical Transparent Checkpointing for MPI: A Topological
+// Sort Approach" (2024); here with one coordinator instead of messages between ranks.
+//
+// Invariant: clocks()[i].comm_id != 0 exactly for communicators (and groups, for calls that are
+//            collective over a group) this rank is a member of.
+// Invariant: MPI_Comm_free passes a barrier in the lower half before an entry is removed. Every
+//            member has then counted the same last call and is bound to finish it, so no member can
+//            be asked to wait for one that has forgotten the communicator.
+#pragma once
+
+#include "mpi/table.h"
+
+namespace fermata::mpi {
+
+/// A new clock at 0. Its id is in no list of targets yet, so its target is 0 as well.
+inline ClockEntry* clock_new(u64 comm_id) {
+  const u32 used = crossing().clocks_count;
+  for (u32 i = 0; i < used; i++) {
+    if (clocks()[i].comm_id) continue;
+    if (state().targets) state().targets[i] = 0;
+    clocks()[i].seq = 0;
+    compiler_barrier();
+    clocks()[i].comm_id = comm_id;
+    return &clocks()[i];
+  }
+  if (used == kClockCapacity) fatal("more communicators are alive than the clock table can hold");
+  if (state().targets) state().targets[used] = 0;
+  clocks()[used] = ClockEntry{comm_id, 0};
+  compiler_barrier();
+  crossing().clocks_count = used + 1;
+  return &clocks()[used];
+}
+
+inline void clock_free(ClockEntry* clock) {
+  if (clock == state().unused_clock) return;
+  clock->comm_id = 0;
+  compiler_barrier();
+  clock->seq = 0;
+}
+
+/// The clock of calls that are collective over a group and not over a communicator
+/// (MPI_Comm_create_group). Its id is a hash of the members, so all members agree on it.
+inline ClockEntry* clock_of_group(const i32* world_ranks, i32 count) {
+  u64 hash = 0xcbf2'9ce4'8422'2325;
+  for (i32 i = 0; i < count; i++) {
+    hash = (hash ^ u64(u32(world_ranks[i]))) * 0x100'0000'01b3;
+    hash ^= hash >> 29;
+  }
+  hash |= u64(1) << 63;  // never the id of a communicator
+  const u32 used = crossing().clocks_count;
+  for (u32 i = 0; i < used; i++)
+    if (clocks()[i].comm_id == hash) return &clocks()[i];
+  return clock_new(hash);
+}
+
+/// Copies the newest targets to Core::targets, by clock index. Returns their version, 0 if none.
+/// The agent fills the list before it stores targets_version, and stores the version again when it
+/// refines the list, so a copy is good if the version is the same before and after.
+inline u64 refresh_targets() {
+  Core& core = state();
+  Crossing& c = crossing();
+  for (;;) {
+    const u64 version = __atomic_load_n(&c.targets_version, __ATOMIC_ACQUIRE);
+    if (version == 0 || version == core.park.applied_version) return version;
+    if (!core.targets) core.targets = arena_array<u64>(kClockCapacity);
+    for (u32 i = 0; i < c.clocks_count; i++) core.targets[i] = 0;
+    for (u64 t = 0; t < c.targets_count && t < Mailbox::kCapacity; t++) {
+      const Count& target = mailbox().targets[t];
+      for (u32 i = 0; i < c.clocks_count; i++)
+        if (clocks()[i].comm_id == target.key) core.targets[i] = target.value;
+    }
+    if (__atomic_load_n(&c.targets_version, __ATOMIC_ACQUIRE) != version) continue;
+    core.park.applied_version = version;
+    return version;
+  }
+}
+
+/// True if some member waits, or may come to wait, for this rank in a collective call.
+/// Preconditions: refresh_targets() returned a version.
+inline bool owes_collective() {
+  const u32 used = crossing().clocks_count;
+  for (u32 i = 0; i < used; i++)
+    if (clocks()[i].comm_id && clocks()[i].seq < state().targets[i]) return true;
+  return false;
+}
+
+}  // namespace fermata::mpi

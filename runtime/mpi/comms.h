@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicators: made, named, freed.
+//
+// A communicator's recipe is not the call that made it but what it is: an id all members share, its
+// members as world ranks, its topology. That is enough to make it again (rebuild.h), and it does not
+// grow with the history of the job.
+//
+// Ids: the first member draws a number nobody else can draw (its world rank and a counter that is
+// saved in the image) and tells the others in a broadcast on the new communicator. The call is
+// collective over exactly these members, so this adds a message but no new place to wait.
+//
+// Invariant: all members of a live communicator agree on its id; no two communicators ever share one.
+#pragma once
+
+#include "mpi/attributes.h"
+
+namespace fermata::mpi {
+
+void errhandler_ref(Slot* errhandler);    // errors.h
+void errhandler_unref(Slot* errhandler);  // errors.h
+
+inline constexpr u64 kWorldId = 1;
+inline constexpr u64 kSelfId = 2;  // + world rank
+inline constexpr u64 kFirstMemberShift = 32;
+inline constexpr u64 kFirstMemberBias = 0x100;  // keeps made-up ids apart from the predefined ones
+
+inline void comm_link(Comm* comm) {
+  Core& core = state();
+  comm->previous = nullptr;
+  comm->next = core.comms;
+  if (core.comms) core.comms->previous = comm;
+  core.comms = comm;
+}
+inline void comm_unlink(Comm* comm) {
+  (comm->previous ? comm->previous->next : state().comms) = comm->next;
+  if (comm->next) comm->next->previous = comm->previous;
+}
+
+/// World ranks of a group of the lower half.
+inline int world_ranks_of(u64 group, i32 size, i32* world_ranks) {
+  u64 world = 0;
+  int error = lower().Comm_group(slot_at(kComm, kCommWorld)->real, &world);
+  if (error) return error;
+  i32* const ranks = arena_array<i32>(u64(size));
+  for (i32 i = 0; i < size; i++) ranks[i] = i;
+  error = lower().Group_translate_ranks(group, size, ranks, world, world_ranks);
+  arena_free(ranks);
+  (void)lower().Group_free(&world);
+  return error;
+}
+
+/// Describes a real communicator. The id is not set yet. Returns null if the lower half refuses.
+inline Comm* comm_describe(u64 real, bool inter) {
+  Comm* const comm = arena_new<Comm>();
+  comm->remote_size = -1;
+  u64 group = 0;
+  int error = lower().Comm_rank(real, &comm->rank);
+  if (!error) error = lower().Comm_size(real, &comm->size);
+  if (!error) error = lower().Comm_group(real, &group);
+  comm->local_members = arena_array<i32>(u64(comm->size));
+  if (!error) error = world_ranks_of(group, comm->size, comm->local_members);
+  if (group) (void)lower().Group_free(&group);
+  comm->members = comm->local_members;
+  if (inter && !error) {
+    error = lower().Comm_remote_size(real, &comm->remote_size);
+    if (!error) error = lower().Comm_remote_group(real, &group);
+    comm->members = arena_array<i32>(u64(comm->remote_size));
+    if (!error) error = world_ranks_of(group, comm->remote_size, comm->members);
+    (void)lower().Group_free(&group);
+  }
+  return error ? nullptr : comm;
+}
+
+/// All members agree on an id. Collective over the new communicator `real`.
+inline u64 agree_on_id(u64 real, const Comm* comm) {
+  u64 id = ((u64(u32(state().world_rank)) + kFirstMemberBias) << kFirstMemberShift) |
+           ++state().next_comm_number;
+  const int bytes = int(sizeof id);
+  if (comm->remote_size < 0) {
+    (void)lower().Bcast(&id, bytes, state().lower_byte, 0, real);
+    return id;
+  }
+  // The group with the smaller first member draws the number. Its root tells the other group, whose
+  // root tells it back to those of the first group who did not draw.
+  const bool draws = comm->local_members[0] < comm->members[0];
+  const int root = comm->rank == 0 ? kRoot : kProcNull;
+  (void)lower().Bcast(&id, bytes, state().lower_byte, draws ? root : 0, real);
+  (void)lower().Bcast(&id, bytes, state().lower_byte, draws ? 0 : root, real);
+  return id;
+}
+
+/// Registers a communicator the lower half has just made; every member calls this.
+/// Sets *newcomm to the new handle, or to MPI_COMM_NULL if this rank is not a member.
+inline int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm) {
+  if (real == state().lower_comm_null || real == 0) {
+    *newcomm = null_of(kComm);
+    return kSuccess;
+  }
+  Comm* const comm = comm_describe(real, inter);
+  if (!comm) return kErrIntern;
+  comm->id = agree_on_id(real, comm);
+  Slot* const slot = slot_new(kComm, comm);
+  slot->real = real;
+  slot->spare = reinterpret_cast<u64>(clock_new(comm->id));
+  comm->slot = slot;
+  comm->errhandler = errhandler;
+  if (errhandler) errhandler_ref(errhandler);
+  comm_link(comm);
+  *newcomm = slot;
+  return kSuccess;
+}
+
+inline void topology_free(Topology* topology) {
+  if (!topology) return;
+  for (int i = 0; i < 2; i++) {
+    arena_free(topology->numbers[i]);
+    arena_free(topology->weights[i]);
+  }
+  arena_free(topology);
+}
+
+/// True if a receive is still posted on it: MPI allows that, the communicator then goes later.
+inline bool comm_in_use(const Slot* comm) {
+  bool used = false;
+  for_each_live(kRequest, [&](Slot* slot) {
+    const Request* const request = request_of(slot);
+    if (is_receive(request) && request->comm == comm &&
+        (request->state == RequestState::kActive || is_persistent(request)))
+      used = true;
+  });
+  return used;
+}
+
+inline void comm_forget(Slot* slot) {
+  Comm* const comm = comm_of(slot);
+  clock_free(clock_of(slot));
+  comm_unlink(comm);
+  while (Early* const early = comm->early_first) {
+    early_unlink(early);
+    early_free(early);
+  }
+  if (comm->errhandler) errhandler_unref(comm->errhandler);
+  comm->errhandler = nullptr;
+  topology_free(comm->topology);
+  comm->topology = nullptr;
+  arena_free(comm->name);
+  comm->name = nullptr;
+  if (comm_in_use(slot)) {  // its members and its slot are needed to count what still arrives
+    comm->dead = true;
+    slot->spare = reinterpret_cast<u64>(state().unused_clock);
+    return;
+  }
+  if (comm->members != comm->local_members) arena_free(comm->members);
+  arena_free(comm->local_members);
+  arena_free(comm);
+  slot_free(slot);
+}
+
+inline Comm* live_comm(Slot* slot) {
+  return is_null(slot, kCommNull) ? nullptr : comm_of(slot);
+}
+
+/// The part that all constructors share: count on the parent, make the real one, adopt it.
+template <typename Make>
+int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make) {
+  Comm* const from = live_comm(parent);
+  if (!from) return kErrComm;
+  CollectiveScope scope(parent);
+  u64 real = 0;
+  const int error = make(&real);
+  if (error) return error;
+  return comm_adopt(real, inter, from->errhandler, newcomm);
+}
+
+namespace core {
+
+inline int Comm_rank(Slot* comm, int* rank) {
+  const Comm* const c = comm_of(comm);
+  if (FERMATA_UNLIKELY(c == nullptr)) return kErrComm;
+  *rank = c->rank;
+  return kSuccess;
+}
+inline int Comm_size(Slot* comm, int* size) {
+  const Comm* const c = comm_of(comm);
+  if (FERMATA_UNLIKELY(c == nullptr)) return kErrComm;
+  *size = c->size;
+  return kSuccess;
+}
+inline int Comm_remote_size(Slot* comm, int* size) {
+  const Comm* const c = comm_of(comm);
+  if (!c || c->remote_size < 0) return kErrComm;
+  *size = c->remote_size;
+  return kSuccess;
+}
+inline int Comm_test_inter(Slot* comm, int* flag) {
+  const Comm* const c = comm_of(comm);
+  if (!c) return kErrComm;
+  *flag = c->remote_size >= 0;
+  return kSuccess;
+}
+inline int Comm_group(Slot* comm, Slot** group) {
+  LowerScope scope;
+  const Comm* const c = comm_of(comm);
+  if (!c) return kErrComm;
+  *group = group_new(c->local_members, c->size);
+  return kSuccess;
+}
+inline int Comm_remote_group(Slot* comm, Slot** group) {
+  LowerScope scope;
+  const Comm* const c = comm_of(comm);
+  if (!c || c->remote_size < 0) return kErrComm;
+  *group = group_new(c->members, c->remote_size);
+  return kSuccess;
+}
+inline int Comm_get_parent(Slot** parent) {
+  *parent = null_of(kComm);
+  return kSuccess;
+}
+
+inline int Comm_compare(Slot* comm1, Slot* comm2, int* result) {
+  const Comm* const a = comm_of(comm1);
+  const Comm* const b = comm_of(comm2);
+  if (!a || !b) return kErrComm;
+  if (a == b) {
+    *result = kIdent;
+    return kSuccess;
+  }
+  const Group ga{a->size, a->rank, a->local_members}, gb{b->size, b->rank, b->local_members};
+  Slot sa{}, sb{};
+  sa.object = const_cast<Group*>(&ga);
+  sb.object = const_cast<Group*>(&gb);
+  (void)Group_compare(&sa, &sb, result);
+  if ((a->remote_size < 0) != (b->remote_size < 0)) *result = kUnequal;
+  if (*result != kUnequal && a->remote_size >= 0) {
+    int remote = kUnequal;
+    const Group ra{a->remote_size, kUndefined, a->members};
+    const Group rb{b->remote_size, kUndefined, b->members};
+    sa.object = const_cast<Group*>(&ra);
+    sb.object = const_cast<Group*>(&rb);
+    (void)Group_compare(&sa, &sb, &remote);
+    if (remote > *result) *result = remote;
+  }
+  if (*result == kIdent) *result = kCongruent;
+  return kSuccess;
+}
+
+inline int Comm_set_name(Slot* comm, const char* name) {
+  LowerScope scope;
+  Comm* const c = comm_of(comm);
+  if (!c) return kErrComm;
+  arena_free(c->name);
+  c->name = text_copy(name);
+  return kSuccess;
+}
+inline int Comm_get_name(Slot* comm, char* name, int* length) {
+  const Comm* const c = comm_of(comm);
+  const char* text = c && c->name ? c->name : "";
+  if (c && !c->name && c->id == kWorldId) text = "MPI_COMM_WORLD";
+  if (c && !c->name && comm->index == kCommSelf) text = "MPI_COMM_SELF";
+  if (comm->index == kCommNull) text = "MPI_COMM_NULL";
+  u64 n = text_length(text);
+  if (n > kMaxObjectName - 1) n = kMaxObjectName - 1;
+  __builtin_memcpy(name, text, n);
+  name[n] = 0;
+  *length = int(n);
+  return kSuccess;
+}
+
+inline int Comm_split(Slot* comm, int color, int key, Slot** newcomm) {
+  return comm_construct(comm, false, newcomm, [&](u64* real) {
+    return lower().Comm_split(comm->real, color, key, real);
+  });
+}
+inline int Comm_split_type(Slot* comm, int type, int key, Slot*, Slot** newcomm) {
+  return comm_construct(comm, false, newcomm, [&](u64* real) {
+    const u64 no_info = slot_at(kInfo, kInfoNull)->real;
+    return lower().Comm_split_type(comm->real, type, key, no_info, real);
+  });
+}
+
+inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
+  const Group* const g = members_of(group);
+  if (!g) return kErrGroup;
+  return comm_construct(comm, false, newcomm, [&](u64* real) {
+    u64 lower_handle = 0;
+    int error = lower_group(g->ranks, g->size, &lower_handle);
+    if (!error) error = lower().Comm_create(comm->real, lower_handle, real);
+    if (lower_handle && g->size) (void)lower().Group_free(&lower_handle);
+    return error;
+  });
+}
+
+inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
+  const Group* const g = members_of(group);
+  Comm* const from = live_comm(comm);
+  if (!from) return kErrComm;
+  if (!g) return kErrGroup;
+  *newcomm = null_of(kComm);
+  if (g->rank == kUndefined) return kSuccess;  // collective over the group alone
+  LowerScope scope;
+  count_collective(clock_of_group(g->ranks, g->size));
+  u64 lower_handle = 0, real = 0;
+  int error = lower_group(g->ranks, g->size, &lower_handle);
+  if (!error) error = lower().Comm_create_group(comm->real, lower_handle, tag, &real);
+  if (lower_handle) (void)lower().Group_free(&lower_handle);
+  return error ? error : comm_adopt(real, false, from->errhandler, newcomm);
+}
+
+inline int Comm_free(Slot** handle) {
+  Slot* const comm = *handle;
+  Comm* const c = live_comm(comm);
+  if (!c || (comm->flags & kSlotPredefined)) return kErrComm;
+  attributes_drop(kComm, comm, c->attributes);
+  c->attributes = nullptr;
+  CollectiveScope scope(comm);
+  (void)lower().Barrier(comm->real);  // see the second invariant of clock.h
+  const int error = lower().Comm_free(&comm->real);
+  comm_forget(comm);
+  *handle = null_of(kComm);
+  return error;
+}
+
+}  // namespace core
+}  // namespace fermata::mpi

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole ABI-neutral core, for the one translation unit of a front end.
+//
+//   scopes     the gate between the halves           clock      collective clock and targets
+//   arena      memory that survives a restart        early      messages kept while draining
+//   table      slots                                 request    completion: Wait, Test and kin
+//   p2p, persistent, nonblocking                     what can be in flight
+//   datatypes, groups, comms, topology, ops, infos, attributes, errors    what can be alive
+//   park       the rank's side of a checkpoint       rebuild    after a restart
+//
+// The front end includes this last and puts core::X behind each MPI_X it exports.
+#pragma once
+
+#include "mpi/core.gen.h"
+#include "mpi/init.h"
+
+namespace fermata::mpi::core {
+
+using mpi::park;  // the front end registers it with the launcher, as UpperCalls::park
+
+}  // namespace fermata::mpi::core

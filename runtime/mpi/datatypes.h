@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Datatypes as trees of recipes.
+//
+// A derived type remembers the call that made it, in the three arrays that MPI_Type_get_contents
+// returns: integers, addresses, types. That is enough to answer the envelope and contents calls
+// without the lower half, to count elements, and to make the type again after a restart.
+//
+// Types are counted: an application may free a type while a parent, a pending receive or a handle
+// from MPI_Type_get_contents still needs it. The real type is freed with the last reference.
+//
+// Invariant: Slot::spare of a datatype is its size in bytes.
+// Invariant: a child is alive as long as any parent is, so a rebuild can always go children first.
+#pragma once
+
+#include "mpi/persistent.h"
+
+namespace fermata::mpi {
+
+void attributes_drop(Kind kind, Slot* slot, Attribute* list);  // attributes.h
+
+inline void type_unref(Slot* datatype) {
+  Type* const type = type_of(datatype);
+  if (!type || --type->refs > 0) return;
+  if (datatype->real && lower().Type_free) (void)lower().Type_free(&datatype->real);
+  for (i32 i = 0; i < type->types_count; i++) type_unref(type->types[i]);
+  arena_free(type->ints);
+  arena_free(type->aints);
+  arena_free(type->types);
+  arena_free(type->name);
+  arena_free(type);
+  slot_free(datatype);
+}
+
+/// Makes the real type from its recipe; the children's real types exist. Returns the error class.
+inline int type_make(const Type& type, u64* real) {
+  const MpiCalls& mpi = lower();
+  const i32* const n = type.ints;
+  const i64* const a = type.aints;
+  const u64 old = type.types_count ? type.types[0]->real : 0;
+  switch (type.combiner) {
+    case kCombinerDup: return mpi.Type_dup(old, real);
+    case kCombinerContiguous: return mpi.Type_contiguous(n[0], old, real);
+    case kCombinerVector: return mpi.Type_vector(n[0], n[1], n[2], old, real);
+    case kCombinerHvector: return mpi.Type_create_hvector(n[0], n[1], a[0], old, real);
+    case kCombinerIndexed: return mpi.Type_indexed(n[0], n + 1, n + 1 + n[0], old, real);
+    case kCombinerHindexed: return mpi.Type_create_hindexed(n[0], n + 1, a, old, real);
+    case kCombinerIndexedBlock:
+      return mpi.Type_create_indexed_block(n[0], n[1], n + 2, old, real);
+    case kCombinerHindexedBlock:
+      return mpi.Type_create_hindexed_block(n[0], n[1], a, old, real);
+    case kCombinerStruct: {
+      u64* const olds = arena_array<u64>(u64(type.types_count));
+      for (i32 i = 0; i < type.types_count; i++) olds[i] = type.types[i]->real;
+      const int error = mpi.Type_create_struct(n[0], n + 1, a, olds, real);
+      arena_free(olds);
+      return error;
+    }
+    case kCombinerSubarray: {
+      const i32 d = n[0];
+      return mpi.Type_create_subarray(d, n + 1, n + 1 + d, n + 1 + 2 * d, n[1 + 3 * d], old, real);
+    }
+    case kCombinerDarray: {
+      const i32 d = n[2];
+      const i32* const p = n + 3;
+      return mpi.Type_create_darray(n[0], n[1], d, p, p + d, p + 2 * d, p + 3 * d, p[4 * d], old,
+                                    real);
+    }
+    case kCombinerResized: return mpi.Type_create_resized(old, a[0], a[1], real);
+    default: return kErrType;
+  }
+}
+
+// Collects a recipe's integers in the order of MPI_Type_get_contents.
+class IntList {
+ public:
+  explicit IntList(i32 room) : data(arena_array<i32>(u64(room))) {}
+  IntList& add(i32 value) {
+    data[size++] = value;
+    return *this;
+  }
+  IntList& add(const i32* values, i32 count) {
+    for (i32 i = 0; i < count; i++) data[size++] = values[i];
+    return *this;
+  }
+  i32* data;
+  i32 size = 0;
+};
+
+/// Makes a type and its slot. Takes over `ints` and `aints`, copies and references `olds`.
+inline int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count,
+                    Slot* const* olds, i32 olds_count, Slot** newtype) {
+  LowerScope scope;
+  Type* const type = arena_new<Type>();
+  type->refs = 1;
+  type->combiner = combiner;
+  type->built = state().rebuilds;
+  type->ints = ints.data;
+  type->ints_count = ints.size;
+  type->aints = arena_copy(aints, u64(aints_count));
+  type->aints_count = aints_count;
+  type->types = arena_copy(olds, u64(olds_count));
+  type->types_count = olds_count;
+  Slot* const slot = slot_new(kDatatype, type);
+  for (i32 i = 0; i < olds_count; i++) type_ref(olds[i]);
+  int error = type_make(*type, &slot->real);
+  if (!error && combiner == kCombinerDup && type_of(olds[0]))
+    type->committed = type_of(olds[0])->committed;
+  if (!error && combiner == kCombinerDup && !type_of(olds[0])) type->committed = true;
+  if (error) {
+    slot->real = 0;
+    type_unref(slot);
+    return error;
+  }
+  i64 size = 0;
+  if (lower().Type_size_x(slot->real, &size) == kSuccess) slot->spare = u64(size);
+  *newtype = slot;
+  return kSuccess;
+}
+
+namespace core {
+
+inline int Type_contiguous(int count, Slot* oldtype, Slot** newtype) {
+  return type_new(kCombinerContiguous, IntList(1).add(count), nullptr, 0, &oldtype, 1, newtype);
+}
+inline int Type_vector(int count, int blocklength, int stride, Slot* oldtype, Slot** newtype) {
+  return type_new(kCombinerVector, IntList(3).add(count).add(blocklength).add(stride), nullptr, 0,
+                  &oldtype, 1, newtype);
+}
+inline int Type_create_hvector(int count, int blocklength, i64 stride, Slot* oldtype,
+                               Slot** newtype) {
+  return type_new(kCombinerHvector, IntList(2).add(count).add(blocklength), &stride, 1, &oldtype, 1,
+                  newtype);
+}
+inline int Type_indexed(int count, const int* lengths, const int* displacements, Slot* oldtype,
+                        Slot** newtype) {
+  if (count < 0) return kErrCount;
+  return type_new(kCombinerIndexed,
+                  IntList(1 + 2 * count).add(count).add(lengths, count).add(displacements, count),
+                  nullptr, 0, &oldtype, 1, newtype);
+}
+inline int Type_create_hindexed(int count, const int* lengths, const i64* displacements,
+                                Slot* oldtype, Slot** newtype) {
+  if (count < 0) return kErrCount;
+  return type_new(kCombinerHindexed, IntList(1 + count).add(count).add(lengths, count),
+                  displacements, count, &oldtype, 1, newtype);
+}
+inline int Type_create_indexed_block(int count, int blocklength, const int* displacements,
+                                     Slot* oldtype, Slot** newtype) {
+  if (count < 0) return kErrCount;
+  return type_new(kCombinerIndexedBlock,
+                  IntList(2 + count).add(count).add(blocklength).add(displacements, count), nullptr,
+                  0, &oldtype, 1, newtype);
+}
+inline int Type_create_hindexed_block(int count, int blocklength, const i64* displacements,
+                                      Slot* oldtype, Slot** newtype) {
+  if (count < 0) return kErrCount;
+  return type_new(kCombinerHindexedBlock, IntList(2).add(count).add(blocklength), displacements,
+                  count, &oldtype, 1, newtype);
+}
+inline int Type_create_struct(int count, const int* lengths, const i64* displacements,
+                              Slot* const* types, Slot** newtype) {
+  if (count < 0) return kErrCount;
+  return type_new(kCombinerStruct, IntList(1 + count).add(count).add(lengths, count), displacements,
+                  count, types, count, newtype);
+}
+inline int Type_create_subarray(int ndims, const int* sizes, const int* subsizes, const int* starts,
+                                int order, Slot* oldtype, Slot** newtype) {
+  if (ndims < 0) return kErrArg;
+  return type_new(kCombinerSubarray,
+                  IntList(2 + 3 * ndims)
+                      .add(ndims)
+                      .add(sizes, ndims)
+                      .add(subsizes, ndims)
+                      .add(starts, ndims)
+                      .add(order),
+                  nullptr, 0, &oldtype, 1, newtype);
+}
+inline int Type_create_darray(int size, int rank, int ndims, const int* gsizes, const int* distribs,
+                              const int* dargs, const int* psizes, int order, Slot* oldtype,
+                              Slot** newtype) {
+  if (ndims < 0) return kErrArg;
+  return type_new(kCombinerDarray,
+                  IntList(4 + 4 * ndims)
+                      .add(size)
+                      .add(rank)
+                      .add(ndims)
+                      .add(gsizes, ndims)
+                      .add(distribs, ndims)
+                      .add(dargs, ndims)
+                      .add(psizes, ndims)
+                      .add(order),
+                  nullptr, 0, &oldtype, 1, newtype);
+}
+inline int Type_create_resized(Slot* oldtype, i64 lb, i64 extent, Slot** newtype) {
+  const i64 aints[2] = {lb, extent};
+  return type_new(kCombinerResized, IntList(0), aints, 2, &oldtype, 1, newtype);
+}
+
+inline int Type_commit(Slot** datatype) {
+  LowerScope scope;
+  Type* const type = type_of(*datatype);
+  if (type) type->committed = true;
+  return lower().Type_commit(&(*datatype)->real);
+}
+
+inline int Type_free(Slot** datatype) {
+  Type* const type = type_of(*datatype);
+  if (!type) return kErrType;  // predefined types cannot be freed
+  attributes_drop(kDatatype, *datatype, type->attributes);
+  type->attributes = nullptr;
+  LowerScope scope;
+  type_unref(*datatype);
+  *datatype = null_of(kDatatype);
+  return kSuccess;
+}
+
+inline int Type_get_envelope(Slot* datatype, int* ints, int* aints, int* types, int* combiner) {
+  const Type* const type = type_of(datatype);
+  *ints = type ? type->ints_count : 0;
+  *aints = type ? type->aints_count : 0;
+  *types = type ? type->types_count : 0;
+  *combiner = type ? type->combiner : kCombinerNamed;
+  return is_null(datatype, kDatatypeNull) ? kErrType : kSuccess;
+}
+
+inline int Type_get_contents(Slot* datatype, int max_ints, int max_aints, int max_types, int* ints,
+                             i64* aints, Slot** types) {
+  LowerScope scope;
+  const Type* const type = type_of(datatype);
+  if (!type) return kErrType;
+  if (max_ints < type->ints_count || max_aints < type->aints_count ||
+      max_types < type->types_count)
+    return kErrArg;
+  for (i32 i = 0; i < type->ints_count; i++) ints[i] = type->ints[i];
+  for (i32 i = 0; i < type->aints_count; i++) aints[i] = type->aints[i];
+  for (i32 i = 0; i < type->types_count; i++) {
+    types[i] = type->types[i];
+    type_ref(types[i]);  // the application frees what it got here
+  }
+  return kSuccess;
+}
+
+inline int Type_match_size(int typeclass, int size, Slot** datatype) {
+  LowerScope scope;
+  u64 real = 0;
+  const int error = lower().Type_match_size(typeclass, size, &real);
+  if (error) return error;
+  for (u32 number = kDatatypeNull + 1; number < kPredefinedCount; number++) {
+    if (slot_at(kDatatype, number)->real != real) continue;
+    *datatype = front::predefined(kDatatype, number);
+    return kSuccess;
+  }
+  return kErrArg;
+}
+
+inline int Type_set_name(Slot* datatype, const char* name) {
+  LowerScope scope;
+  Type* const type = type_of(datatype);
+  if (!type) return kSuccess;  // the lower half's name of a predefined type stays
+  arena_free(type->name);
+  type->name = text_copy(name);
+  return kSuccess;
+}
+
+inline int Type_get_name(Slot* datatype, char* name, int* length) {
+  LowerScope scope;
+  const Type* const type = type_of(datatype);
+  if (!type) return lower().Type_get_name(datatype->real, name, length);
+  const char* const text = type->name ? type->name : "";
+  u64 n = text_length(text);
+  if (n > kMaxObjectName - 1) n = kMaxObjectName - 1;
+  __builtin_memcpy(name, text, n);
+  name[n] = 0;
+  *length = int(n);
+  return kSuccess;
+}
+
+}  // namespace core
+}  // namespace fermata::mpi

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Error handlers, in the upper half alone: the lower half always returns its errors, and the
+// application's handler runs here, with the application's handles and codes.
+#pragma once
+
+#include "mpi/ops.h"
+
+namespace fermata::mpi {
+
+inline bool is_user_errhandler(const Slot* slot) {
+  return slot && !(slot->flags & kSlotPredefined) && slot->index >= kFirstDynamic;
+}
+inline void errhandler_ref(Slot* slot) {
+  if (is_user_errhandler(slot)) static_cast<Errhandler*>(slot->object)->refs++;
+}
+inline void errhandler_unref(Slot* slot) {
+  if (!is_user_errhandler(slot)) return;
+  Errhandler* const handler = static_cast<Errhandler*>(slot->object);
+  if (--handler->refs > 0) return;
+  arena_free(handler);
+  slot_free(slot);
+}
+
+inline int errhandler_new(Kind kind, void* fn, Slot** handle) {
+  LowerScope scope;
+  map_tables();
+  Errhandler* const handler = arena_new<Errhandler>();
+  *handler = Errhandler{1, kind, fn};
+  *handle = slot_new(kErrhandler, handler);
+  return kSuccess;
+}
+
+/// Writes a message about an error nobody handles and ends the job.
+[[noreturn]] inline void abort_on_error(const Comm* comm, int error_class, const char* function) {
+  char text[kMaxErrorString + 1];
+  int length = 0;
+  text[0] = 0;
+  if (crossing().lower && state().initialized)
+    (void)lower().Error_string(error_class, text, &length);
+  Message message;
+  message << "fermata: fatal error in " << function << ": "
+          << (text[0] ? text : "MPI error class ");
+  if (!text[0]) message << i32(error_class);
+  if (error_class == kErrUnsupportedOperation)
+    message << " (" << function << " is not supported here)";
+  if (comm) {
+    message << " on communicator ";
+    if (comm->name) message << comm->name;
+    else if (comm->id == kWorldId) message << "MPI_COMM_WORLD";
+    else message << Hex{comm->id};
+  }
+  message << ", rank " << state().world_rank << "; the error handler is MPI_ERRORS_ARE_FATAL\n";
+  (void)sys::write(2, message.data, message.size);
+  if (crossing().lower && state().initialized && !state().finalized) {
+    LowerScope scope;
+    (void)lower().Abort(slot_at(kComm, kCommWorld)->real, error_class);
+  }
+  sys::exit_group(error_class ? error_class : 1);
+}
+
+inline Comm* comm_for_errors(Slot* object) {
+  if (object && object->kind == kComm && comm_of(object) && !is_null(object, kCommNull))
+    return comm_of(object);
+  Slot* const world = slot_at(kComm, kCommWorld);
+  return state().initialized ? comm_of(world) : nullptr;
+}
+
+namespace core {
+
+inline int raise_on(Comm* comm, int error_class, const char* function) {
+  Slot* const handler = comm ? comm->errhandler : nullptr;
+  int code = front::app_error_code(error_class);
+  if (!handler || handler->index == kErrorsAreFatal || handler->index == kErrorsAbort)
+    abort_on_error(comm, error_class, function);
+  if (handler->index == kErrorsReturn) return code;
+  const Errhandler* const user = static_cast<const Errhandler*>(handler->object);
+  front::call_errhandler(user->kind, user->fn, comm->slot, &code);
+  return code;
+}
+
+[[gnu::noinline]] inline int raise(Slot* object, int error_class, const char* function) {
+  if (error_class == kSuccess) return kSuccess;
+  return raise_on(comm_for_errors(object), error_class, function);
+}
+
+inline int Comm_create_errhandler(void* fn, Slot** errhandler) {
+  return errhandler_new(kComm, fn, errhandler);
+}
+inline int Errhandler_free(Slot** handle) {
+  LowerScope scope;
+  if (is_null(*handle, kErrhandlerNull)) return kErrErrhandler;
+  errhandler_unref(*handle);
+  *handle = null_of(kErrhandler);
+  return kSuccess;
+}
+inline int Comm_set_errhandler(Slot* comm, Slot* errhandler) {
+  LowerScope scope;
+  Comm* const c = live_comm(comm);
+  if (!c) return kErrComm;
+  if (is_null(errhandler, kErrhandlerNull)) return kErrErrhandler;
+  errhandler_ref(errhandler);
+  errhandler_unref(c->errhandler);
+  c->errhandler = errhandler;
+  return kSuccess;
+}
+inline int Comm_get_errhandler(Slot* comm, Slot** errhandler) {
+  LowerScope scope;
+  Comm* const c = live_comm(comm);
+  if (!c) return kErrComm;
+  *errhandler =
+      c->errhandler ? c->errhandler : front::predefined(kErrhandler, kErrorsAreFatal);
+  errhandler_ref(*errhandler);
+  return kSuccess;
+}
+inline int Comm_call_errhandler(Slot* comm, int errorcode) {
+  Comm* const c = live_comm(comm);
+  if (!c) return kErrComm;
+  (void)raise_on(c, errorcode, "MPI_Comm_call_errhandler");
+  return kSuccess;
+}
+
+// The lower half keeps the application's own error classes; they are made again at a restart.
+inline int Add_error_class(int* errorclass) {
+  LowerScope scope;
+  return lower().Add_error_class(errorclass);
+}
+inline int Add_error_code(int errorclass, int* errorcode) {
+  LowerScope scope;
+  return lower().Add_error_code(errorclass, errorcode);
+}
+inline int Add_error_string(int errorcode, const char* text) {
+  LowerScope scope;
+  return lower().Add_error_string(errorcode, text);
+}
+
+inline int Abort(Slot* comm, int errorcode) {
+  LowerScope scope;
+  const u64 real = is_null(comm, kCommNull) ? slot_at(kComm, kCommWorld)->real : comm->real;
+  return lower().Abort(real, errorcode);
+}
+
+}  // namespace core
+}  // namespace fermata::mpi

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The beginning and the end of MPI in a rank.
+#pragma once
+
+#include "mpi/rebuild.h"
+
+namespace fermata::mpi {
+
+inline Comm* adopt_predefined(u32 canonical, u64 id) {
+  Slot* const slot = front::predefined(kComm, canonical);
+  Comm* const comm = comm_describe(slot->real, false);
+  if (!comm) fatal("the MPI library does not describe its predefined communicators");
+  comm->id = id;
+  comm->slot = slot;
+  set_predefined(kComm, canonical, comm, reinterpret_cast<u64>(clock_new(id)));
+  comm_link(comm);
+  return comm;
+}
+
+/// The slots of the predefined objects that core gives a meaning to.
+inline void fill_predefined() {
+  Core& core = state();
+  set_predefined(kComm, kCommNull, nullptr, reinterpret_cast<u64>(core.unused_clock));
+  (void)adopt_predefined(kCommWorld, kWorldId);
+  (void)adopt_predefined(kCommSelf, kSelfId + u64(core.world_rank));
+  front::for_each_predefined(
+      [](Slot* slot, Kind kind, u32 canonical, void*) {
+        i64 size = 0;
+        if (kind != kDatatype || canonical == kDatatypeNull || !slot->real) return;
+        if (lower().Type_size_x(slot->real, &size) == kSuccess && size > 0) slot->spare = u64(size);
+      },
+      nullptr);
+}
+
+inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
+  Core& core = state();
+  LowerScope scope;
+  if (core.initialized) return kErrOther;
+  map_tables();
+  int level = kThreadSingle;
+  const int error = lower().Init_thread(argc, argv, required, &level);
+  if (error) return error;
+  core.thread_level = level < kThreadSerialized ? level : kThreadSerialized;
+  lower_start();
+  const u64 world = slot_at(kComm, kCommWorld)->real;
+  if (lower().Comm_rank(world, &core.world_rank) || lower().Comm_size(world, &core.world_size))
+    return kErrIntern;
+  const u64 counts_bytes = u64(core.world_size) * sizeof(u64);
+  core.sent = arena_array<u64>(u64(core.world_size));
+  core.received = arena_array<u64>(u64(core.world_size));
+  __builtin_memset(core.sent, 0, counts_bytes);
+  __builtin_memset(core.received, 0, counts_bytes);
+  fill_predefined();
+  load_predefined_attributes();
+  core.initialized = true;
+  if (provided) *provided = core.thread_level;
+
+  Crossing& c = crossing();
+  c.mpi_tid = sys::gettid();
+  c.world_rank = u32(core.world_rank);
+  c.world_size = u32(core.world_size);
+  c.thread_level = core.thread_level;
+  compiler_barrier();
+  c.state = RankState::kRunning;
+  const u32 payload[2] = {c.world_rank, c.world_size};
+  report(Report::kReady, payload, sizeof payload);
+  return kSuccess;
+}
+
+namespace core {
+
+inline int Init(int* argc, char*** argv) {
+  return start_mpi(argc, argv, kThreadSingle, nullptr);
+}
+inline int Init_thread(int* argc, char*** argv, int required, int* provided) {
+  return start_mpi(argc, argv, required, provided);
+}
+
+/// Counted like a collective call on MPI_COMM_WORLD: no rank enters it while another one is still
+/// to be stopped before it. After that no checkpoint is possible.
+inline int Finalize() {
+  Core& core = state();
+  if (!core.initialized || core.finalized) return kErrOther;
+  Comm* const self = comm_of(slot_at(kComm, kCommSelf));
+  attributes_drop(kComm, self->slot, self->attributes);
+  self->attributes = nullptr;
+  LowerScope scope;
+  count_collective(clock_of(slot_at(kComm, kCommWorld)));
+  crossing().state = RankState::kFinalizing;
+  report(Report::kFinalizing, nullptr, 0);
+  (void)lower().Comm_free(&core.lower_self);
+  const int error = lower().Finalize();
+  core.finalized = true;
+  return error;
+}
+
+inline int Initialized(int* flag) {
+  *flag = state().initialized;
+  return kSuccess;
+}
+inline int Finalized(int* flag) {
+  *flag = state().finalized;
+  return kSuccess;
+}
+inline int Query_thread(int* provided) {
+  *provided = state().thread_level;
+  return kSuccess;
+}
+inline int Is_thread_main(int* flag) {
+  *flag = sys::gettid() == crossing().mpi_tid;
+  return kSuccess;
+}
+
+}  // namespace core
+}  // namespace fermata::mpi

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Non-blocking collective calls. They count on the collective clock where they are begun; when all
+// ranks are parked, every member has begun the same ones, so polling them ends them, and no image
+// ever holds one in progress. Hence they need no recipe.
+#pragma once
+
+#include "mpi/infos.h"
+
+namespace fermata::mpi {
+
+/// Begins one non-blocking collective: `begin(real, kept)` makes the lower call; *kept is arena
+/// memory the lower half reads until the end, or null. Real handles are looked up inside `begin`,
+/// because the rank may park, and come back in another process, before its turn has come.
+template <typename Begin>
+int collective_begin(Slot* comm, Slot** handle, Begin begin) {
+  if (!live_comm(comm)) return kErrComm;
+  CollectiveScope scope(comm);
+  Slot* const slot = request_slot_new();
+  void* kept = nullptr;
+  const int error = begin(&slot->real, &kept);
+  if (error) {
+    arena_free(kept);
+    request_slot_free(slot);
+    return error;
+  }
+  Request* const request = request_of(slot);
+  request->kind = RequestKind::kCollective;
+  request->state = RequestState::kActive;
+  request->forgotten = false;
+  request->datatype = nullptr;
+  request->comm = comm;
+  request->kept_until_done = kept;
+  *handle = slot;
+  return kSuccess;
+}
+
+// Real handles of the two datatype arrays of an alltoallw, kept until it ends.
+struct KeptTypes {
+  u64* sends;
+  u64* receives;
+};
+inline KeptTypes keep_types(Slot* comm, const void* sendbuf, Slot* const* sendtypes,
+                            Slot* const* recvtypes, void** kept) {
+  int sends = 0, receives = 0;
+  front::peer_counts(comm, &sends, &receives);
+  u64* const reals = arena_array<u64>(u64(sends + receives));
+  for (int i = 0; i < sends && sendtypes && sendbuf != kInPlace; i++)
+    reals[i] = sendtypes[i]->real;
+  for (int i = 0; i < receives && recvtypes; i++) reals[sends + i] = recvtypes[i]->real;
+  *kept = reals;
+  return KeptTypes{reals, reals + sends};
+}
+
+namespace core {
+
+inline int Iallgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                      int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Iallgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                              recvtype->real, comm->real, real);
+  });
+}
+inline int Iallgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                       const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm,
+                       Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Iallgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts,
+                               displs, recvtype->real, comm->real, real);
+  });
+}
+inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                      Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Iallreduce(sendbuf, recvbuf, count, datatype->real, op->real, comm->real,
+                              real);
+  });
+}
+inline int Ialltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                     int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Ialltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                             recvtype->real, comm->real, real);
+  });
+}
+inline int Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                      Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls,
+                      Slot* recvtype, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
+                              recvcounts, rdispls, recvtype->real, comm->real, real);
+  });
+}
+inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                      Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                      const int* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void** kept) {
+    const KeptTypes types = keep_types(comm, sendbuf, sendtypes, recvtypes, kept);
+    return lower().Ialltoallw(sendbuf, sendcounts, sdispls, types.sends, recvbuf, recvcounts,
+                              rdispls, types.receives, comm->real, real);
+  });
+}
+inline int Ibarrier(Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Ibarrier(comm->real, real);
+  });
+}
+inline int Ibcast(void* buffer, int count, Slot* datatype, int root, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Ibcast(buffer, count, datatype->real, root, comm->real, real);
+  });
+}
+inline int Iexscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                   Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Iexscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real,
+                           real);
+  });
+}
+inline int Igather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
+                   Slot* recvtype, int root, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Igather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                           recvtype->real, root, comm->real, real);
+  });
+}
+inline int Igatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                    const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm,
+                    Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Igatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
+                            recvtype->real, root, comm->real, real);
+  });
+}
+inline int Ineighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                               int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Ineighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                                       recvtype->real, comm->real, real);
+  });
+}
+inline int Ineighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                                const int* recvcounts, const int* displs, Slot* recvtype,
+                                Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Ineighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf,
+                                        recvcounts, displs, recvtype->real, comm->real, real);
+  });
+}
+inline int Ineighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                              int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Ineighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                                      recvtype->real, comm->real, real);
+  });
+}
+inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                               Slot* sendtype, void* recvbuf, const int* recvcounts,
+                               const int* rdispls, Slot* recvtype, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
+                                       recvcounts, rdispls, recvtype->real, comm->real, real);
+  });
+}
+inline int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                               Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                               const i64* rdispls, Slot* const* recvtypes, Slot* comm,
+                               Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void** kept) {
+    const KeptTypes types = keep_types(comm, sendbuf, sendtypes, recvtypes, kept);
+    return lower().Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, types.sends, recvbuf,
+                                       recvcounts, rdispls, types.receives, comm->real, real);
+  });
+}
+inline int Ireduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                   int root, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Ireduce(sendbuf, recvbuf, count, datatype->real, op->real, root,
+                           comm->real, real);
+  });
+}
+inline int Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
+                           Slot* datatype, Slot* op, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real,
+                                   comm->real, real);
+  });
+}
+inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype,
+                                 Slot* op, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real,
+                                         op->real, comm->real, real);
+  });
+}
+inline int Iscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                 Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Iscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real, real);
+  });
+}
+inline int Iscatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                    int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Iscatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                            recvtype->real, root, comm->real, real);
+  });
+}
+inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype,
+                     void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm,
+                     Slot** request) {
+  return collective_begin(comm, request, [&](u64* real, void**) {
+    return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
+                             recvtype->real, root, comm->real, real);
+  });
+}
+
+}  // namespace core
+}  // namespace fermata::mpi

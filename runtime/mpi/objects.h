@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lives behind the slots: for every kind of MPI object its state and its recipe, that is, what
+// is needed to make it again in another lower half.
+//
+// Invariant: nothing here holds a value of the lower half. Real handles live in Slot::real alone.
+// (The exceptions die with the process that wrote them and are listed in `Core`: `lower_*`.)
+#pragma once
+
+#include "halves/mpi_calls.gen.h"
+#include "mpi/arena.h"
+#include "mpi/constants.h"
+#include "mpi/scopes.h"
+#include "mpi/slots.h"
+
+namespace fermata::mpi {
+
+struct Attribute {
+  Attribute* next;
+  i32 keyval;
+  void* value;
+};
+
+struct Keyval {
+  Kind kind;
+  bool freed;  // by the application; attributes that still use it keep it working
+  void* copy_fn;
+  void* delete_fn;
+  void* extra_state;
+};
+
+struct Errhandler {
+  i32 refs;
+  Kind kind;  // of the objects it serves
+  void* fn;
+};
+
+// A message that arrived before anyone asked for it and was kept while draining.
+struct Early {
+  Early* next;
+  Early* previous;
+  struct Comm* comm;
+  u64 real;  // the request that is still filling `data`, if `filling`
+  u8* data;
+  u64 bytes;
+  i32 source;  // rank in the communicator
+  i32 tag;
+  bool filling;
+};
+
+struct Topology {
+  i32 kind;  // kTopoCart, kTopoGraph, kTopoDistGraph
+  i32 count[2];     // ndims | nnodes, nedges | indegree, outdegree
+  i32* numbers[2];  // dims, periods | index, edges | sources, destinations
+  i32* weights[2];  // of a distributed graph; null: unweighted
+};
+
+struct Comm {
+  u64 id;  // the same number on every member, different from any other communicator's
+  Slot* slot;
+  Comm* next;  // in the list of live communicators
+  Comm* previous;
+  i32* members;  // world rank of each peer (an intercommunicator's: of the remote group)
+  Early* early_first;
+  Early* early_last;
+  i32 rank;
+  i32 size;         // of the local group
+  i32 remote_size;  // of the remote group; -1: an intracommunicator
+  i32* local_members;
+  Slot* errhandler;  // null: MPI_ERRORS_ARE_FATAL
+  Attribute* attributes;
+  Topology* topology;
+  char* name;
+  bool dead;  // freed while receives were pending on it
+};
+
+inline i32 peers_of(const Comm* comm) {
+  return comm->remote_size >= 0 ? comm->remote_size : comm->size;
+}
+
+struct Type {
+  i32 refs;  // the application's, its parents' and pending requests'
+  i32 combiner;
+  bool committed;
+  u32 built;  // == Core::rebuilds once the real type exists in this lower half
+  i32 ints_count, aints_count, types_count;
+  i32* ints;  // the three arrays are those of MPI_Type_get_contents
+  i64* aints;
+  Slot** types;
+  char* name;
+  Attribute* attributes;
+};
+
+// Attributes of a predefined type, which has no Type.
+struct NamedTypeAttributes {
+  NamedTypeAttributes* next;
+  u32 canonical;
+  Attribute* list;
+};
+
+struct Op {
+  void* fn;
+  i32 commute;
+  i32 thunk;  // which of the static thunks calls it
+};
+
+struct Group {
+  i32 size;
+  i32 rank;  // of this process in it, kUndefined if none
+  i32* ranks;  // world ranks
+};
+
+struct InfoPair {
+  InfoPair* next;
+  char* key;
+  char* value;
+};
+struct Info {
+  InfoPair* first;
+};
+
+enum class RequestKind : u8 { kSend, kRecv, kCollective, kPersistentSend, kPersistentRecv };
+enum class SendMode : u8 { kStandard, kBuffered, kSynchronous, kReady };
+enum class RequestState : u8 {
+  kActive,    // Slot::real is a real request in progress
+  kDone,      // finished in our books; `status` and `error` wait for the application
+  kInactive,  // persistent and not started
+};
+
+struct Request {
+  RequestKind kind;
+  RequestState state;
+  SendMode mode;
+  bool forgotten;  // the application called MPI_Request_free
+  i32 error;       // of a finished request
+  i32 count;
+  i32 peer;
+  i32 tag;
+  void* buffer;
+  Slot* datatype;  // counted reference while set
+  Slot* comm;
+  u64 order;  // posted as the n-th; receives are re-posted in this order
+  void* kept_until_done;  // arena memory a non-blocking collective needs
+  CanonStatus status;     // of a finished request
+};
+
+inline bool is_persistent(const Request* request) {
+  return request->kind >= RequestKind::kPersistentSend;
+}
+inline bool is_receive(const Request* request) {
+  return request->kind == RequestKind::kRecv || request->kind == RequestKind::kPersistentRecv;
+}
+
+// What a matched probe handed out: the whole message, already here.
+struct KeptMessage {
+  Early* early;
+};
+
+inline constexpr i32 kThunks = 256;
+inline constexpr u32 kPredefinedCount = 0x400;
+
+// How far this rank has come in the checkpoint `epoch`; see park.h.
+struct ParkState {
+  u32 epoch;
+  u64 parked_version;
+  u64 applied_version;  // of the targets copied to Core::targets
+  bool sent_reported;
+  bool drained_reported;
+  bool held;
+  bool failed;
+};
+
+// The one mutable global of the core.
+struct Core {
+  bool slots_mapped;
+  bool initialized;
+  bool finalized;
+  i32 thread_level;
+  i32 world_rank;
+  i32 world_size;
+  u64* sent;      // by world rank of the receiver, since the job began
+  u64* received;  // by world rank of the sender
+  u64 post_order;
+  u64 next_comm_number;
+  Comm* comms;
+  Slot* free_request;
+  u32 high[kKindCount];       // slots used so far, from kFirstDynamic
+  Slot* free_slot[kKindCount];
+  u64* targets;  // by index into clocks()
+  ClockEntry* unused_clock;  // what the clock pointer of a null or freed communicator names
+  i32 predefined_attributes[8];
+  bool predefined_attribute_set[8];
+  NamedTypeAttributes* named_type_attributes;
+  Keyval* keyvals;
+  i32 keyvals_used, keyvals_room;
+  Slot* thunk_ops[kThunks];
+  void* attached_buffer;
+  i64 attached_bytes;
+  u64 early_messages, early_bytes;
+  u64 early_filling;
+  u32 rebuilds;
+  ParkState park;
+  // Values of this process's lower half, filled by lower_start().
+  u64 lower_request_null;
+  u64 lower_comm_null;
+  u64 lower_byte;
+  u64 lower_self;  // a private duplicate of MPI_COMM_SELF
+};
+
+inline Core g_core;
+inline Core& state() { return g_core; }
+
+inline const MpiCalls& lower() { return *crossing().lower->mpi; }
+
+inline Comm* comm_of(Slot* slot) { return static_cast<Comm*>(slot->object); }
+inline Type* type_of(Slot* slot) { return static_cast<Type*>(slot->object); }
+inline Request* request_of(Slot* slot) { return static_cast<Request*>(slot->object); }
+inline Group* group_of(Slot* slot) { return static_cast<Group*>(slot->object); }
+inline Info* info_of(Slot* slot) { return static_cast<Info*>(slot->object); }
+inline Op* op_of(Slot* slot) { return static_cast<Op*>(slot->object); }
+
+/// True if `slot` is the predefined object with this canonical number (compare numbers, never
+/// addresses: a front end may have several slots for one object).
+inline bool is_predefined(const Slot* slot, u32 canonical) { return slot->index == canonical; }
+
+}  // namespace fermata::mpi

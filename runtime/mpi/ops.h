@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reduction operations of the application.
+//
+// MPI calls a user function without any context, so the lower half gets one of a fixed number of
+// static functions, each of which knows its Op. They live in the front end's code, hence at the same
+// address in every life of the image. The lower half runs on its own thread register, so the
+// application's function finds its own.
+//
+// Invariant: thunk i is taken exactly while thunk_ops[i] != null.
+#pragma once
+
+#include "mpi/topology.h"
+
+namespace fermata::mpi {
+
+/// The application's datatype for a real one. Only user functions need it, so a search will do.
+inline Slot* datatype_of_real(u64 real) {
+  for (u32 number = kDatatypeNull + 1; number < kPredefinedCount; number++)
+    if (slot_at(kDatatype, number)->real == real) return front::predefined(kDatatype, number);
+  Slot* found = null_of(kDatatype);
+  for_each_live(kDatatype, [&](Slot* slot) {
+    if (slot->real == real) found = slot;
+  });
+  return found;
+}
+
+template <i32 kIndex>
+void op_thunk(void* in, void* inout, int* length, void* native_datatype) {
+  const Op* const op = op_of(state().thunk_ops[kIndex]);
+  front::call_user_op(op->fn, in, inout, length,
+                      datatype_of_real(lower().load_datatype(native_datatype)));
+}
+
+using OpThunk = void (*)(void*, void*, int*, void*);
+struct OpThunks {
+  OpThunk of[kThunks];
+};
+template <i32 kFirst, i32 kCount>
+struct FillThunks {
+  static constexpr void fill(OpThunks& thunks) {
+    FillThunks<kFirst, kCount / 2>::fill(thunks);
+    FillThunks<kFirst + kCount / 2, kCount - kCount / 2>::fill(thunks);
+  }
+};
+template <i32 kFirst>
+struct FillThunks<kFirst, 1> {
+  static constexpr void fill(OpThunks& thunks) { thunks.of[kFirst] = op_thunk<kFirst>; }
+};
+inline constexpr OpThunks kOpThunks = [] {
+  OpThunks thunks{};
+  FillThunks<0, kThunks>::fill(thunks);
+  return thunks;
+}();
+
+inline int make_op(Slot* slot) {
+  const Op* const op = op_of(slot);
+  return lower().Op_create(reinterpret_cast<void*>(kOpThunks.of[op->thunk]), op->commute,
+                           &slot->real);
+}
+
+namespace core {
+
+inline int Op_create(void* user_fn, int commute, Slot** handle) {
+  LowerScope scope;
+  i32 thunk = 0;
+  while (thunk < kThunks && state().thunk_ops[thunk]) thunk++;
+  if (thunk == kThunks) return kErrNoMem;  // more user operations alive than there are thunks
+  Op* const op = arena_new<Op>();
+  *op = Op{user_fn, commute, thunk};
+  Slot* const slot = slot_new(kOp, op);
+  state().thunk_ops[thunk] = slot;
+  const int error = make_op(slot);
+  if (error) {
+    state().thunk_ops[thunk] = nullptr;
+    arena_free(op);
+    slot_free(slot);
+    return error;
+  }
+  *handle = slot;
+  return kSuccess;
+}
+
+/// A pending non-blocking reduction may still use the operation. MPI lets the application free it;
+/// the real one is freed now (the lower half counts), our thunk stays taken until none is pending.
+inline int Op_free(Slot** handle) {
+  LowerScope scope;
+  Slot* const slot = *handle;
+  if (is_null(slot, kOpNull) || (slot->flags & kSlotPredefined)) return kErrOp;
+  bool pending = false;
+  for_each_live(kRequest, [&](Slot* request) {
+    const Request* const r = request_of(request);
+    if (r->kind == RequestKind::kCollective && r->state == RequestState::kActive) pending = true;
+  });
+  const int error = lower().Op_free(&slot->real);
+  *handle = null_of(kOp);
+  if (pending) {
+    op_of(slot)->commute = -1;  // an orphan: swept by the next Op_free that finds nothing pending
+    slot->real = 0;
+    return error;
+  }
+  for (i32 i = 0; i < kThunks; i++) {
+    Slot* const other = state().thunk_ops[i];
+    if (!other || (other != slot && op_of(other)->commute != -1)) continue;
+    arena_free(op_of(other));
+    slot_free(other);
+    state().thunk_ops[i] = nullptr;
+  }
+  return error;
+}
+
+}  // namespace core
+}  // namespace fermata::mpi

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// Point-to-point messages.
+//
+// Bookmarks: a message is counted for its receiver when its send is begun, and for its sender when
+// its bytes have come in. When all ranks are parked and both sides agree for every pair of ranks,
+// nothing is in flight. MPI_PROC_NULL has no rank and is never counted.
+//
+// A blocking send is the real one: parked peers keep receiving, so it ends. A blocking receive may
+// wait for a rank that has parked, so it is a posted receive and a loop of polls, and the loop is a
+// place where this rank can park. It takes a request slot only when that happens.
+//
+// Invariant: an active send needs no recipe, because every send ends before an image is cut; an
+//            active receive and a persistent request carry a complete one.
+#pragma once
+
+#include "mpi/request.h"
+
+namespace fermata::mpi {
+
+inline void count_sent(Slot* comm, int dest) {
+  if (FERMATA_LIKELY(dest >= 0)) state().sent[comm_of(comm)->members[dest]]++;
+}
+
+using LowerSend = int (*)(const void*, int, u64, int, int, u64);
+using LowerIsend = int (*)(const void*, int, u64, int, int, u64, u64*);
+
+inline int send_blocking(LowerSend MpiCalls::*call, const void* buf, int count, Slot* datatype,
+                         int dest, int tag, Slot* comm) {
+  LowerScope scope;
+  const int error = (lower().*call)(buf, count, datatype->real, dest, tag, comm->real);
+  if (FERMATA_LIKELY(error == kSuccess)) count_sent(comm, dest);
+  return error;
+}
+
+inline int send_begin(LowerIsend MpiCalls::*call, const void* buf, int count, Slot* datatype,
+                      int dest, int tag, Slot* comm, Slot** handle) {
+  Slot* const slot = request_slot_new();
+  const int error =
+      (lower().*call)(buf, count, datatype->real, dest, tag, comm->real, &slot->real);
+  if (FERMATA_UNLIKELY(error != kSuccess)) {
+    request_slot_free(slot);
+    return error;
+  }
+  Request* const request = request_of(slot);
+  request->kind = RequestKind::kSend;
+  request->state = RequestState::kActive;
+  request->forgotten = false;
+  request->peer = dest;
+  request->comm = comm;
+  count_sent(comm, dest);
+  *handle = slot;
+  return kSuccess;
+}
+
+inline void fill_recipe(Request* request, RequestKind kind, void* buf, int count, Slot* datatype,
+                        int peer, int tag, Slot* comm) {
+  request->kind = kind;
+  request->forgotten = false;
+  request->buffer = buf;
+  request->count = count;
+  request->datatype = datatype;
+  request->peer = peer;
+  request->tag = tag;
+  request->comm = comm;
+  type_ref(datatype);
+}
+
+/// Completes a receive from the kept messages, if one matches.
+inline bool receive_early(Slot* slot) {
+  Request* const request = request_of(slot);
+  Comm* const comm = comm_of(request->comm);
+  if (FERMATA_LIKELY(comm == nullptr || comm->early_first == nullptr)) return false;
+  Early* const early = early_match(comm, request->peer, request->tag);
+  if (!early) return false;
+  request->error = early_deliver(early, request->buffer, request->count, request->datatype->real,
+                                 &request->status);
+  request->state = RequestState::kDone;
+  return true;
+}
+
+/// Posts the receive that the request describes.
+inline int post_receive(Slot* slot) {
+  Request* const request = request_of(slot);
+  request->order = ++state().post_order;
+  if (receive_early(slot)) return kSuccess;
+  request->state = RequestState::kActive;
+  return lower().Irecv(request->buffer, request->count, request->datatype->real, request->peer,
+                       request->tag, request->comm->real, &slot->real);
+}
+
+inline int receive_begin(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
+                         Slot** handle) {
+  Slot* const slot = request_slot_new();
+  fill_recipe(request_of(slot), RequestKind::kRecv, buf, count, datatype, source, tag, comm);
+  const int error = post_receive(slot);
+  if (FERMATA_UNLIKELY(error != kSuccess)) {
+    request_release(slot);
+    return error;
+  }
+  *handle = slot;
+  return kSuccess;
+}
+
+/// The rest of a blocking receive whose request must be known to the draining: slow, rare.
+[[gnu::noinline]] inline int receive_registered(void* buf, int count, Slot* datatype, int source,
+                                                int tag, Slot* comm, u64 posted_real,
+                                                CanonStatus* status) {
+  Slot* slot = request_slot_new();
+  fill_recipe(request_of(slot), RequestKind::kRecv, buf, count, datatype, source, tag, comm);
+  int error = kSuccess;
+  if (posted_real) {
+    slot->real = posted_real;
+    request_of(slot)->order = ++state().post_order;
+    request_of(slot)->state = RequestState::kActive;
+  } else {
+    error = post_receive(slot);
+  }
+  if (error) {
+    request_release(slot);
+    return error;
+  }
+  if (checkpoint_wanted()) safe_point();
+  return wait_request(&slot, status);
+}
+
+inline int receive_blocking(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
+                            CanonStatus* status) {
+  Comm* const c = comm_of(comm);
+  if (FERMATA_UNLIKELY(c == nullptr || c->early_first != nullptr))
+    return receive_registered(buf, count, datatype, source, tag, comm, 0, status);
+  u64 real;
+  int error = lower().Irecv(buf, count, datatype->real, source, tag, comm->real, &real);
+  if (FERMATA_UNLIKELY(error != kSuccess)) return error;
+  Patience patience;
+  for (;;) {
+    int flag = 0;
+    status->source = source;
+    status->internal[2] = 0;
+    error = lower().Test(&real, &flag, status);
+    if (FERMATA_LIKELY(flag || error != kSuccess)) break;
+    if (checkpoint_wanted())
+      return receive_registered(buf, count, datatype, source, tag, comm, real, status);
+    patience.between_polls();
+  }
+  if (FERMATA_LIKELY(error == kSuccess || error == kErrTruncate)) count_received(c, status->source);
+  return error;
+}
+
+/// Looks for a message: kept ones first. *early: the kept message that was found, or null.
+inline int probe_once(int source, int tag, Slot* comm, int* flag, Early** early,
+                      CanonStatus* status) {
+  Comm* const c = comm_of(comm);
+  *early = c && c->early_first ? early_match(c, source, tag) : nullptr;
+  if (FERMATA_UNLIKELY(*early != nullptr)) {
+    *flag = 1;
+    *status = early_status(*early);
+    return kSuccess;
+  }
+  return lower().Iprobe(source, tag, comm->real, flag, status);
+}
+
+/// Matched probe: takes the message out of everybody's sight. The message is received as bytes at
+/// once, so that a matched message is never the lower half's alone.
+inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** message,
+                         CanonStatus* status) {
+  if (source == kProcNull) {
+    *flag = 1;
+    *message = front::predefined(kMessage, kMessageNoProc);
+    *status = proc_null_status();
+    return kSuccess;
+  }
+  Early* early = nullptr;
+  const int error = probe_once(source, tag, comm, flag, &early, status);
+  if (error || !*flag) return error;
+  if (!early) {
+    const u64 bytes = status->bytes();
+    if (bytes > 0x7fff'ffff) return kErrUnsupportedOperation;
+    early = arena_new<Early>();
+    early->comm = comm_of(comm);
+    early->source = status->source;
+    early->tag = status->tag;
+    early->bytes = bytes;
+    early->data = arena_array<u8>(bytes);
+    CanonStatus got;
+    const int receive_error = lower().Recv(early->data, int(bytes), state().lower_byte,
+                                           early->source, early->tag, comm->real, &got);
+    if (receive_error) {
+      arena_free(early->data);
+      arena_free(early);
+      return receive_error;
+    }
+    count_received(early->comm, early->source);
+    state().early_messages++;
+    state().early_bytes += bytes;
+  } else {
+    for (Patience patience; !early_arrived(early);) patience.between_polls();
+    early_unlink(early);
+  }
+  *message = slot_new(kMessage, early);
+  return kSuccess;
+}
+
+/// Delivers a matched message; it leaves the books and its handle becomes null.
+inline int receive_matched(void* buf, int count, Slot* datatype, Slot** message,
+                           CanonStatus* status) {
+  if (is_null(*message, kMessageNull)) return kErrRequest;
+  if ((*message)->index == kMessageNoProc) {
+    *message = null_of(kMessage);
+    *status = proc_null_status();
+    return kSuccess;
+  }
+  Early* const early = static_cast<Early*>((*message)->object);
+  *status = early_status(early);
+  const int error =
+      unpack_bytes(early->data, early->bytes, buf, count, datatype->real, status);
+  early_free(early);
+  slot_free(*message);
+  *message = null_of(kMessage);
+  return error;
+}
+
+namespace core {
+
+inline int Send(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+  return send_blocking(&MpiCalls::Send, buf, count, datatype, dest, tag, comm);
+}
+inline int Ssend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+  return send_blocking(&MpiCalls::Ssend, buf, count, datatype, dest, tag, comm);
+}
+inline int Bsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+  return send_blocking(&MpiCalls::Bsend, buf, count, datatype, dest, tag, comm);
+}
+// A ready send promises that the receive is posted. A kept message or a restart may have consumed
+// that receive, or not re-posted it yet, so the promise is not passed on: a standard send is right.
+inline int Rsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+  return send_blocking(&MpiCalls::Send, buf, count, datatype, dest, tag, comm);
+}
+inline int Isend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                 Slot** request) {
+  LowerScope scope;
+  return send_begin(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm, request);
+}
+inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                  Slot** request) {
+  LowerScope scope;
+  return send_begin(&MpiCalls::Issend, buf, count, datatype, dest, tag, comm, request);
+}
+inline int Ibsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                  Slot** request) {
+  LowerScope scope;
+  return send_begin(&MpiCalls::Ibsend, buf, count, datatype, dest, tag, comm, request);
+}
+inline int Irsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                  Slot** request) {
+  LowerScope scope;
+  return send_begin(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm, request);
+}
+
+inline int Recv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
+                CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  return receive_blocking(buf, count, datatype, source, tag, comm, status ? status : &local);
+}
+inline int Irecv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
+                 Slot** request) {
+  LowerScope scope;
+  return receive_begin(buf, count, datatype, source, tag, comm, request);
+}
+
+inline int Iprobe(int source, int tag, Slot* comm, int* flag, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  Early* early;
+  return probe_once(source, tag, comm, flag, &early, status ? status : &local);
+}
+inline int Probe(int source, int tag, Slot* comm, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  Early* early;
+  Patience patience;
+  for (;;) {
+    int flag = 0;
+    const int error = probe_once(source, tag, comm, &flag, &early, status ? status : &local);
+    if (flag || error) return error;
+    if (checkpoint_wanted()) safe_point();
+    patience.between_polls();
+  }
+}
+
+inline int Improbe(int source, int tag, Slot* comm, int* flag, Slot** message,
+                   CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  *flag = 0;
+  return probe_matched(source, tag, comm, flag, message, status ? status : &local);
+}
+inline int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  Patience patience;
+  for (;;) {
+    int flag = 0;
+    const int error =
+        probe_matched(source, tag, comm, &flag, message, status ? status : &local);
+    if (flag || error) return error;
+    if (checkpoint_wanted()) safe_point();
+    patience.between_polls();
+  }
+}
+inline int Mrecv(void* buf, int count, Slot* datatype, Slot** message, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  return receive_matched(buf, count, datatype, message, status ? status : &local);
+}
+inline int Imrecv(void* buf, int count, Slot* datatype, Slot** message, Slot** handle) {
+  LowerScope scope;
+  Slot* const slot = request_slot_new();
+  Request* const request = request_of(slot);
+  fill_recipe(request, RequestKind::kRecv, buf, count, datatype, kProcNull, kAnyTag, nullptr);
+  request->state = RequestState::kDone;
+  request->error = receive_matched(buf, count, datatype, message, &request->status);
+  *handle = slot;
+  return kSuccess;
+}
+
+}  // namespace core
+
+/// Waits for both halves of an exchange; the send needs no books beyond its count.
+inline int wait_exchange(Slot** receive, Slot** send, CanonStatus* status) {
+  const int receive_error = wait_request(receive, status);
+  CanonStatus ignored;
+  const int send_error = wait_request(send, &ignored);
+  return receive_error ? receive_error : send_error;
+}
+
+/// Gives up a receive that was posted for an exchange whose send failed.
+inline void abandon_receive(Slot** receive) {
+  if (request_of(*receive)->state == RequestState::kActive) (void)lower().Cancel(&(*receive)->real);
+  CanonStatus ignored;
+  (void)wait_request(receive, &ignored);
+}
+
+inline int exchange(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag,
+                    void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag,
+                    Slot* comm, CanonStatus* status) {
+  Slot* receive = nullptr;
+  Slot* send = nullptr;
+  int error = receive_begin(recvbuf, recvcount, recvtype, source, recvtag, comm, &receive);
+  if (error) return error;
+  error = send_begin(&MpiCalls::Isend, sendbuf, sendcount, sendtype, dest, sendtag, comm, &send);
+  if (error) {
+    abandon_receive(&receive);
+    return error;
+  }
+  return wait_exchange(&receive, &send, status);
+}
+
+namespace core {
+
+inline int Sendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag,
+                    void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag,
+                    Slot* comm, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  return exchange(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
+                  source, recvtag, comm, status ? status : &local);
+}
+
+inline int Sendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag,
+                            int source, int recvtag, Slot* comm, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  int bytes = 0;
+  int error = lower().Pack_size(count, datatype->real, comm->real, &bytes);
+  if (error) return error;
+  void* const packed = arena_alloc(u64(bytes));
+  int position = 0;
+  error = lower().Pack(buf, count, datatype->real, packed, bytes, &position, comm->real);
+  if (!error)
+    error = exchange(packed, position, slot_at(kDatatype, kPacked), dest, sendtag, buf, count,
+                     datatype, source, recvtag, comm, status ? status : &local);
+  arena_free(packed);
+  return error;
+}
+
+}  // namespace core
+}  // namespace fermata::mpi

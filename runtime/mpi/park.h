@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rank's side of a checkpoint: when it may stop, what it does while it is stopped.
+//
+// The agent writes what is wanted into Crossing; the MPI thread reads it here. A rank that may stop
+// raises the quiesce signal on itself, so that a stopped context is always a signal frame, whether
+// it was found computing, on its way out of a wrapper, waiting for a message or at the door of a
+// collective call. park() then runs inside the handler until the checkpoint is over, or until this
+// rank turns out to owe a collective call and must run on.
+//
+// A parked rank keeps receiving, or the sends of ranks that still run on would never end. It sleeps
+// on Crossing::wake between polls: 20 us when something moved, up to 1 ms when nothing does.
+//
+// Invariant: park() is entered with Gate::depth == 0 and all books in order; while it runs, depth is
+//            above 0 and the rank's application code stands still.
+// Invariant: every loop here ends when the agent stores Phase::kRun; the agent has the deadlines.
+#pragma once
+
+#include "mpi/nonblocking.h"
+
+namespace fermata::mpi {
+
+void rebuild();  // rebuild.h
+
+inline constexpr u64 kShortestWaitNs = 20'000, kLongestWaitNs = 1'000'000;
+
+inline void report(Report kind, const void* payload, u64 bytes) {
+  const LowerCalls* const calls = crossing().lower;
+  if (calls->report) (void)calls->report(kind, payload, bytes);
+}
+
+inline u32 pending_epoch() { return __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE); }
+inline Phase current_phase() {
+  return Phase(__atomic_load_n(reinterpret_cast<u32*>(&crossing().phase), __ATOMIC_ACQUIRE));
+}
+
+/// True while a checkpoint is under way that this rank can take part in.
+inline bool taking_part() {
+  const u32 epoch = pending_epoch();
+  const Core& core = state();
+  if (epoch == 0 || !core.initialized || core.finalized) return false;
+  if (crossing().state != RankState::kRunning || current_phase() == Phase::kRun) return false;
+  if (core.park.epoch != epoch) {
+    state().park = ParkState{};
+    state().park.epoch = epoch;
+  }
+  return true;
+}
+
+/// Preconditions: taking_part(). True before the targets are known: they are waited for in park().
+inline bool may_park() { return refresh_targets() == 0 || !owes_collective(); }
+
+inline void raise_quiesce() {
+  (void)sys::tgkill(sys::getpid(), sys::gettid(), kSignalQuiesce);
+}
+
+/// Parks in the middle of a wrapper, at a place where the books are in order: the gate is opened for
+/// the length of the signal and closed again.
+/// Preconditions: this thread's only wrapper on the stack is the caller's (depth == 1).
+inline void park_here() {
+  front::tls_gate.depth = 0;
+  compiler_barrier();
+  raise_quiesce();
+  compiler_barrier();
+  front::tls_gate.depth = 1;
+  compiler_barrier();
+}
+
+[[gnu::noinline]] inline void safe_point() {
+  if (front::tls_gate.depth == 1 && taking_part() && may_park()) park_here();
+}
+
+[[gnu::noinline]] inline void leave_interrupted() {
+  if (front::tls_gate.depth != 0) return;  // an inner wrapper: the outermost one will look
+  front::tls_gate.interrupted = 0;
+  if (pending_epoch() == 0) return;
+  if (sys::gettid() != crossing().mpi_tid) return raise_quiesce();
+  if (!taking_part()) return;
+  if (may_park()) return raise_quiesce();
+  front::tls_gate.interrupted = 1;  // look again after the next call
+}
+
+/// `clock` has been counted up. Returns when the call it stands for may begin.
+[[gnu::noinline]] inline void enter_collective_pending(ClockEntry* clock) {
+  Core& core = state();
+  if (clock == core.unused_clock) return;
+  while (taking_part()) {
+    const u64 version = refresh_targets();
+    if (version && clock->seq <= core.targets[clock - clocks()]) return;
+    clock->seq--;  // as if the call had not been begun: what would this rank do?
+    const bool runs_on = front::tls_gate.depth != 1 || (version && owes_collective());
+    if (!runs_on) park_here();
+    clock->seq++;
+    compiler_barrier();
+    if (!runs_on) continue;
+    // Some member waits for this rank beyond this call, so the call must be let through: raise its
+    // target, for this rank is about to wait for the others in it.
+    const Count raised{clock->comm_id, clock->seq};
+    report(Report::kRaise, &raised, sizeof raised);
+    return;
+  }
+}
+
+// --- while parked ------------------------------------------------------------------------------
+
+/// Polls one active request and books it if it has finished. Returns true if it has.
+inline bool settle_if_finished(Slot* slot) {
+  Request* const request = request_of(slot);
+  int flag = 0;
+  CanonStatus status{};
+  status.source = request->peer;
+  const int error = lower().Test(&slot->real, &flag, &status);
+  if (!flag && error == kSuccess) return false;
+  settle(request, status, error);
+  request->status = status;
+  request->error = error;
+  request->state = RequestState::kDone;
+  if (request->forgotten) request_release(slot);
+  return true;
+}
+
+/// Moves everything that can move: finishes requests, takes in what arrives. True if anything did.
+inline bool make_progress() {
+  bool moved = false;
+  for_each_live(kRequest, [&](Slot* slot) {
+    if (request_of(slot)->state == RequestState::kActive) moved |= settle_if_finished(slot);
+  });
+  for (Comm* comm = state().comms; comm; comm = comm->next) {
+    for (Early* early = comm->early_first; early && state().early_filling; early = early->next)
+      if (early->filling) moved |= early_arrived(early);
+    while (!state().park.failed && early_take_one(comm)) moved = true;
+  }
+  return moved;
+}
+
+/// True while a request is active whose end the image must not miss: sends always, and collective
+/// calls (which every member has begun by now).
+inline bool has_active(bool collectives_only) {
+  bool found = false;
+  for_each_live(kRequest, [&](Slot* slot) {
+    const Request* const request = request_of(slot);
+    if (request->state != RequestState::kActive || is_receive(request)) return;
+    if (!collectives_only || request->kind == RequestKind::kCollective) found = true;
+  });
+  return found;
+}
+
+inline void report_parked(u64 version) {
+  const u32 used = crossing().clocks_count;
+  u64* const payload = arena_array<u64>(1 + 2 * u64(used));
+  u64 n = 0;
+  payload[n++] = version;
+  for (u32 i = 0; i < used; i++) {
+    if (!clocks()[i].comm_id) continue;
+    payload[n++] = clocks()[i].comm_id;
+    payload[n++] = clocks()[i].seq;
+  }
+  report(Report::kParked, payload, n * sizeof(u64));
+  arena_free(payload);
+}
+
+inline void report_sent() {
+  const Core& core = state();
+  Count* const payload = arena_array<Count>(u64(core.world_size));
+  u64 n = 0;
+  for (i32 rank = 0; rank < core.world_size; rank++)
+    if (core.sent[rank]) payload[n++] = Count{u64(rank), core.sent[rank]};
+  report(Report::kSent, payload, n * sizeof(Count));
+  arena_free(payload);
+}
+
+inline bool received_everything() {
+  const Crossing& c = crossing();
+  for (u64 i = 0; i < c.expected_count; i++) {
+    const Count& expected = mailbox().expected[i];
+    if (expected.key < u64(state().world_size) && state().received[expected.key] < expected.value)
+      return false;
+  }
+  return state().early_filling == 0;
+}
+
+/// A receive posted on a communicator that has been freed cannot be posted again after a restart.
+inline const char* reason_not_to_save() {
+  const char* reason = nullptr;
+  for_each_live(kRequest, [&](Slot* slot) {
+    const Request* const request = request_of(slot);
+    if (request->state != RequestState::kDone && is_receive(request) && request->comm &&
+        comm_of(request->comm) && comm_of(request->comm)->dead)
+      reason = "a receive is pending on a communicator that has been freed";
+  });
+  return reason;
+}
+
+inline void report_failed(const char* reason) {
+  state().park.failed = true;
+  report(Report::kFailed, reason, text_length(reason));
+}
+
+inline void drain_step(u32 epoch) {
+  ParkState& park = state().park;
+  if (!park.sent_reported) {
+    if (has_active(true)) return;
+    park.sent_reported = true;
+    report_sent();
+    return;
+  }
+  if (park.drained_reported || __atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE) != epoch)
+    return;
+  if (!received_everything() || has_active(false)) return;
+  park.drained_reported = true;
+  if (const char* const reason = reason_not_to_save()) return report_failed(reason);
+  const u64 payload[2] = {state().early_messages, state().early_bytes};
+  report(Report::kDrained, payload, sizeof payload);
+}
+
+/// Takes part until the checkpoint is over (false) or this rank must run on (true).
+inline bool follow_protocol(void* frame) {
+  ParkState& park = state().park;
+  u64 wait_ns = kShortestWaitNs;
+  bool told_failed = false;
+  while (taking_part()) {
+    const u32 wake = __atomic_load_n(&crossing().wake, __ATOMIC_ACQUIRE);
+    const bool moved = make_progress();
+    if (park.failed && !park.drained_reported && !told_failed) {
+      report_failed("a message of 2 GiB or more is in flight");
+      told_failed = true;
+    }
+    switch (current_phase()) {
+      case Phase::kRun: return false;
+      case Phase::kGather:
+        if (const u64 version = refresh_targets(); version && version != park.parked_version) {
+          if (owes_collective()) return true;
+          park.parked_version = version;
+          report_parked(version);
+        }
+        break;
+      case Phase::kDrain:
+        if (!park.failed) drain_step(park.epoch);
+        break;
+      case Phase::kSave:
+        if (park.held) break;
+        park.held = true;
+        if (launcher().hold(frame) == kHoldRestarted) {
+          rebuild();
+          return false;
+        }
+        break;
+    }
+    if (moved) {
+      wait_ns = kShortestWaitNs;
+      continue;
+    }
+    sys::futex_wait(&crossing().wake, wake, wait_ns);
+    wait_ns = wait_ns * 2 < kLongestWaitNs ? wait_ns * 2 : kLongestWaitNs;
+  }
+  return false;
+}
+
+/// UpperCalls::park. Runs on the MPI thread inside the quiesce handler.
+inline void park(void* frame) {
+  Gate& gate = front::tls_gate;
+  gate.depth = gate.depth + 1;
+  compiler_barrier();
+  bool run_on = false;
+  do {
+    gate.interrupted = 0;
+    run_on = follow_protocol(frame);
+  } while (!run_on && gate.interrupted && taking_part());
+  if (run_on) gate.interrupted = 1;  // the way out of every call looks again until it may park
+  compiler_barrier();
+  gate.depth = gate.depth - 1;
+  compiler_barrier();
+}
+
+}  // namespace fermata::mpi

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests: made, completed, waited for.
+//
+// A request the application holds is a slot; its real request may be finished behind the
+// application's back while a checkpoint drains, and made again after a restart. Waiting is therefore
+// always a loop over the lower half's Test functions: between two polls the rank may stop, and what
+// it waits for is looked up anew after that.
+//
+// The fast path gathers the real handles into an array in the frame and asks the lower half once per
+// poll; nothing is allocated.
+//
+// Invariant: a received message is counted exactly once, where its request leaves kActive
+//            (settle() below), whether the application or the draining finds it finished.
+#pragma once
+
+#include "mpi/early.h"
+
+namespace fermata::mpi {
+
+inline void type_ref(Slot* datatype) {
+  if (Type* const type = type_of(datatype)) type->refs++;
+}
+void type_unref(Slot* datatype);  // datatypes.h
+
+inline void request_release(Slot* slot) {
+  Request* const request = request_of(slot);
+  if (request->datatype) type_unref(request->datatype);
+  request->datatype = nullptr;
+  if (FERMATA_UNLIKELY(request->kept_until_done != nullptr)) {
+    arena_free(request->kept_until_done);
+    request->kept_until_done = nullptr;
+  }
+  slot->real = 0;
+  request_slot_free(slot);
+}
+
+/// Books a real request that has just finished with this status and error class.
+inline void settle(Request* request, const CanonStatus& status, int error) {
+  if (!is_receive(request) || status.internal[2]) return;
+  if (FERMATA_UNLIKELY(error != kSuccess && error != kErrTruncate)) return;
+  count_received(comm_of(request->comm), status.source);
+}
+
+/// What the application sees of a finished request: its handle becomes null, or inactive.
+inline void retire(Slot** handle) {
+  Slot* const slot = *handle;
+  Request* const request = request_of(slot);
+  if (FERMATA_UNLIKELY(is_persistent(request))) {
+    request->state = RequestState::kInactive;
+    return;
+  }
+  request_release(slot);
+  *handle = null_of(kRequest);
+}
+
+inline bool is_null_request(const Slot* slot) {
+  return slot == nullptr || slot->index == kRequestNull;
+}
+
+/// True if waiting for it returns at once with an empty status.
+inline bool is_idle(const Slot* slot) {
+  return is_null_request(slot) ||
+         request_of(const_cast<Slot*>(slot))->state == RequestState::kInactive;
+}
+
+/// Polls one request. `*done`: it has finished, `*status` is its status, the handle is retired.
+/// Returns the request's error class.
+inline int test_request(Slot** handle, bool* done, CanonStatus* status) {
+  Slot* const slot = *handle;
+  Request* const request = request_of(slot);
+  *done = true;
+  if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
+    int flag = 0;
+    status->source = request->peer;  // should the lower half leave it alone in an error
+    status->internal[2] = 0;
+    const int error = lower().Test(&slot->real, &flag, status);
+    if (!flag && error == kSuccess) {
+      *done = false;
+      return kSuccess;
+    }
+    settle(request, *status, error);
+    retire(handle);
+    return error;
+  }
+  *status = request->status;
+  const int error = request->error;
+  retire(handle);
+  return error;
+}
+
+// The lower half's view of an array of requests: real handles, and the null request wherever
+// nothing is in progress.
+class RealRequests {
+ public:
+  explicit RealRequests(i32 count) : count_(count) {
+    if (FERMATA_LIKELY(count <= kInline)) return;
+    reals_ = arena_array<u64>(u64(count));
+    statuses_ = arena_array<CanonStatus>(u64(count));
+  }
+  ~RealRequests() {
+    if (FERMATA_LIKELY(count_ <= kInline)) return;
+    arena_free(reals_);
+    arena_free(statuses_);
+  }
+  RealRequests(const RealRequests&) = delete;
+  RealRequests& operator=(const RealRequests&) = delete;
+
+  /// Returns how many requests are in progress; *done is the index of one that has finished in our
+  /// own books, or -1.
+  i32 gather(Slot* const* handles, i32* done) {
+    i32 active = 0;
+    *done = -1;
+    const u64 null_real = state().lower_request_null;
+    for (i32 i = 0; i < count_; i++) {
+      reals_[i] = null_real;
+      if (is_null_request(handles[i])) continue;
+      const RequestState request_state = request_of(handles[i])->state;
+      if (FERMATA_LIKELY(request_state == RequestState::kActive)) {
+        reals_[i] = handles[i]->real;
+        active++;
+      } else if (request_state == RequestState::kDone && *done < 0) {
+        *done = i;
+      }
+    }
+    return active;
+  }
+  u64* reals() { return reals_; }
+  CanonStatus* statuses() { return statuses_; }
+
+ private:
+  static constexpr i32 kInline = 64;
+  struct Room {  // not initialised: most calls touch a few entries
+    alignas(CanonStatus) u8 statuses[sizeof(CanonStatus) * kInline];
+    u64 reals[kInline];
+  };
+  i32 count_;
+  Room room_;
+  u64* reals_ = room_.reals;
+  CanonStatus* statuses_ = reinterpret_cast<CanonStatus*>(room_.statuses);
+};
+
+/// Takes over the outcome of entry i, which the lower half has finished (or nothing was active).
+/// `error` is the entry's class. Returns it, or the saved one.
+inline int conclude(Slot** handle, CanonStatus* status, int error) {
+  if (FERMATA_UNLIKELY(is_idle(*handle))) {
+    *status = empty_status();
+    return kSuccess;
+  }
+  Request* const request = request_of(*handle);
+  if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
+    settle(request, *status, error);
+  } else {
+    *status = request->status;
+    error = request->error;
+  }
+  retire(handle);
+  return error;
+}
+
+/// All requests of an array have finished, perhaps some with errors: fills the statuses.
+/// `error`: what the lower half's Testall returned. Returns kErrInStatus if any failed.
+inline int conclude_all(i32 count, Slot** handles, u64* reals, CanonStatus* statuses, int error) {
+  int result = kSuccess;
+  for (i32 i = 0; i < count; i++) {
+    Slot* const slot = handles[i];
+    int own = error == kErrInStatus ? statuses[i].error : kSuccess;
+    if (FERMATA_UNLIKELY(own == kErrPending)) {  // still in progress: the handle stays
+      slot->real = reals[i];
+      result = kErrInStatus;
+      continue;
+    }
+    own = conclude(&handles[i], &statuses[i], own);
+    if (FERMATA_UNLIKELY(own != kSuccess || result != kSuccess)) {
+      if (own != kSuccess && result == kSuccess)
+        for (i32 k = 0; k < i; k++) statuses[k].error = kSuccess;
+      statuses[i].error = own;
+      if (own != kSuccess) result = kErrInStatus;
+    }
+  }
+  return result;
+}
+
+inline bool checkpoint_wanted() {
+  return FERMATA_UNLIKELY(__atomic_load_n(&crossing().pending, __ATOMIC_RELAXED) != 0);
+}
+
+/// Waits for one request that is not idle. The gate is held.
+inline int wait_request(Slot** handle, CanonStatus* status) {
+  Patience patience;
+  for (;;) {
+    bool done = false;
+    const int error = test_request(handle, &done, status);
+    if (done) return error;
+    if (checkpoint_wanted()) safe_point();
+    patience.between_polls();
+  }
+}
+
+namespace core {
+
+inline int Wait(Slot** request, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  if (is_idle(*request)) {
+    if (status) *status = empty_status();
+    return kSuccess;
+  }
+  return wait_request(request, status ? status : &local);
+}
+
+inline int Test(Slot** request, int* flag, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  if (!status) status = &local;
+  if (is_idle(*request)) {
+    *status = empty_status();
+    *flag = 1;
+    return kSuccess;
+  }
+  bool done = false;
+  const int error = test_request(request, &done, status);
+  *flag = done;
+  return error;
+}
+
+inline int Waitall(int count, Slot** requests, CanonStatus* statuses) {
+  LowerScope scope;
+  RealRequests real(count);
+  if (!statuses) statuses = real.statuses();
+  Patience patience;
+  for (;;) {
+    i32 done;
+    if (real.gather(requests, &done) == 0)
+      return conclude_all(count, requests, real.reals(), statuses, kSuccess);
+    for (;;) {
+      int flag = 0;
+      const int error = lower().Testall(count, real.reals(), &flag, statuses);
+      if (flag || error) return conclude_all(count, requests, real.reals(), statuses, error);
+      if (checkpoint_wanted()) break;
+      patience.between_polls();
+    }
+    safe_point();  // what was active may be done now, or have a new real handle: gather again
+  }
+}
+
+inline int Testall(int count, Slot** requests, int* flag, CanonStatus* statuses) {
+  LowerScope scope;
+  RealRequests real(count);
+  if (!statuses) statuses = real.statuses();
+  i32 done;
+  int error = kSuccess;
+  *flag = 1;
+  if (real.gather(requests, &done) != 0)
+    error = lower().Testall(count, real.reals(), flag, statuses);
+  if (!*flag && error == kSuccess) return kSuccess;
+  return conclude_all(count, requests, real.reals(), statuses, error);
+}
+
+}  // namespace core
+
+/// One poll for any finished request. *index: kUndefined if none is active, -1 if none finished yet.
+inline int poll_any(RealRequests& real, int count, Slot** requests, int* index,
+                    CanonStatus* status) {
+  i32 done;
+  const i32 active = real.gather(requests, &done);
+  if (done >= 0) {
+    *index = done;
+    return conclude(&requests[done], status, kSuccess);
+  }
+  if (active == 0) {
+    *index = kUndefined;
+    *status = empty_status();
+    return kSuccess;
+  }
+  int flag = 0;
+  const int error = lower().Testany(count, real.reals(), index, &flag, status);
+  if (!flag && error == kSuccess) {
+    *index = -1;
+    return kSuccess;
+  }
+  if (*index < 0) return error;
+  return conclude(&requests[*index], status, error);
+}
+
+/// One poll for all finished requests. *outcount: kUndefined if none is active.
+inline int poll_some(RealRequests& real, int count, Slot** requests, int* outcount, int* indices,
+                     CanonStatus* statuses) {
+  i32 done;
+  const i32 active = real.gather(requests, &done);
+  if (active == 0 && done < 0) {
+    *outcount = kUndefined;
+    return kSuccess;
+  }
+  if (done >= 0) {  // hand out what our own books hold; the next call asks the lower half
+    i32 n = 0;
+    int result = kSuccess;
+    for (i32 i = 0; i < count; i++) {
+      if (is_null_request(requests[i]) || request_of(requests[i])->state != RequestState::kDone)
+        continue;
+      indices[n] = i;
+      const int own = conclude(&requests[i], &statuses[n], kSuccess);
+      statuses[n++].error = own;
+      if (own) result = kErrInStatus;
+    }
+    *outcount = n;
+    return result;
+  }
+  int error = lower().Testsome(count, real.reals(), outcount, indices, statuses);
+  int result = kSuccess;
+  for (i32 n = 0; n < *outcount; n++) {
+    const int own = conclude(&requests[indices[n]], &statuses[n],
+                             error == kErrInStatus ? statuses[n].error : kSuccess);
+    if (error == kErrInStatus) statuses[n].error = own;
+    if (own) result = kErrInStatus;
+  }
+  return result ? result : error == kErrInStatus ? kErrInStatus : error;
+}
+
+namespace core {
+
+inline int Waitany(int count, Slot** requests, int* index, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  if (!status) status = &local;
+  RealRequests real(count);
+  Patience patience;
+  for (;;) {
+    const int error = poll_any(real, count, requests, index, status);
+    if (*index >= 0 || *index == kUndefined || error) return error;
+    if (checkpoint_wanted()) safe_point();
+    patience.between_polls();
+  }
+}
+
+inline int Testany(int count, Slot** requests, int* index, int* flag, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  if (!status) status = &local;
+  RealRequests real(count);
+  const int error = poll_any(real, count, requests, index, status);
+  *flag = *index != -1;
+  if (*index == -1) *index = kUndefined;
+  return error;
+}
+
+inline int Waitsome(int count, Slot** requests, int* outcount, int* indices,
+                    CanonStatus* statuses) {
+  LowerScope scope;
+  RealRequests real(count);
+  if (!statuses) statuses = real.statuses();
+  Patience patience;
+  for (;;) {
+    *outcount = 0;
+    const int error = poll_some(real, count, requests, outcount, indices, statuses);
+    if (*outcount != 0 || error) return error;
+    if (checkpoint_wanted()) safe_point();
+    patience.between_polls();
+  }
+}
+
+inline int Testsome(int count, Slot** requests, int* outcount, int* indices,
+                    CanonStatus* statuses) {
+  LowerScope scope;
+  RealRequests real(count);
+  if (!statuses) statuses = real.statuses();
+  *outcount = 0;
+  return poll_some(real, count, requests, outcount, indices, statuses);
+}
+
+inline int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  if (!status) status = &local;
+  *flag = 1;
+  if (is_idle(slot)) {
+    *status = empty_status();
+    return kSuccess;
+  }
+  Request* const request = request_of(slot);
+  if (request->state == RequestState::kActive) {
+    int done = 0;
+    const int error = lower().Test(&slot->real, &done, status);
+    *flag = done || error;
+    if (!*flag) return kSuccess;
+    settle(request, *status, error);
+    request->status = *status;
+    request->error = error;
+    request->state = RequestState::kDone;
+  }
+  *status = request->status;
+  return kSuccess;  // the error itself is reported where the request is completed
+}
+
+inline int Request_free(Slot** handle) {
+  LowerScope scope;
+  if (is_null_request(*handle)) return kErrRequest;
+  Slot* const slot = *handle;
+  Request* const request = request_of(slot);
+  *handle = null_of(kRequest);
+  if (request->state == RequestState::kActive && is_receive(request)) {
+    request->forgotten = true;  // it may still receive; the draining must see and count that
+    return kSuccess;
+  }
+  int error = kSuccess;
+  if (slot->real && (request->state == RequestState::kActive || is_persistent(request)))
+    error = lower().Request_free(&slot->real);
+  request_release(slot);
+  return error;
+}
+
+inline int Cancel(Slot** handle) {
+  LowerScope scope;
+  if (is_null_request(*handle)) return kErrRequest;
+  if (request_of(*handle)->state != RequestState::kActive) return kSuccess;  // too late
+  return lower().Cancel(&(*handle)->real);
+}
+
+inline int Test_cancelled(const CanonStatus* status, int* flag) {
+  *flag = status->internal[2] != 0;
+  return kSuccess;
+}
+
+inline int Status_set_cancelled(CanonStatus* status, int flag) {
+  status->internal[2] = flag != 0;
+  return kSuccess;
+}
+
+}  // namespace core
+}  // namespace fermata::mpi

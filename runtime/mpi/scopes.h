@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate between the halves, as wrappers see it.
+//
+// A quiesce signal may come at any instruction. While a thread is inside MPI it must not be stopped
+// there: the lower half is in the middle of something, or our own books are. So every wrapper holds
+// Gate::depth > 0 from its first look at a slot to its last write; the handler then only notes the
+// signal in Gate::interrupted, and the way out looks at it.
+//
+// Signal handler and wrapper run on one thread, so compiler barriers order them; the agent's side
+// of the handshake is membarrier(2). The fast path is two plain stores and one predictable test.
+//
+// Invariant: while depth == 0 every request, counter and recipe agrees with the lower half.
+#pragma once
+
+#include "frontend/callbacks.h"
+#include "halves/crossing.h"
+#include "mpi/slots.h"
+
+namespace fermata::mpi {
+
+inline void compiler_barrier() { asm volatile("" ::: "memory"); }
+
+// Out of line on purpose; both are defined in park.h.
+void leave_interrupted();
+void enter_collective_pending(ClockEntry* clock);
+
+/// Holds the gate for one MPI call. The destructor gives it back and, if a quiesce signal came
+/// meanwhile, takes part in the checkpoint.
+class LowerScope {
+ public:
+  LowerScope() {
+    front::tls_gate.depth = front::tls_gate.depth + 1;
+    compiler_barrier();
+  }
+  ~LowerScope() {
+    compiler_barrier();
+    front::tls_gate.depth = front::tls_gate.depth - 1;
+    compiler_barrier();
+    if (FERMATA_UNLIKELY(front::tls_gate.interrupted != 0)) leave_interrupted();
+  }
+  LowerScope(const LowerScope&) = delete;
+  LowerScope& operator=(const LowerScope&) = delete;
+};
+
+/// Where the clock of a communicator is: Slot::spare of a communicator's slot is its address.
+inline ClockEntry* clock_of(Slot* comm) { return reinterpret_cast<ClockEntry*>(comm->spare); }
+
+/// Counts one collective call on a clock before it is begun; with a checkpoint pending, decides
+/// whether this rank may begin it now. Preconditions: the gate is held.
+inline void count_collective(ClockEntry* clock) {
+  clock->seq++;
+  compiler_barrier();
+  if (FERMATA_UNLIKELY(crossing().pending != 0)) enter_collective_pending(clock);
+}
+
+/// A LowerScope around one collective call on `comm`.
+class CollectiveScope {
+ public:
+  explicit CollectiveScope(Slot* comm) { count_collective(clock_of(comm)); }
+  CollectiveScope(const CollectiveScope&) = delete;
+  CollectiveScope& operator=(const CollectiveScope&) = delete;
+
+ private:
+  LowerScope gate_;  // taken before the body of the constructor, given back after the call
+};
+
+}  // namespace fermata::mpi
