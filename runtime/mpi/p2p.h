@@ -65,9 +65,16 @@ inline void fill_recipe(Request* request, RequestKind kind, void* buf, int count
   type_ref(datatype);
 }
 
-/// Completes a receive from the kept messages, if one matches.
+/// Completes a receive without the lower half: from the kept messages, if one matches, or because
+/// nobody sends. (MPICH 4.0's non-blocking receive from MPI_PROC_NULL leaves the status unset.)
 inline bool receive_early(Slot* slot) {
   Request* const request = request_of(slot);
+  if (FERMATA_UNLIKELY(request->peer == kProcNull)) {
+    request->status = proc_null_status();
+    request->error = kSuccess;
+    request->state = RequestState::kDone;
+    return true;
+  }
   Comm* const comm = comm_of(request->comm);
   if (FERMATA_LIKELY(comm == nullptr || comm->early_first == nullptr)) return false;
   Early* const early = early_match(comm, request->peer, request->tag);
@@ -126,7 +133,7 @@ inline int receive_begin(void* buf, int count, Slot* datatype, int source, int t
 inline int receive_blocking(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
                             CanonStatus* status) {
   Comm* const c = comm_of(comm);
-  if (FERMATA_UNLIKELY(c == nullptr || c->early_first != nullptr))
+  if (FERMATA_UNLIKELY(c == nullptr || c->early_first != nullptr || source == kProcNull))
     return receive_registered(buf, count, datatype, source, tag, comm, 0, status);
   u64 real;
   int error = lower().Irecv(buf, count, datatype->real, source, tag, comm->real, &real);
@@ -150,6 +157,12 @@ inline int receive_blocking(void* buf, int count, Slot* datatype, int source, in
 inline int probe_once(int source, int tag, Slot* comm, int* flag, Early** early,
                       CanonStatus* status) {
   Comm* const c = comm_of(comm);
+  if (source == kProcNull) {
+    *early = nullptr;
+    *flag = 1;
+    *status = proc_null_status();
+    return kSuccess;
+  }
   *early = c && c->early_first ? early_match(c, source, tag) : nullptr;
   if (FERMATA_UNLIKELY(*early != nullptr)) {
     *flag = 1;
