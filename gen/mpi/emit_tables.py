@@ -95,7 +95,8 @@ def object_table(front):
         rows.append((symbol, kind, numbers[name]))
     out = ["// The objects Open MPI's header takes the address of; their sizes are its ABI.\n",
            "extern \"C\" {\n"]
-    out += [f"FERMATA_EXPORT alignas(32) char {symbol}[{sizes[symbol]}];\n" for symbol, _, _ in rows]
+    out += [f"FERMATA_EXPORT alignas(32) char {symbol}[{sizes[symbol]}];\n"
+            for symbol, _, _ in rows]
     out.append("}\n\nstruct Exported {\n  char* object;\n  Kind kind;\n  u32 canonical;\n};\n\n")
     out.append("// Addresses are those of the running program: it may hold copies (copy relocation).\n"
                "inline const Exported kExported[] = {\n")
@@ -139,7 +140,8 @@ def canonical_table():
 
 def emit(front):
     values = api.load(f"abi_{front}.json")["constants"]
-    out = [HEAD, "#pragma once\n\n#include \"frontend/common.h\"\n\n", "namespace fermata::front {\n\n"]
+    out = [HEAD, "#pragma once\n\n#include \"frontend/common.h\"\n\n",
+           "namespace fermata::front {\n\n"]
     out.append(limits(values))
     out += integer_tables(values) + canonical_table()
     out += object_table(front) + fortran_table(front) if front == "ompi" else value_table(front)

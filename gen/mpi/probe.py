@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks an installed MPI for the values of the constants we translate; freezes them under spec/mpi.
 
-Usage: probe.py MPICC LIBRARY OUTPUT.json     (run by hand when a front end's ABI is added, not by the build)
+Usage: probe.py MPICC LIBRARY OUTPUT.json
+Run by hand when a front end's ABI is added, not by the build.
 
 A constant may be a macro, an enumerator or absent, so the preprocessor cannot tell: a first compile
 of all names lists the undeclared ones by its error messages, the second prints the values of the
@@ -26,8 +27,8 @@ def compile_with(mpicc, text, output=None):
         source.write(text)
         source.flush()
         action = ["-o", output] if output else ["-fsyntax-only"]
-        return subprocess.run([mpicc, *FLAGS, source.name, *action, "-Wl,--no-as-needed", "-rdynamic"], capture_output=True, text=True,
-                              timeout=120, check=False)
+        command = [mpicc, *FLAGS, source.name, *action, "-Wl,--no-as-needed", "-rdynamic"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def present(mpicc, names):
@@ -45,7 +46,8 @@ def values(mpicc, ints, handles):
         if kind in ("File", "Session"):
             continue
         for name in names:
-            body += f'  printf("F {kind} {name} %d\\n", (int)MPI_{api_c2f(kind)}_c2f(MPI_{name}));\n'
+            integer = f"(int)MPI_{api_c2f(kind)}_c2f(MPI_{name})"
+            body += f'  printf("F {kind} {name} %d\\n", {integer});\n'
     text = ("#include <mpi.h>\n#include <dlfcn.h>\n#include <stdio.h>\n"
             "static void show(const char* what, long long value) {\n"
             "  Dl_info info;\n"

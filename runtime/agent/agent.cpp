@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -240,8 +241,9 @@ void poll_writer() {
   self.writer_pid = 0;
   self.writer_epoch = 0;
   outcome.message[sizeof(outcome.message) - 1] = 0;
+  const u64 pause_ns = outcome.pause_ns ? outcome.pause_ns : self.writer_pause_ns;
   self.connection.send(wire::Saved{epoch, outcome.error, wire::text(outcome.message),
-                                   outcome.image_bytes, self.writer_pause_ns, outcome.image_crc});
+                                   outcome.image_bytes, pause_ns, outcome.image_crc});
 }
 
 // ---- the thread -----------------------------------------------------------------------------
@@ -282,7 +284,16 @@ bool reconnect() {
   return false;
 }
 
+// Process managers bind a rank to one core, where it spins. There this thread, and the writer that
+// it forks, would only get what the rank leaves over.
+void leave_the_ranks_core() {
+  cpu_set_t all;
+  memset(&all, 0xff, sizeof(all));
+  sched_setaffinity(0, sizeof(all), &all);  // the kernel keeps to what this process may use
+}
+
 void* agent_main(void*) {
+  leave_the_ranks_core();
   do {
     for (;;) {
       const bool writing = self.writer_pid > 0;

@@ -40,9 +40,10 @@ inline Slot* predefined(Kind kind, u32 canonical);
 // turned into the application's handle. Return values of copy and delete callbacks are the
 // application's own codes: 0 is success, anything else goes back through the failing call.
 inline void call_user_op(void* fn, void* in, void* inout, int* len, Slot* datatype);
-inline int call_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* extra, void* value_in,
-                   void* value_out, int* flag);
-inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval, void* value, void* extra);
+inline int call_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* extra,
+                          void* value_in, void* value_out, int* flag);
+inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval, void* value,
+                            void* extra);
 // `code` points at the application's error code (see app_error_code).
 inline void call_errhandler(Kind kind, void* fn, Slot* object, int* code);
 

@@ -9,7 +9,7 @@
 namespace fermata::launch {
 namespace {
 
-constexpr int kCapacity = 65536;
+constexpr int kCapacity = 4096;
 constexpr int kLowerFirst = 512;
 u64 lower_set[kCapacity / 64];
 u32 owner_pid;  // a vfork child shares this memory but has descriptors of its own
@@ -40,8 +40,15 @@ bool is_lower_descriptor(int fd) {
 
 void note_ambient_descriptors() {
   owner_pid = sys::getpid();
-  // What the job's launcher left open beyond the standard streams serves the lower half.
-  for (int fd = 3; fd < kLowerFirst; fd++)
+  // Pipes and sockets beyond the standard streams come from the job's launcher (Hydra leaves a dozen
+  // open); they go up with the lower half's own. A file was opened for the application by its user.
+  for (int fd = 3; fd < kLowerFirst; fd++) {
+    sys::KernelStat info;
+    if (!sys::fstat(fd, &info)) continue;
+    const u32 type = info.mode & sys::kTypeMask;
+    if (type == sys::kTypeFifo || type == sys::kTypeSocket) (void)move_up(fd);
+  }
+  for (int fd = kLowerFirst; fd < kCapacity; fd++)
     if (sys::fcntl(fd, sys::kGetFdFlags)) mark(fd, true);
 }
 

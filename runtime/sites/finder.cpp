@@ -23,10 +23,10 @@
 //      more likely a constant.
 //   5. No instruction reads or writes the FS base itself (rdfsbase, wrfsbase): rewriting a prefix
 //      cannot move those to GS.
-//   6. A function that fails 1 or 2 (a table between its instructions) is explored instead, from its
-//      entries along every direct branch, and along jump tables: at an address that reached code
-//      takes, two or more offsets in a row that lead from there into the function. Instructions that
-//      control reaches this way must not overlap (a wrong guess at a table makes them), and every
+//   6. A function that fails 1, 2 or 3 (a table between its instructions) is explored instead, from
+//      its entries along every direct branch, and along jump tables: at an address that reached
+//      code takes, two or more offsets in a row that lead from there into the function. What
+//      control reaches must not overlap (a wrong guess at a table makes it), and every
 //      possible prefix must lie in one of them, or in a table, or in a piece that was not reached
 //      but decodes cleanly from end to end without any use of FS.
 // Otherwise the file is refused with the address and the reason. It is never half rewritten.
@@ -83,6 +83,27 @@ std::string cut(const CodeRange& code, const std::vector<FunctionRange>& frames,
   }
   if (position < code.end) out->push_back({position, code.end, false, {}});
   return "";
+}
+
+/// Rule 3 for one address that an instruction names inside an extent: the first of the extent's
+/// sites behind it, or 0 if there is none or if a branch target in between (or the address itself
+/// being one) shows that the bytes up to the site are code after all. Both lists ascend.
+u64 site_behind(u64 address, const std::vector<u64>& sites, const std::vector<u64>& targets) {
+  const auto site = std::lower_bound(sites.begin(), sites.end(), address);
+  if (site == sites.end()) return 0;
+  const auto target = std::lower_bound(targets.begin(), targets.end(), address);
+  return target != targets.end() && *target <= *site ? 0 : *site;
+}
+
+/// The addresses inside the extent that are known to be code: its entries, its first instruction
+/// behind leading nops, and the targets of direct branches. Ascending.
+std::vector<u64> known_code(const Extent& extent, const Listing& listing) {
+  std::vector<u64> out = extent.entries;
+  out.push_back(listing.body);
+  for (const u64 target : listing.branch_targets)
+    if (target >= extent.begin && target < extent.end) out.push_back(target);
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 class Finder {
@@ -149,6 +170,11 @@ bool Finder::holds_candidate(const Extent& extent) const {
   return at != candidates_.end() && *at < extent.end;
 }
 
+std::string table_inside(const CodeRange& code, u64 address, u64 site) {
+  return text("%s: bytes at 0x%llx are used as data and hold a possible FS prefix at 0x%llx: a "
+              "table inside a function", code.name, address, site);
+}
+
 std::string Finder::check_flow(const CodeRange& code, const Extent& extent,
                                const Listing& listing) const {
   if (!listing.error.empty())
@@ -167,6 +193,12 @@ std::string Finder::check_flow(const CodeRange& code, const Extent& extent,
     if (!listing.boundary[entry - extent.begin])
       return text("%s: a function begins at 0x%llx, inside an instruction of the one at 0x%llx",
                   code.name, entry, extent.begin);
+  const std::vector<u64> targets = known_code(extent, listing);
+  for (const Reference& reference : listing.references) {
+    if (reference.target <= extent.begin || reference.target >= extent.end) continue;
+    if (const u64 site = site_behind(reference.target, listing.fs_prefixes, targets))
+      return table_inside(code, reference.target, site);
+  }
   return "";
 }
 
@@ -191,7 +223,7 @@ u64 Finder::read_table(const Extent& extent, const u8* bytes, const Listing& rea
   return end;
 }
 
-/// Whether the bytes around `candidate` that control was not seen to reach, taken from the last known
+/// Whether the bytes around `candidate` that control was not seen to reach, from the last known
 /// byte to the next, decode cleanly into instructions none of which uses FS.
 bool Finder::is_harmless_island(const Extent& extent, const u8* bytes,
                                 const std::vector<bool>& known, u64 candidate) const {
@@ -220,7 +252,7 @@ bool Finder::check_reached(const Extent& extent, const u8* bytes, bool with_tabl
       if (std::any_of(tables.begin(), tables.end(),
                       [&](const FunctionRange& t) { return t.begin == table; }))
         continue;
-      // Eight-byte entries first: read as four-byte ones, every second is 0 or -1 and leads nowhere.
+      // Eight-byte entries first: read as four-byte ones, every second is 0 or -1.
       std::vector<u64> targets;
       u64 end = read_table(extent, bytes, reached, table, 8, &targets);
       if (targets.size() < 2) {
@@ -241,6 +273,8 @@ bool Finder::check_reached(const Extent& extent, const u8* bytes, bool with_tabl
   auto at = std::lower_bound(candidates_.begin(), candidates_.end(), extent.begin);
   for (; at != candidates_.end() && *at < extent.end; at++)
     if (!known[*at - extent.begin] && !is_harmless_island(extent, bytes, known, *at)) return false;
+  // What a table leads to is code for rule 3 as well, like the target of a direct branch.
+  reached.branch_targets.insert(reached.branch_targets.end(), entries.begin(), entries.end());
   *listing = std::move(reached);
   return true;
 }
@@ -266,16 +300,12 @@ std::string Finder::examine(const CodeRange& code, const Extent& extent) {
         references_.push_back(reference);
   }
   if (listing.fs_prefixes.empty()) return "";
-  Accepted kept{&code, extent, std::move(listing.fs_prefixes), extent.entries};
-  kept.targets.push_back(listing.body);
-  for (const u64 target : listing.branch_targets)
-    if (target >= extent.begin && target < extent.end) kept.targets.push_back(target);
-  std::sort(kept.targets.begin(), kept.targets.end());
-  accepted_.push_back(std::move(kept));
+  std::vector<u64> targets = known_code(extent, listing);
+  accepted_.push_back({&code, extent, std::move(listing.fs_prefixes), std::move(targets)});
   return "";
 }
 
-/// Rule 3: no site may lie in bytes that some instruction names as data.
+/// Rule 3 across functions (check_flow() has applied it within each).
 std::string Finder::check_references() const {
   for (const Reference& reference : references_) {
     const auto after = std::upper_bound(
@@ -284,14 +314,8 @@ std::string Finder::check_references() const {
     if (after == accepted_.begin()) continue;
     const Accepted& hit = *(after - 1);
     if (reference.target <= hit.extent.begin || reference.target >= hit.extent.end) continue;
-    const auto site = std::lower_bound(hit.sites.begin(), hit.sites.end(), reference.target);
-    if (site == hit.sites.end()) continue;
-    // A direct branch to the named address itself, or to one between it and the site, shows that
-    // the bytes up to the site are code after all.
-    const auto target = std::lower_bound(hit.targets.begin(), hit.targets.end(), reference.target);
-    if (target != hit.targets.end() && *target <= *site) continue;
-    return text("%s: bytes at 0x%llx are used as data and hold a possible FS prefix at 0x%llx: a "
-                "table inside a function", hit.code->name, reference.target, *site);
+    if (const u64 site = site_behind(reference.target, hit.sites, hit.targets))
+      return table_inside(*hit.code, reference.target, site);
   }
   return "";
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// sites [--cache DIR] [--print] [--quiet] FILE...
+// sites [--cache DIR] [--verbose] [--print] [--quiet] FILE...
 //
-// Finds the FS prefixes of each FILE, prints a line per file, and keeps the result in DIR, where
-// the launcher looks for it by build-id. Exit status: 0 all accepted, 3 some refused, 1 a file or
-// the cache could not be read or written, 2 usage. 3 wins over 1: a refused library is the news.
+// Finds the FS prefixes of each FILE. With --cache keeps the result in DIR, where the launcher
+// looks for it by build-id, and prints nothing: stdout is then that of the job it runs in.
+// Without, or with --verbose, prints a line per file. Exit status: 0 all accepted, 3 some refused,
+// 1 a file or the cache could not be read or written, 2 usage. 3 wins over 1: a refused library is
+// the news.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +19,7 @@ namespace {
 struct Options {
   std::string cache;
   bool print = false;
+  bool verbose = false;
   bool quiet = false;
   std::vector<const char*> files;
 };
@@ -25,10 +28,12 @@ bool parse(int argc, char** argv, Options* out) {
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--cache") == 0 && i + 1 < argc) out->cache = argv[++i];
     else if (strcmp(argv[i], "--print") == 0) out->print = true;
+    else if (strcmp(argv[i], "--verbose") == 0) out->verbose = true;
     else if (strcmp(argv[i], "--quiet") == 0) out->quiet = true;
     else if (argv[i][0] == '-') return false;
     else out->files.push_back(argv[i]);
   }
+  if (!out->cache.empty() && !out->verbose && !out->print) out->quiet = true;
   return !out->files.empty();
 }
 
@@ -75,7 +80,7 @@ int handle(const char* path, const Options& options) {
 int run(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, &options)) {
-    fprintf(stderr, "usage: sites [--cache DIR] [--print] [--quiet] FILE...\n");
+    fprintf(stderr, "usage: sites [--cache DIR] [--verbose] [--print] [--quiet] FILE...\n");
     return 2;
   }
   if (!options.cache.empty() && mkdir(options.cache.c_str(), 0777) != 0 && errno != EEXIST) {

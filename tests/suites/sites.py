@@ -150,9 +150,11 @@ def test_cache_file(work):
     offsets = struct.unpack("<7Q", data[64:])
     check_equal(list(offsets), _offsets(library), "offsets")
     check_equal(crc, _crc32c(data[64:]), "crc32c")
-    check("(cached)" in _find("--cache", work / "cache", library).out, "the second time is cached")
+    again = ("--verbose", "--cache", work / "cache", library)
+    check("(cached)" in _find(*again).out, "the second time is cached")
     (work / "cache/0123456789abcdef0123.sites").write_bytes(data[:64] + b"x" + data[65:])
-    check("(cached)" not in _find("--cache", work / "cache", library).out, "damage is noticed")
+    check("(cached)" not in _find(*again).out, "damage is noticed")
+    check_equal(_find("--cache", work / "cache", library).out, "", "output in the middle of a job")
 
 
 def test_cache_of_a_refused_file(work):

@@ -174,7 +174,10 @@ impl Machine {
             }
             (Phase::Save(done), Message::Saved(m)) if m.epoch == run.epoch => {
                 if m.error != 0 {
-                    let why = format!("rank {rank}: {} (errno {})", m.message, m.error);
+                    let why = match m.message.as_str() {
+                        "" => format!("rank {rank}: errno {}", m.error),
+                        text => format!("rank {rank}: {text}"),
+                    };
                     return self.fail(&why, now);
                 }
                 let host = self

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The commands about jobs and snapshots that exist: checkpoint, jobs, snapshots, inspect, verify,
+//! prune. Listing and verifying need no coordinator.
+
+use crate::exit::{FAILURE, REFUSED, damaged, refused};
+use crate::output::{Output, human_bytes};
+use anyhow::Result;
+use fermata_coordinator::{Client, Outcome};
+use fermata_storage::{
+    Image, JobDir, list_jobs, list_snapshots, prune as prune_job, read_manifest, verify,
+};
+use fermata_types::JobRecord;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Seconds since 1970.
+pub fn unix_now_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs())
+}
+
+/// The directory jobs live in.
+#[derive(Clone, Debug)]
+pub struct Place {
+    dir: PathBuf,
+}
+
+impl Place {
+    /// `--dir`, else `$FERMATA_DIR`, else `./fermata`.
+    pub fn new(dir: Option<PathBuf>) -> Self {
+        let dir = dir
+            .or_else(|| std::env::var_os("FERMATA_DIR").map(PathBuf::from))
+            .unwrap_or_else(|| PathBuf::from("fermata"));
+        Self { dir }
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The place of a job, existing or not.
+    pub fn job(&self, name: &str) -> JobDir {
+        JobDir::new(&self.dir, name)
+    }
+
+    /// An existing job; without a name the one that runs, else the one begun last.
+    pub fn find(&self, name: Option<&str>) -> Result<JobDir> {
+        if let Some(name) = name {
+            let job = self.job(name);
+            return match job.read_record() {
+                Ok(_) => Ok(job),
+                Err(_) if !list_snapshots(&job).is_empty() => Ok(job),
+                Err(_) => Err(refused(format!(
+                    "there is no job '{name}' in {}\n  hint: fermata jobs, or --dir DIR",
+                    self.dir.display()
+                ))),
+            };
+        }
+        let mut jobs = list_jobs(&self.dir);
+        let running: Vec<&str> = jobs
+            .iter()
+            .filter(|(_, record)| is_running(record))
+            .map(|(_, record)| record.job.as_str())
+            .collect();
+        if running.len() > 1 {
+            return Err(refused(format!(
+                "several jobs run: {}\n  hint: name one of them",
+                running.join(", ")
+            )));
+        }
+        jobs.sort_by_key(|(_, record)| (is_running(record), record.started_unix_s));
+        let (job, _) = jobs.pop().ok_or_else(|| {
+            refused(format!(
+                "there is no job in {}\n  hint: --dir DIR or FERMATA_DIR",
+                self.dir.display()
+            ))
+        })?;
+        Ok(job)
+    }
+}
+
+/// Whether a coordinator of the job answers.
+pub fn is_running(record: &JobRecord) -> bool {
+    !record.socket.is_empty()
+        && Client::connect(&record.socket, &record.job)
+            .and_then(|mut client| client.status())
+            .is_ok()
+}
+
+fn spinner(output: Output, text: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if output.json {
+        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+    }
+    bar.set_message(text.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+/// `fermata checkpoint`
+pub fn checkpoint(
+    place: &Place,
+    name: Option<&str>,
+    stop: bool,
+    timeout_ms: u64,
+    output: Output,
+) -> Result<u8> {
+    let job = place.find(name)?;
+    let record = job.read_record()?;
+    let mut client = Client::connect(&record.socket, &record.job).map_err(|_| {
+        refused(format!(
+            "job '{}' is not running\n  hint: fermata restart {}",
+            record.job, record.job
+        ))
+    })?;
+    let bar = spinner(output, "asking the ranks");
+    let answer = client.checkpoint(stop, timeout_ms, |step| {
+        bar.set_message(format!(
+            "{}: {} of {} ranks",
+            step.phase, step.done, step.ranks
+        ));
+    });
+    bar.finish_and_clear();
+    let (outcome, answer) = answer?;
+    let figures: Value = serde_json::from_str(&answer.figures).unwrap_or(Value::Null);
+    let ok = outcome == Outcome::Ok;
+    let value = json!({"ok": ok, "job": record.job, "message": answer.message,
+                       "snapshot": answer.snapshot, "figures": figures});
+    let text = if ok {
+        let number = |key: &str| figures[key].as_u64().unwrap_or(0);
+        format!(
+            "{}\n  {} ranks, {}, pause {:.1} ms, {:.2} s in all",
+            answer.message,
+            number("ranks"),
+            human_bytes(number("bytes")),
+            number("pause_ns_max") as f64 / 1e6,
+            number("milliseconds") as f64 / 1e3
+        )
+    } else {
+        eprintln!("fermata: {}", answer.message);
+        String::new()
+    };
+    output.result(text, &value);
+    Ok(match outcome {
+        Outcome::Ok => 0,
+        Outcome::Failed => FAILURE,
+        Outcome::Refused => REFUSED,
+    })
+}
+
+/// `fermata jobs`
+pub fn jobs(place: &Place, output: Output) -> Result<u8> {
+    let mut rows = Vec::new();
+    let mut text = String::new();
+    for (job, record) in list_jobs(place.dir()) {
+        let snapshots = list_snapshots(&job);
+        let newest = snapshots.last().map(|snapshot| snapshot.epoch);
+        let state = if is_running(&record) {
+            "running"
+        } else {
+            "ended"
+        };
+        text += &format!(
+            "{:<24} {state:<8} {:>4} ranks on {:<12} {} snapshots{}\n",
+            record.job,
+            record.size,
+            record.lower,
+            snapshots.len(),
+            newest.map_or(String::new(), |epoch| format!(", newest {epoch}")),
+        );
+        rows.push(
+            json!({"job": record.job, "state": state, "ranks": record.size,
+            "mpi": record.lower, "front": record.front, "argv": record.argv,
+            "snapshots": snapshots.len(), "newest_epoch": newest,
+            "path": job.path(), "socket": record.socket}),
+        );
+    }
+    if text.is_empty() {
+        text = format!("no jobs in {}", place.dir().display());
+    }
+    output.result(text, &Value::Array(rows));
+    Ok(0)
+}
+
+/// `fermata snapshots`
+pub fn snapshots(place: &Place, name: Option<&str>, output: Output) -> Result<u8> {
+    let job = place.find(name)?;
+    let mut rows = Vec::new();
+    let mut text = String::new();
+    for snapshot in list_snapshots(&job) {
+        match read_manifest(&snapshot.path) {
+            Ok(manifest) => {
+                let bytes: u64 = manifest.images.iter().map(|image| image.bytes).sum();
+                let age = unix_now_s().saturating_sub(manifest.created_unix_s);
+                text += &format!(
+                    "{:>6}  {} ranks  {:>10}  {age} s ago  from {}  {}\n",
+                    snapshot.epoch,
+                    manifest.size,
+                    human_bytes(bytes),
+                    manifest.lower,
+                    snapshot.path.display()
+                );
+                rows.push(
+                    json!({"epoch": snapshot.epoch, "path": snapshot.path, "bytes": bytes,
+                    "ranks": manifest.size, "created_unix_s": manifest.created_unix_s,
+                    "lower": manifest.lower}),
+                );
+            }
+            Err(error) => {
+                text += &format!("{:>6}  damaged: {error}\n", snapshot.epoch);
+                rows.push(json!({"epoch": snapshot.epoch, "path": snapshot.path,
+                    "problem": error.to_string()}));
+            }
+        }
+    }
+    if text.is_empty() {
+        text = format!("no snapshots in {}", job.snapshots().display());
+    }
+    output.result(text, &Value::Array(rows));
+    Ok(0)
+}
+
+/// A snapshot directory, or the newest snapshot of a job.
+fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
+    let path = PathBuf::from(what);
+    if path.join("manifest.json").exists() || (what.contains('/') && path.is_dir()) {
+        return Ok(path);
+    }
+    let job = place.find(Some(what))?;
+    let newest = list_snapshots(&job).pop();
+    newest
+        .map(|snapshot| snapshot.path)
+        .ok_or_else(|| refused(format!("job '{what}' has no snapshot")))
+}
+
+/// `fermata verify`
+pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> {
+    let path = snapshot_path(place, what)?;
+    let total = read_manifest(&path).map_or(0, |m| m.images.iter().map(|i| i.bytes).sum());
+    let bar = ProgressBar::new(total);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes} {eta}") {
+        bar.set_style(style);
+    }
+    if output.json {
+        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+    }
+    let verified = verify(&path, |bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    if output.json {
+        let value = json!({"ok": verified.is_good(), "snapshot": path,
+                           "problems": verified.problems, "bytes": verified.bytes});
+        output.result("", &value);
+    }
+    if !verified.is_good() {
+        return Err(damaged(format!(
+            "the snapshot {} is damaged:\n  {}",
+            path.display(),
+            verified.problems.join("\n  ")
+        )));
+    }
+    if !output.json {
+        let ranks = verified.manifest.map_or(0, |manifest| manifest.size);
+        println!(
+            "{} is intact: {ranks} ranks, {} of pages",
+            path.display(),
+            human_bytes(verified.bytes)
+        );
+    }
+    Ok(0)
+}
+
+/// `fermata inspect`
+pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> Result<u8> {
+    let path = snapshot_path(place, what)?;
+    let manifest = read_manifest(&path).map_err(|error| damaged(error.to_string()))?;
+    let mut text = format!(
+        "job {}, checkpoint {}, {} ranks, front end {}, saved on {}\n  {}\n",
+        manifest.job,
+        manifest.epoch,
+        manifest.size,
+        manifest.front,
+        manifest.lower,
+        manifest.argv.join(" ")
+    );
+    let mut rows = Vec::new();
+    for record in &manifest.images {
+        if rank.is_some_and(|rank| rank != record.rank) {
+            continue;
+        }
+        let image = Image::open(&path.join(&record.file))
+            .map_err(|why| damaged(format!("rank {}: {why}", record.rank)))?;
+        let (rank_text, value) = describe(&image, rank.is_some());
+        text += &format!("rank {}: {rank_text}", record.rank);
+        rows.push(value);
+    }
+    let value = json!({"manifest": manifest, "images": rows});
+    output.result(text, &value);
+    Ok(0)
+}
+
+fn describe(image: &Image, in_full: bool) -> (String, Value) {
+    let header = &image.header;
+    let mapped: u64 = image.regions.iter().map(|r| r.end - r.start).sum();
+    let mut text = format!(
+        "{}, {} regions ({} mapped, {} saved), {} threads, {} files, pid {}, {}\n",
+        human_bytes(header.file_bytes),
+        image.regions.len(),
+        human_bytes(mapped),
+        human_bytes(header.payload_bytes),
+        image.threads.len(),
+        image.files.len(),
+        header.saved_pid,
+        image.string(header.executable_string)
+    );
+    if in_full {
+        for region in &image.regions {
+            let letter = |bit: u32, yes: char| if region.prot & bit != 0 { yes } else { '-' };
+            text += &format!(
+                "  {:012x}-{:012x} {}{}{}{} {:>4} extents {}\n",
+                region.start,
+                region.end,
+                letter(1, 'r'),
+                letter(2, 'w'),
+                letter(4, 'x'),
+                if region.flags & 1 != 0 { 's' } else { 'p' },
+                region.extent_count,
+                image.string(region.path_string)
+            );
+        }
+        for thread in &image.threads {
+            let main = if thread.flags & 1 != 0 { " (main)" } else { "" };
+            text += &format!("  thread {} fs {:#x}{main}\n", thread.tid, thread.fs_base);
+        }
+        for file in &image.files {
+            text += &format!(
+                "  fd {} kind {} at {} of {} {}\n",
+                file.fd,
+                file.kind,
+                file.offset,
+                file.size,
+                image.string(file.path_string)
+            );
+        }
+    }
+    let files: Vec<Value> = image
+        .files
+        .iter()
+        .map(|file| {
+            json!({"fd": file.fd, "kind": file.kind, "offset": file.offset, "size": file.size,
+                   "path": image.string(file.path_string)})
+        })
+        .collect();
+    let regions: Vec<Value> = image
+        .regions
+        .iter()
+        .map(|region| {
+            json!({"start": region.start, "end": region.end, "prot": region.prot,
+                   "flags": region.flags, "extents": region.extent_count,
+                   "path": image.string(region.path_string)})
+        })
+        .collect();
+    let threads: Vec<Value> = image
+        .threads
+        .iter()
+        .map(|thread| json!({"tid": thread.tid, "fs_base": thread.fs_base, "flags": thread.flags}))
+        .collect();
+    let value = json!({"rank": header.world_rank, "size": header.world_size,
+        "epoch": header.epoch, "bytes": header.file_bytes, "payload_bytes": header.payload_bytes,
+        "restarts": header.restarts, "pid": header.saved_pid,
+        "executable": image.string(header.executable_string),
+        "cwd": image.string(header.cwd_string),
+        "regions": regions, "threads": threads, "files": files,
+        "actions": image.actions.len()});
+    (text, value)
+}
+
+/// `fermata prune`
+pub fn prune(place: &Place, name: Option<&str>, keep: u32, output: Output) -> Result<u8> {
+    let job = place.find(name)?;
+    let removed: Vec<u32> = prune_job(&job, keep).iter().map(|s| s.epoch).collect();
+    let text = match removed.len() {
+        0 => "nothing to remove".into(),
+        count => format!("removed {count} snapshots: {removed:?}"),
+    };
+    output.result(text, &json!({"removed": removed}));
+    Ok(0)
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `run` and `restart`: a job on this machine, with the coordinator inside this process and the
+//! MPI's own mpirun as child. The job's standard streams are not touched.
+
+use crate::app::App;
+use crate::exit::{damaged, refused};
+use crate::jobs::{Place, is_running, unix_now_s};
+use crate::output::Output;
+use crate::registry::{Family, Lower, Prefix};
+use anyhow::{Context, Result};
+use fermata_coordinator::{Handle, Options};
+use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
+use fermata_types::{JobRecord, Manifest};
+use serde_json::json;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+
+/// What `run` and `restart` have in common.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Name of the registered MPI to run on.
+    pub mpi: Option<String>,
+    /// Interval of periodic checkpoints in ms, 0 = none.
+    pub every_ms: u64,
+    /// Snapshots to keep; `None`: as the job was started with, else 2.
+    pub keep: Option<u32>,
+    /// Arguments for mpirun itself.
+    pub mpirun_args: Vec<String>,
+}
+
+/// Snapshots kept when nobody says.
+pub const KEEP_DEFAULT: u32 = 2;
+
+/// `fermata run`
+pub fn run(
+    start: &Start,
+    ranks: u32,
+    place: &Place,
+    name: Option<&str>,
+    front: Option<&str>,
+    command: &[String],
+    output: Output,
+) -> Result<u8> {
+    let prefix = Prefix::find()?;
+    let app = App::resolve(command)?;
+    let native = app.front(front, None)?.family;
+    let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
+    let front = app.front(front, Some(lower.family))?;
+    front.path(&prefix)?;
+    let (job, name) = new_job(place, name, &app)?;
+    let record = JobRecord {
+        job: name,
+        argv: command.to_vec(),
+        cwd: cwd(),
+        size: ranks,
+        lower: lower.name.clone(),
+        front: front.name.into(),
+        socket: String::new(),
+        coordinator_pid: std::process::id(),
+        started_unix_s: unix_now_s(),
+        restored_epoch: 0,
+        keep: start.keep.unwrap_or(KEEP_DEFAULT),
+    };
+    launch(&prefix, &lower, start, job, record, None, output)
+}
+
+/// `fermata restart`
+pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output) -> Result<u8> {
+    let prefix = Prefix::find()?;
+    let (job, snapshot) = find_snapshot(place, what)?;
+    let manifest = check_snapshot(&job, &snapshot)?;
+    let before = job.read_record().ok();
+    if let Some(record) = before.as_ref().filter(|record| is_running(record)) {
+        return Err(refused(format!(
+            "job '{}' is running\n  hint: fermata checkpoint {} --stop",
+            record.job, record.job
+        )));
+    }
+    let native = if manifest.front == "ompi" {
+        Family::OpenMpi
+    } else {
+        Family::Mpich
+    };
+    let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
+    let record = JobRecord {
+        job: manifest.job.clone(),
+        argv: manifest.argv.clone(),
+        cwd: manifest.cwd.clone(),
+        size: manifest.size,
+        lower: lower.name.clone(),
+        front: manifest.front.clone(),
+        socket: String::new(),
+        coordinator_pid: std::process::id(),
+        started_unix_s: unix_now_s(),
+        restored_epoch: manifest.epoch,
+        keep: start
+            .keep
+            .or(before.map(|record| record.keep))
+            .unwrap_or(KEEP_DEFAULT),
+    };
+    launch(&prefix, &lower, start, job, record, Some(snapshot), output)
+}
+
+fn cwd() -> String {
+    std::env::current_dir().map_or(String::new(), |dir| dir.to_string_lossy().into_owned())
+}
+
+/// The directory of a job that does not exist yet.
+fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, String)> {
+    if let Some(name) = name {
+        check_name(name)?;
+        let job = place.job(name);
+        if job.read_record().is_ok_and(|record| is_running(&record)) {
+            return Err(refused(format!("a job '{name}' is already running")));
+        }
+        if !list_snapshots(&job).is_empty() {
+            return Err(refused(format!(
+                "a job '{name}' with snapshots exists in {}\n  hint: fermata restart {name}, or another --name",
+                place.dir().display()
+            )));
+        }
+        return Ok((job, name.to_owned()));
+    }
+    let program = Path::new(&app.argv[0])
+        .file_name()
+        .map_or("job".into(), |name| name.to_string_lossy().into_owned());
+    for number in 1..=10_000 {
+        let name = format!("{program}-{number}");
+        let job = place.job(&name);
+        if !job.path().exists() {
+            return Ok((job, name));
+        }
+    }
+    Err(refused(format!(
+        "too many jobs in {}",
+        place.dir().display()
+    )))
+}
+
+/// A name becomes a directory and goes into every image.
+pub fn check_name(name: &str) -> Result<()> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
+    if name.is_empty() || name.len() > 63 || name.starts_with('.') || !name.chars().all(fine) {
+        return Err(crate::exit::usage(format!(
+            "'{name}' is no job name: use up to 63 letters, digits and . _ - +"
+        )));
+    }
+    Ok(())
+}
+
+/// A snapshot directory as given, or the newest of a job.
+fn find_snapshot(place: &Place, what: Option<&str>) -> Result<(JobDir, PathBuf)> {
+    if let Some(path) = what.map(Path::new).filter(|path| path.is_dir()) {
+        if path.join("manifest.json").exists() || what.is_some_and(|text| text.contains('/')) {
+            let path = fs::canonicalize(path)?;
+            let snapshots = path.parent().filter(|dir| dir.ends_with("snapshots"));
+            let job = match snapshots.and_then(Path::parent) {
+                Some(job) => JobDir::at(job.to_owned()),
+                None => {
+                    let manifest = read_manifest(&path).map_err(|e| damaged(e.to_string()))?;
+                    place.job(&manifest.job)
+                }
+            };
+            return Ok((job, path));
+        }
+    }
+    let job = place.find(what)?;
+    let Some(newest) = list_snapshots(&job).pop() else {
+        return Err(refused(format!(
+            "there is no snapshot in {}",
+            job.snapshots().display()
+        )));
+    };
+    let path = fs::canonicalize(&newest.path)?;
+    Ok((job, path))
+}
+
+/// Everything is looked at before any rank runs.
+fn check_snapshot(job: &JobDir, snapshot: &Path) -> Result<Manifest> {
+    let verified = verify(snapshot, |_| {});
+    if let (true, Some(manifest)) = (verified.is_good(), verified.manifest) {
+        return Ok(manifest);
+    }
+    let mut text = format!("the snapshot {} is damaged:", snapshot.display());
+    for problem in &verified.problems {
+        text += &format!("\n  {problem}");
+    }
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let intact = list_snapshots(job)
+        .into_iter()
+        .rev()
+        .filter(|other| real(&other.path).as_deref() != Some(snapshot))
+        .find(|other| verify(&other.path, |_| {}).is_good());
+    text += &match intact {
+        Some(other) => format!(
+            "\n  hint: the newest intact one is checkpoint {}: fermata restart {}",
+            other.epoch,
+            other.path.display()
+        ),
+        None => "\n  hint: no other intact snapshot of this job exists".into(),
+    };
+    Err(damaged(text))
+}
+
+fn launch(
+    prefix: &Prefix,
+    lower: &Lower,
+    start: &Start,
+    job: JobDir,
+    mut record: JobRecord,
+    restore: Option<PathBuf>,
+    output: Output,
+) -> Result<u8> {
+    job.create()?;
+    let job = JobDir::at(fs::canonicalize(job.path())?);
+    let coordinator = fermata_coordinator::start(Options {
+        job: job.clone(),
+        name: record.job.clone(),
+        argv: record.argv.clone(),
+        front: record.front.clone(),
+        cwd: record.cwd.clone(),
+        keep: record.keep,
+        every_ms: start.every_ms,
+        linger: None,
+    })
+    .context("cannot start the coordinator")?;
+    record.socket = coordinator.socket().into();
+    job.write_record(&record)?;
+    let mut command = mpirun_command(prefix, lower, start, &record, &job, restore.as_deref())?;
+    let child = command
+        .spawn()
+        .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()));
+    let status = child.and_then(|child| wait_forwarding_signals(child));
+    let (stopped, epoch) = (coordinator.was_stopped(), coordinator.committed_epoch());
+    end(coordinator);
+    report(&record, status?, stopped, epoch, output)
+}
+
+fn end(coordinator: Handle) {
+    coordinator.stop();
+}
+
+fn report(
+    record: &JobRecord,
+    status: ExitStatus,
+    stopped: bool,
+    epoch: u32,
+    output: Output,
+) -> Result<u8> {
+    let native = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+        .unwrap_or(1);
+    // mpirun calls ranks that end without MPI_Finalize a failure; here it was asked for.
+    let code = if stopped {
+        0
+    } else {
+        u8::try_from(native).unwrap_or(1)
+    };
+    if stopped {
+        eprintln!(
+            "fermata: job {} stopped at checkpoint {epoch}; go on with: fermata restart {}",
+            record.job, record.job
+        );
+    }
+    if output.json {
+        let value = json!({"job": record.job, "stopped": stopped, "epoch": epoch, "code": code,
+                           "ranks": record.size, "mpi": record.lower});
+        output.result("", &value);
+    }
+    Ok(code)
+}
+
+fn mpirun_command(
+    prefix: &Prefix,
+    lower: &Lower,
+    start: &Start,
+    record: &JobRecord,
+    job: &JobDir,
+    restore: Option<&Path>,
+) -> Result<Command> {
+    let (program, template) = lower
+        .mpirun
+        .split_first()
+        .with_context(|| format!("MPI '{}' has no mpirun; add it again", lower.name))?;
+    let mut command = Command::new(program);
+    command.args(
+        template
+            .iter()
+            .map(|arg| arg.replace("{n}", &record.size.to_string())),
+    );
+    command.args(&start.mpirun_args);
+    if lower.family == Family::OpenMpi {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let crowded = record.size as usize > cores;
+        command.arg("--oversubscribe");
+        command.env(
+            "OMPI_MCA_mpi_yield_when_idle",
+            if crowded { "1" } else { "0" },
+        );
+        if fermata_sysio::effective_uid() == 0 {
+            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
+            command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        }
+    }
+    command.arg(prefix.fermata()?);
+    command.args(["exec", "--mpi", &lower.name, "--front", &record.front]);
+    command.args(["--name", &record.job, "--socket", &record.socket]);
+    command.arg("--job-dir").arg(job.path());
+    if let Some(restore) = restore {
+        command.arg("--restore").arg(restore);
+    }
+    command.arg("--").args(&record.argv);
+    Ok(command)
+}
+
+/// Waits for mpirun and hands it the signals that are meant to end the job.
+fn wait_forwarding_signals(mut child: Child) -> Result<ExitStatus> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
+        .context("cannot watch signals")?;
+    let handle = signals.handle();
+    let pid = child.id();
+    let forwarder = thread::spawn(move || {
+        for signal in signals.forever() {
+            // It may be gone already; then there is nothing to end.
+            let _ = fermata_sysio::send_signal(pid, signal);
+        }
+    });
+    let status = child.wait().context("cannot wait for mpirun");
+    handle.close();
+    let _ = forwarder.join();
+    status
+}
