@@ -98,7 +98,7 @@ def object_table(front):
     out += [f"FERMATA_EXPORT alignas(32) char {symbol}[{sizes[symbol]}];\n"
             for symbol, _, _ in rows]
     out.append("}\n\nstruct Exported {\n  char* object;\n  Kind kind;\n  u32 canonical;\n};\n\n")
-    out.append("// Addresses are those of the running program: it may hold copies (copy relocation).\n"
+    out.append("// As the running program sees them: it may hold copies (copy relocation).\n"
                "inline const Exported kExported[] = {\n")
     out += [f"  {{{symbol}, mpi::k{kind}, {canonical:#x}}},\n" for symbol, kind, canonical in rows]
     out.append("};\n")

@@ -2,7 +2,7 @@
 // The first thing that runs of a front end: its constructor, before any code of the application.
 //
 // It finds out whether a launcher is there at all, fills the predefined slots so that handles
-// decode from the first MPI call on, and tells the launcher where the upper half's entry points are.
+// decode from the first MPI call on, and tells the launcher where our entry points are.
 // Invariant: the application's environment shows no trace of us.
 #pragma once
 

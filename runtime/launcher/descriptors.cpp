@@ -40,13 +40,13 @@ bool is_lower_descriptor(int fd) {
 
 void note_ambient_descriptors() {
   owner_pid = sys::getpid();
-  // Pipes and sockets beyond the standard streams come from the job's launcher (Hydra leaves a dozen
-  // open); they go up with the lower half's own. A file was opened for the application by its user.
+  // Pipes, sockets and devices beyond the standard streams come from the job's launcher (Hydra leaves
+  // a dozen open); they go up with the lower half's own. A file was opened by the user.
   for (int fd = 3; fd < kLowerFirst; fd++) {
     sys::KernelStat info;
     if (!sys::fstat(fd, &info)) continue;
     const u32 type = info.mode & sys::kTypeMask;
-    if (type == sys::kTypeFifo || type == sys::kTypeSocket) (void)move_up(fd);
+    if (type != sys::kTypeRegular && type != sys::kTypeDirectory) (void)move_up(fd);
   }
   for (int fd = kLowerFirst; fd < kCapacity; fd++)
     if (sys::fcntl(fd, sys::kGetFdFlags)) mark(fd, true);

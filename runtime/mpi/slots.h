@@ -31,6 +31,8 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == 32);
 
+static_assert(kSlots + kSlotsBytesPerKind * kKindCount <= kMpiArena);
+
 inline constexpr u16 kSlotLive = 1;        // holds an object
 inline constexpr u16 kSlotPredefined = 2;  // filled by LowerCalls::predefined
 

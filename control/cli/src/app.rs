@@ -43,29 +43,16 @@ pub struct Front {
 
 /// Every front end, by the soname it stands for.
 const FRONTS: [Front; 3] = [
-    Front {
-        library: "ompi/libmpi.so.40",
-        name: "ompi",
-        family: Family::OpenMpi,
-    },
-    Front {
-        library: "mpich/libmpich.so.12",
-        name: "mpich",
-        family: Family::Mpich,
-    },
-    Front {
-        library: "mpich/libmpi.so.12",
-        name: "mpich",
-        family: Family::Mpich,
-    },
+    Front { library: "ompi/libmpi.so.40", name: "ompi", family: Family::OpenMpi },
+    Front { library: "mpich/libmpich.so.12", name: "mpich", family: Family::Mpich },
+    Front { library: "mpich/libmpi.so.12", name: "mpich", family: Family::Mpich },
 ];
 
 impl App {
     /// Finds and checks the application of a command line.
     pub fn resolve(argv: &[String]) -> Result<Self> {
-        let (name, arguments) = argv
-            .split_first()
-            .ok_or_else(|| usage("no program given; write it after --"))?;
+        let (name, arguments) =
+            argv.split_first().ok_or_else(|| usage("no program given; write it after --"))?;
         let path = find_program(name)?;
         let mut argv = vec![path.to_string_lossy().into_owned()];
         argv.extend_from_slice(arguments);
@@ -92,9 +79,7 @@ impl App {
         let listing = self.libraries()?;
         let linked = FRONTS.into_iter().find(|front| {
             let soname = front.library.rsplit('/').next().unwrap_or_default();
-            listing
-                .lines()
-                .any(|line| line.split_whitespace().next() == Some(soname))
+            listing.lines().any(|line| line.split_whitespace().next() == Some(soname))
         });
         // A program that loads MPI later (a Python module, a plug-in) most likely loads the family
         // it is being run with.
@@ -131,19 +116,14 @@ impl Front {
 
 fn find_program(name: &str) -> Result<PathBuf> {
     let runnable = |path: &Path| {
-        path.metadata()
-            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
     if name.contains('/') {
         let path = PathBuf::from(name);
         if runnable(&path) {
             return Ok(path);
         }
-        let why = if path.exists() {
-            "is not executable"
-        } else {
-            "does not exist"
-        };
+        let why = if path.exists() { "is not executable" } else { "does not exist" };
         return Err(refused(format!("the program {name} {why}")));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -214,9 +194,8 @@ fn check_elf(name: &str, head: &[u8]) -> Result<String> {
     }
     match interpreter(head) {
         Some(path) => Ok(path),
-        None => no(
-            "it is statically linked, so no MPI front end can be put into it\n  hint: link it dynamically",
-        ),
+        None => no("it is statically linked, so no MPI front end can be put into it\n  \
+             hint: link it dynamically"),
     }
 }
 

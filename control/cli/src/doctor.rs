@@ -17,18 +17,11 @@ struct Finding {
 
 fn finding(what: impl Into<String>, ok: bool, needed: bool, advice: &'static str) -> Finding {
     let what = what.into();
-    Finding {
-        what,
-        ok,
-        needed,
-        advice,
-    }
+    Finding { what, ok, needed, advice }
 }
 
 fn kernel_at_least(release: &str, major: u32, minor: u32) -> bool {
-    let mut parts = release
-        .split(['.', '-'])
-        .map(|part| part.parse::<u32>().unwrap_or(0));
+    let mut parts = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
     let have = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     have >= (major, minor)
 }
@@ -76,39 +69,21 @@ fn system_findings() -> Vec<Finding> {
 fn installed_findings(prefix: &Prefix) -> Vec<Finding> {
     let mut out = vec![
         finding("launcher", prefix.launcher().exists(), true, "./x build"),
-        finding(
-            "site finder",
-            prefix.sites_tool().exists(),
-            true,
-            "./x build",
-        ),
+        finding("site finder", prefix.sites_tool().exists(), true, "./x build"),
     ];
     for (name, library) in [
         ("front end for Open MPI programs", "ompi/libmpi.so.40"),
         ("front end for MPICH programs", "mpich/libmpich.so.12"),
     ] {
-        out.push(finding(
-            name,
-            prefix.front(library).exists(),
-            true,
-            "./x build",
-        ));
+        out.push(finding(name, prefix.front(library).exists(), true, "./x build"));
     }
     let lowers = prefix.lowers();
     if lowers.is_empty() {
-        out.push(finding(
-            "an MPI to run on",
-            false,
-            true,
-            "fermata mpi add mpicc",
-        ));
+        out.push(finding("an MPI to run on", false, true, "fermata mpi add mpicc"));
     }
     for lower in lowers {
         let usable = prefix.lower_program(&lower.name).exists()
-            && lower
-                .mpirun
-                .first()
-                .is_some_and(|path| fs::metadata(path).is_ok());
+            && lower.mpirun.first().is_some_and(|path| fs::metadata(path).is_ok());
         out.push(finding(
             format!("MPI {}: {}", lower.name, lower.version),
             usable,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `exec`: becomes one rank. Whoever started it (our `run`, a foreign mpirun, srun) has put the rank
-//! into the environment; this finds the pieces, checks them, and turns into the launcher.
+//! `exec`: becomes one rank. Whoever started it (our `run`, a foreign mpirun, srun) has put the
+//! rank into the environment; this finds the pieces, checks them, and turns into the launcher.
 //!
 //! Under a foreign process manager nobody has started a coordinator. The rank with number 0 then
-//! starts one, detached, and the others wait for it. All must agree on the job's name without having
-//! spoken: it is made of what the process manager gives them all.
+//! starts one, detached, and the others wait for it. All must agree on the job's name without
+//! having spoken: it is made of what the process manager gives them all.
 
 use crate::app::App;
 use crate::exit::refused;
@@ -58,9 +58,7 @@ struct Manager {
 }
 
 fn number(names: &[&str]) -> Option<u32> {
-    names
-        .iter()
-        .find_map(|name| std::env::var(name).ok()?.parse().ok())
+    names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
 fn parent_identity() -> String {
@@ -89,13 +87,8 @@ impl Manager {
             })
             .unwrap_or_else(parent_identity);
         Self {
-            rank: number(&[
-                "OMPI_COMM_WORLD_RANK",
-                "PMIX_RANK",
-                "PMI_RANK",
-                "SLURM_PROCID",
-            ])
-            .unwrap_or(0),
+            rank: number(&["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"])
+                .unwrap_or(0),
             size: number(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"]).unwrap_or(1),
             family: match (open_mpi, mpich) {
                 (true, _) => Some(Family::OpenMpi),
@@ -114,7 +107,8 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     let lower = prefix.choose(options.mpi.as_deref(), manager.family)?;
     if let Some(family) = manager.family.filter(|family| *family != lower.family) {
         return Err(refused(format!(
-            "this process manager starts {family:?} ranks, but MPI '{}' is {:?}\n  hint: start with that MPI's own mpirun, or use fermata run --mpi {}",
+            "this process manager starts {family:?} ranks, but MPI '{}' is {:?}\n  \
+             hint: start with that MPI's own mpirun, or use fermata run --mpi {}",
             lower.name, lower.family, lower.name
         )));
     }
@@ -122,7 +116,8 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
         let allowed = |name| std::env::var_os(name).is_some();
         if !(allowed("OMPI_ALLOW_RUN_AS_ROOT") && allowed("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")) {
             return Err(refused(
-                "Open MPI refuses to run as root\n  hint: set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                "Open MPI refuses to run as root\n  \
+                 hint: set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
             ));
         }
     }
@@ -130,10 +125,7 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     let front = app.front(options.front.as_deref(), Some(lower.family))?;
     let launcher = prefix.launcher();
     if !launcher.exists() {
-        return Err(refused(format!(
-            "{} is missing\n  hint: ./x build",
-            launcher.display()
-        )));
+        return Err(refused(format!("{} is missing\n  hint: ./x build", launcher.display())));
     }
     let (name, socket) = coordinator_for(options, place, &manager, &app, &lower.name, front.name)?;
 
@@ -164,10 +156,7 @@ fn coordinator_for(
     lower: &str,
     front: &str,
 ) -> Result<(String, String)> {
-    let given = options
-        .socket
-        .clone()
-        .or_else(|| std::env::var("FERMATA_SOCKET").ok());
+    let given = options.socket.clone().or_else(|| std::env::var("FERMATA_SOCKET").ok());
     let name = match &options.name {
         Some(name) => name.clone(),
         None => {
@@ -208,9 +197,7 @@ fn coordinator_for(
 
 /// FNV-1a: a short tag that all ranks compute alike.
 fn crc(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    })
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Through a child that ends at once, so that the application has no child it did not make.
@@ -242,7 +229,8 @@ fn wait_for_coordinator(job: &JobDir, name: &str) -> Result<String> {
         thread::sleep(POLL);
     }
     Err(refused(format!(
-        "no coordinator of job '{name}' came up within {} s ({})\n  hint: jobs on several hosts are not supported yet; on one host look into coordinator.log",
+        "no coordinator of job '{name}' came up within {} s ({})\n  \
+         hint: jobs on several hosts are not supported yet; on one host look into coordinator.log",
         COORDINATOR_WAIT.as_secs(),
         job.path().display()
     )))

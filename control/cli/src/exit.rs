@@ -60,7 +60,5 @@ pub fn usage(text: impl Into<String>) -> anyhow::Error {
 
 /// The code an error ends the program with.
 pub fn code_of(error: &anyhow::Error) -> u8 {
-    error
-        .downcast_ref::<Exit>()
-        .map_or(FAILURE, |exit| exit.code)
+    error.downcast_ref::<Exit>().map_or(FAILURE, |exit| exit.code)
 }

@@ -17,9 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds since 1970.
 pub fn unix_now_s() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs())
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
 /// The directory jobs live in.
@@ -119,10 +117,7 @@ pub fn checkpoint(
     })?;
     let bar = spinner(output, "asking the ranks");
     let answer = client.checkpoint(stop, timeout_ms, |step| {
-        bar.set_message(format!(
-            "{}: {} of {} ranks",
-            step.phase, step.done, step.ranks
-        ));
+        bar.set_message(format!("{}: {} of {} ranks", step.phase, step.done, step.ranks));
     });
     bar.finish_and_clear();
     let (outcome, answer) = answer?;
@@ -159,11 +154,7 @@ pub fn jobs(place: &Place, output: Output) -> Result<u8> {
     for (job, record) in list_jobs(place.dir()) {
         let snapshots = list_snapshots(&job);
         let newest = snapshots.last().map(|snapshot| snapshot.epoch);
-        let state = if is_running(&record) {
-            "running"
-        } else {
-            "ended"
-        };
+        let state = if is_running(&record) { "running" } else { "ended" };
         text += &format!(
             "{:<24} {state:<8} {:>4} ranks on {:<12} {} snapshots{}\n",
             record.job,
@@ -172,12 +163,10 @@ pub fn jobs(place: &Place, output: Output) -> Result<u8> {
             snapshots.len(),
             newest.map_or(String::new(), |epoch| format!(", newest {epoch}")),
         );
-        rows.push(
-            json!({"job": record.job, "state": state, "ranks": record.size,
+        rows.push(json!({"job": record.job, "state": state, "ranks": record.size,
             "mpi": record.lower, "front": record.front, "argv": record.argv,
             "snapshots": snapshots.len(), "newest_epoch": newest,
-            "path": job.path(), "socket": record.socket}),
-        );
+            "path": job.path(), "socket": record.socket}));
     }
     if text.is_empty() {
         text = format!("no jobs in {}", place.dir().display());
@@ -204,11 +193,9 @@ pub fn snapshots(place: &Place, name: Option<&str>, output: Output) -> Result<u8
                     manifest.lower,
                     snapshot.path.display()
                 );
-                rows.push(
-                    json!({"epoch": snapshot.epoch, "path": snapshot.path, "bytes": bytes,
+                rows.push(json!({"epoch": snapshot.epoch, "path": snapshot.path, "bytes": bytes,
                     "ranks": manifest.size, "created_unix_s": manifest.created_unix_s,
-                    "lower": manifest.lower}),
-                );
+                    "lower": manifest.lower}));
             }
             Err(error) => {
                 text += &format!("{:>6}  damaged: {error}\n", snapshot.epoch);

@@ -19,11 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(
-    name = "fermata",
-    version,
-    about = "Checkpoint and restart for unmodified MPI programs"
-)]
+#[command(name = "fermata", version, about = "Checkpoint and restart for unmodified MPI programs")]
 struct Cli {
     /// Print one JSON value instead of text
     #[arg(long, global = true)]
@@ -53,12 +49,7 @@ struct StartArgs {
 
 impl From<StartArgs> for run::Start {
     fn from(args: StartArgs) -> Self {
-        Self {
-            mpi: args.mpi,
-            every_ms: args.every,
-            keep: args.keep,
-            mpirun_args: args.mpirun_arg,
-        }
+        Self { mpi: args.mpi, every_ms: args.every, keep: args.keep, mpirun_args: args.mpirun_arg }
     }
 }
 
@@ -198,30 +189,14 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
     let output = Output { json: cli.json };
     let place = Place::new(cli.dir);
     match cli.command {
-        Command::Run {
-            start,
-            ranks,
-            name,
-            front,
-            command,
-        } => {
+        Command::Run { start, ranks, name, front, command } => {
             let (name, front) = (name.as_deref(), front.as_deref());
             run::run(&start.into(), ranks, &place, name, front, &command, output)
         }
         Command::Restart { start, what } => {
             run::restart(&start.into(), &place, what.as_deref(), output)
         }
-        Command::Exec {
-            mpi,
-            front,
-            name,
-            job_dir,
-            socket,
-            restore,
-            every,
-            keep,
-            command,
-        } => {
+        Command::Exec { mpi, front, name, job_dir, socket, restore, every, keep, command } => {
             let options = exec::ExecOptions {
                 mpi,
                 front,
@@ -246,11 +221,9 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Mpi(MpiCommand::Add { what, name }) => mpi::add(&what, name.as_deref(), output),
         Command::Mpi(MpiCommand::Remove { name }) => mpi::remove(&name, output),
         Command::Doctor => doctor::doctor(output),
-        Command::Coordinator {
-            job_dir,
-            detach,
-            every,
-        } => exec::coordinator(&job_dir, detach, every).map(|()| 0),
+        Command::Coordinator { job_dir, detach, every } => {
+            exec::coordinator(&job_dir, detach, every).map(|()| 0)
+        }
     }
 }
 

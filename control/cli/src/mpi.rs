@@ -26,10 +26,7 @@ pub fn list(output: Output) -> Result<u8> {
     let lowers = prefix.lowers();
     let mut text = String::new();
     for lower in &lowers {
-        text += &format!(
-            "{:<12} {:<40} {}\n",
-            lower.name, lower.version, lower.mpirun[0]
-        );
+        text += &format!("{:<12} {:<40} {}\n", lower.name, lower.version, lower.mpirun[0]);
     }
     if text.is_empty() {
         text = "no MPI is registered\n  hint: fermata mpi add mpicc".into();
@@ -80,11 +77,7 @@ pub fn add(what: &str, name: Option<&str>, output: Output) -> Result<u8> {
         name: name.clone(),
         family,
         version,
-        mpirun: vec![
-            mpirun.to_string_lossy().into_owned(),
-            "-n".into(),
-            "{n}".into(),
-        ],
+        mpirun: vec![mpirun.to_string_lossy().into_owned(), "-n".into(), "{n}".into()],
         mpicc: mpicc.to_string_lossy().into_owned(),
         env,
     };
@@ -97,9 +90,7 @@ pub fn add(what: &str, name: Option<&str>, output: Output) -> Result<u8> {
 
 fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|dir| dir.join(name))
-        .find(|candidate| candidate.is_file())
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|candidate| candidate.is_file())
 }
 
 fn find_mpicc(what: &str) -> Result<PathBuf> {
@@ -113,7 +104,8 @@ fn find_mpicc(what: &str) -> Result<PathBuf> {
     };
     found.ok_or_else(|| {
         refused(format!(
-            "there is no mpicc at '{what}'\n  hint: give an mpicc or the directory that holds bin/mpicc"
+            "there is no mpicc at '{what}'\n  \
+             hint: give an mpicc or the directory that holds bin/mpicc"
         ))
     })
 }
@@ -142,9 +134,7 @@ fn find_mpirun(mpicc: &Path) -> Result<PathBuf> {
 }
 
 fn describe_version(text: &str) -> String {
-    let hydra = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("Version:"));
+    let hydra = text.lines().find_map(|line| line.trim().strip_prefix("Version:"));
     let first = text.lines().next().unwrap_or_default().trim();
     match (hydra, first.rsplit_once(' ')) {
         (Some(version), _) => format!("MPICH {}", version.trim()),
@@ -164,10 +154,7 @@ fn build_back_end(prefix: &Prefix, mpicc: &Path, name: &str) -> Result<()> {
         if program.exists() {
             return Ok(());
         }
-        return Err(refused(format!(
-            "the back end's source is not at {}",
-            script.display()
-        )));
+        return Err(refused(format!("the back end's source is not at {}", script.display())));
     }
     if is_newer_than_source(&program, source) {
         return Ok(());
@@ -207,11 +194,8 @@ fn is_newer_than_source(program: &Path, source: &Path) -> bool {
 
 /// What ldd finds for all of them together.
 fn libraries_of(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let output = Command::new("ldd")
-        .args(files)
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot run ldd")?;
+    let output =
+        Command::new("ldd").args(files).stdin(Stdio::null()).output().context("cannot run ldd")?;
     let listing = String::from_utf8_lossy(&output.stdout).into_owned();
     // With several files ldd heads each list with a line "file:".
     let found: BTreeSet<PathBuf> = listing
@@ -224,13 +208,11 @@ fn libraries_of(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 fn family_of(libraries: &[PathBuf]) -> Option<Family> {
-    libraries
-        .iter()
-        .find_map(|library| match library.file_name()?.to_str()? {
-            "libmpi.so.40" => Some(Family::OpenMpi),
-            "libmpich.so.12" | "libmpi.so.12" => Some(Family::Mpich),
-            _ => None,
-        })
+    libraries.iter().find_map(|library| match library.file_name()?.to_str()? {
+        "libmpi.so.40" => Some(Family::OpenMpi),
+        "libmpich.so.12" | "libmpi.so.12" => Some(Family::Mpich),
+        _ => None,
+    })
 }
 
 /// Plug-ins that the libraries load later, as far as custom tells where those lie.
@@ -262,10 +244,7 @@ fn plugins_beside(libraries: &[PathBuf]) -> Vec<PathBuf> {
 fn find_sites(prefix: &Prefix, program: &Path, closure: &[PathBuf]) -> Result<()> {
     let tool = prefix.sites_tool();
     if !tool.exists() {
-        return Err(refused(format!(
-            "{} is missing\n  hint: ./x build",
-            tool.display()
-        )));
+        return Err(refused(format!("{} is missing\n  hint: ./x build", tool.display())));
     }
     let mut needed = vec![program.to_owned()];
     needed.extend_from_slice(closure);
@@ -280,9 +259,7 @@ fn find_sites(prefix: &Prefix, program: &Path, closure: &[PathBuf]) -> Result<()
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("cannot run {}", tool.display()))?;
-        let text = String::from_utf8_lossy(&output.stderr)
-            .trim_end()
-            .to_owned();
+        let text = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
         match output.status.code() {
             Some(0) => Ok(None),
             Some(SITES_REFUSED) => Ok(Some(text)),
@@ -290,9 +267,7 @@ fn find_sites(prefix: &Prefix, program: &Path, closure: &[PathBuf]) -> Result<()
         }
     };
     if let Some(why) = run(&needed)? {
-        return Err(refused(format!(
-            "this MPI loads code that cannot be prepared:\n{why}"
-        )));
+        return Err(refused(format!("this MPI loads code that cannot be prepared:\n{why}")));
     }
     let mut plugins = plugins_beside(closure);
     if !plugins.is_empty() {
@@ -313,10 +288,7 @@ mod tests {
     fn names_and_versions() {
         assert_eq!(default_name(Path::new("/usr/bin/mpicc.openmpi")), "openmpi");
         assert_eq!(default_name(Path::new("/opt/mpich-5/bin/mpicc")), "mpich-5");
-        assert_eq!(
-            describe_version("mpirun.openmpi (OpenRTE) 4.1.4\n\nReport"),
-            "Open MPI 4.1.4"
-        );
+        assert_eq!(describe_version("mpirun.openmpi (OpenRTE) 4.1.4\n\nReport"), "Open MPI 4.1.4");
         assert_eq!(
             describe_version("HYDRA build details:\n    Version:      4.0.2\n"),
             "MPICH 4.0.2"

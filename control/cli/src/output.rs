@@ -30,19 +30,14 @@ pub fn human_bytes(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 {
-        format!("{bytes} B")
-    } else {
-        format!("{value:.1} {}", UNITS[unit])
-    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
 /// "90", "90s", "10m", "2h", "500ms" -> milliseconds
 pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let value: f64 = digits
-        .parse()
-        .map_err(|_| format!("'{text}' is no duration; write 90s, 10m or 2h"))?;
+    let value: f64 =
+        digits.parse().map_err(|_| format!("'{text}' is no duration; write 90s, 10m or 2h"))?;
     let factor = match &text[digits.len()..] {
         "ms" => 1.0,
         "" | "s" => 1e3,

@@ -54,9 +54,7 @@ impl Prefix {
             .parent()
             .and_then(Path::parent)
             .context("my program file is in no bin/ directory")?;
-        Ok(Self {
-            root: root.to_owned(),
-        })
+        Ok(Self { root: root.to_owned() })
     }
 
     /// This program.
@@ -132,20 +130,19 @@ impl Prefix {
         let known = names.join(", ");
         if lowers.is_empty() {
             return Err(refused(
-                "no MPI is registered\n  hint: fermata mpi add mpicc (or the path of another mpicc)",
+                "no MPI is registered\n  \
+                 hint: fermata mpi add mpicc (or the path of another mpicc)",
             ));
         }
         let found = match name {
             Some(name) => lowers.iter().find(|lower| lower.name == name),
-            None => lowers
-                .iter()
-                .find(|lower| Some(lower.family) == family)
-                .or(lowers.first()),
+            None => lowers.iter().find(|lower| Some(lower.family) == family).or(lowers.first()),
         };
         let Some(lower) = found else {
             let name = name.unwrap_or_default();
             return Err(refused(format!(
-                "no MPI '{name}' is registered; there are: {known}\n  hint: fermata mpi add MPICC --name {name}"
+                "no MPI '{name}' is registered; there are: {known}\n  \
+                 hint: fermata mpi add MPICC --name {name}"
             )));
         };
         let program = self.lower_program(&lower.name);

@@ -8,7 +8,7 @@ use crate::jobs::{Place, is_running, unix_now_s};
 use crate::output::Output;
 use crate::registry::{Family, Lower, Prefix};
 use anyhow::{Context, Result};
-use fermata_coordinator::{Handle, Options};
+use fermata_coordinator::Options;
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
 use fermata_types::{JobRecord, Manifest};
 use serde_json::json;
@@ -79,11 +79,7 @@ pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output)
             record.job, record.job
         )));
     }
-    let native = if manifest.front == "ompi" {
-        Family::OpenMpi
-    } else {
-        Family::Mpich
-    };
+    let native = if manifest.front == "ompi" { Family::OpenMpi } else { Family::Mpich };
     let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
     let record = JobRecord {
         job: manifest.job.clone(),
@@ -96,10 +92,7 @@ pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output)
         coordinator_pid: std::process::id(),
         started_unix_s: unix_now_s(),
         restored_epoch: manifest.epoch,
-        keep: start
-            .keep
-            .or(before.map(|record| record.keep))
-            .unwrap_or(KEEP_DEFAULT),
+        keep: start.keep.or(before.map(|record| record.keep)).unwrap_or(KEEP_DEFAULT),
     };
     launch(&prefix, &lower, start, job, record, Some(snapshot), output)
 }
@@ -118,7 +111,8 @@ fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, Stri
         }
         if !list_snapshots(&job).is_empty() {
             return Err(refused(format!(
-                "a job '{name}' with snapshots exists in {}\n  hint: fermata restart {name}, or another --name",
+                "a job '{name}' with snapshots exists in {}\n  \
+                 hint: fermata restart {name}, or another --name",
                 place.dir().display()
             )));
         }
@@ -134,10 +128,7 @@ fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, Stri
             return Ok((job, name));
         }
     }
-    Err(refused(format!(
-        "too many jobs in {}",
-        place.dir().display()
-    )))
+    Err(refused(format!("too many jobs in {}", place.dir().display())))
 }
 
 /// A name becomes a directory and goes into every image.
@@ -169,10 +160,7 @@ fn find_snapshot(place: &Place, what: Option<&str>) -> Result<(JobDir, PathBuf)>
     }
     let job = place.find(what)?;
     let Some(newest) = list_snapshots(&job).pop() else {
-        return Err(refused(format!(
-            "there is no snapshot in {}",
-            job.snapshots().display()
-        )));
+        return Err(refused(format!("there is no snapshot in {}", job.snapshots().display())));
     };
     let path = fs::canonicalize(&newest.path)?;
     Ok((job, path))
@@ -233,14 +221,10 @@ fn launch(
     let child = command
         .spawn()
         .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()));
-    let status = child.and_then(|child| wait_forwarding_signals(child));
+    let status = child.and_then(wait_forwarding_signals);
     let (stopped, epoch) = (coordinator.was_stopped(), coordinator.committed_epoch());
-    end(coordinator);
-    report(&record, status?, stopped, epoch, output)
-}
-
-fn end(coordinator: Handle) {
     coordinator.stop();
+    report(&record, status?, stopped, epoch, output)
 }
 
 fn report(
@@ -250,16 +234,9 @@ fn report(
     epoch: u32,
     output: Output,
 ) -> Result<u8> {
-    let native = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal))
-        .unwrap_or(1);
+    let native = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     // mpirun calls ranks that end without MPI_Finalize a failure; here it was asked for.
-    let code = if stopped {
-        0
-    } else {
-        u8::try_from(native).unwrap_or(1)
-    };
+    let code = if stopped { 0 } else { u8::try_from(native).unwrap_or(1) };
     if stopped {
         eprintln!(
             "fermata: job {} stopped at checkpoint {epoch}; go on with: fermata restart {}",
@@ -287,20 +264,13 @@ fn mpirun_command(
         .split_first()
         .with_context(|| format!("MPI '{}' has no mpirun; add it again", lower.name))?;
     let mut command = Command::new(program);
-    command.args(
-        template
-            .iter()
-            .map(|arg| arg.replace("{n}", &record.size.to_string())),
-    );
+    command.args(template.iter().map(|arg| arg.replace("{n}", &record.size.to_string())));
     command.args(&start.mpirun_args);
     if lower.family == Family::OpenMpi {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let crowded = record.size as usize > cores;
         command.arg("--oversubscribe");
-        command.env(
-            "OMPI_MCA_mpi_yield_when_idle",
-            if crowded { "1" } else { "0" },
-        );
+        command.env("OMPI_MCA_mpi_yield_when_idle", if crowded { "1" } else { "0" });
         if fermata_sysio::effective_uid() == 0 {
             command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
             command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");

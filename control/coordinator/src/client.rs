@@ -68,10 +68,7 @@ impl Client {
     pub fn connect(socket: &str, job: &str) -> Result<Self, ClientError> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(SLICE))?;
-        let mut client = Self {
-            stream,
-            frames: FrameBuffer::default(),
-        };
+        let mut client = Self { stream, frames: FrameBuffer::default() };
         let job = job.to_owned();
         let secret = String::new();
         client.send(&ClientHello { job, secret }.into())?;

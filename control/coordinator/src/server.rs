@@ -104,19 +104,12 @@ impl Handle {
 /// The socket or the job's directory cannot be made.
 pub fn start(options: Options) -> io::Result<Handle> {
     options.job.create().map_err(io::Error::other)?;
-    let name = format!(
-        "{}-{:x}.sock",
-        std::process::id(),
-        unix_now_ns() & 0xff_ffff
-    );
+    let name = format!("{}-{:x}.sock", std::process::id(), unix_now_ns() & 0xff_ffff);
     let listener = UnixTransport::bind(&runtime_dir()?.join(name))?;
     let socket = listener.address();
     let last_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
     let log_path = options.job.path().join("coordinator.log");
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(log_path)?;
+    let log = OpenOptions::new().create(true).append(true).open(log_path)?;
     let config = Config {
         job: options.name.clone(),
         snapshots: options.job.snapshots().to_string_lossy().into_owned(),
@@ -139,17 +132,11 @@ pub fn start(options: Options) -> io::Result<Handle> {
         shared: Arc::clone(&shared),
     };
     let thread = Some(thread::spawn(move || server.serve(&receiver)));
-    Ok(Handle {
-        socket,
-        shared,
-        thread,
-    })
+    Ok(Handle { socket, shared, thread })
 }
 
 fn unix_now_ns() -> u128 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_nanos())
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos())
 }
 
 /// Ends when nobody takes its inputs any more, at the next connection.
@@ -245,10 +232,7 @@ impl Server {
                 met_anyone = true;
                 alone_since = Instant::now();
             }
-            let limit = self
-                .options
-                .linger
-                .map(|l| if met_anyone { l } else { l * 6 });
+            let limit = self.options.linger.map(|l| if met_anyone { l } else { l * 6 });
             if limit.is_some_and(|limit| alone_since.elapsed() >= limit) {
                 break;
             }
@@ -268,9 +252,7 @@ impl Server {
             }
         }
         let stopped = self.machine.was_stopped();
-        self.shared
-            .stopped_by_checkpoint
-            .store(stopped, Ordering::Release);
+        self.shared.stopped_by_checkpoint.store(stopped, Ordering::Release);
         if let Ok(mut epoch) = self.shared.committed.lock() {
             *epoch = self.machine.committed_epoch();
         }

@@ -114,10 +114,7 @@ pub fn runtime_dir() -> io::Result<PathBuf> {
         Some(dir) if dir.len() < 60 && Path::new(&dir).is_dir() => Path::new(&dir).join("fermata"),
         _ => PathBuf::from(format!("/tmp/fermata-{uid}")),
     };
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&path)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
     // Not followed: a link somebody else left in /tmp must not count as our directory.
     let meta = fs::symlink_metadata(&path)?;
     if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o077 != 0 {

@@ -51,37 +51,23 @@ impl Fake {
         let rank = self.rank;
         let list = vec![(1, self.seq), (100 + u64::from(rank), 2)];
         match message {
-            Message::Request(m) => self.say(Clocks {
-                epoch: m.epoch,
-                list,
-            }),
+            Message::Request(m) => self.say(Clocks { epoch: m.epoch, list }),
             Message::Targets(_) if self.fault == Fault::NeverParks => {}
             Message::Targets(m) => {
                 // Runs on until its target, then parks.
                 let world = m.list.iter().find(|(comm, _)| *comm == 1);
                 self.seq = self.seq.max(world.map_or(0, |(_, seq)| *seq));
                 let list = vec![(1, self.seq)];
-                self.say(Parked {
-                    epoch: m.epoch,
-                    version: m.version,
-                    list,
-                });
+                self.say(Parked { epoch: m.epoch, version: m.version, list });
             }
             Message::Drain(m) => {
                 let next = u64::from((rank + 1) % SIZE);
-                self.say(Sent {
-                    epoch: m.epoch,
-                    list: vec![(next, 10 + u64::from(rank))],
-                });
+                self.say(Sent { epoch: m.epoch, list: vec![(next, 10 + u64::from(rank))] });
             }
             Message::Expected(m) => {
                 let before = u64::from((rank + SIZE - 1) % SIZE);
                 assert_eq!(m.list, vec![(before, 10 + before)]);
-                self.say(Drained {
-                    epoch: m.epoch,
-                    kept: 1,
-                    kept_bytes: 8,
-                });
+                self.say(Drained { epoch: m.epoch, kept: 1, kept_bytes: 8 });
             }
             Message::Save(_) if self.fault == Fault::DiesWhenSaving => return false,
             Message::Save(m) => {
@@ -89,18 +75,9 @@ impl Fake {
                 if self.fault != Fault::LosesItsImage {
                     fs::write(&m.path, &bytes).unwrap();
                 }
-                self.say(Saving {
-                    epoch: m.epoch,
-                    pause_ns: 5,
-                });
+                self.say(Saving { epoch: m.epoch, pause_ns: 5 });
                 let bytes = bytes.len() as u64;
-                self.say(Saved {
-                    epoch: m.epoch,
-                    bytes,
-                    crc,
-                    pause_ns: 5,
-                    ..Saved::default()
-                });
+                self.say(Saved { epoch: m.epoch, bytes, crc, pause_ns: 5, ..Saved::default() });
             }
             Message::Exit(_) => return false,
             _ => {}
@@ -109,11 +86,7 @@ impl Fake {
     }
 
     fn live(mut self) {
-        self.say(Hello {
-            job: "fake".into(),
-            host: "here".into(),
-            ..Hello::default()
-        });
+        self.say(Hello { job: "fake".into(), host: "here".into(), ..Hello::default() });
         let rank = self.rank;
         self.say(Ready { rank, size: SIZE });
         let mut frames = FrameBuffer::default();
@@ -161,20 +134,11 @@ impl Job {
                 let last = rank == SIZE - 1;
                 let fault = if last { fault_of_last } else { Fault::None };
                 let seq = 5 + u64::from(rank);
-                let fake = Fake {
-                    stream,
-                    rank,
-                    fault,
-                    seq,
-                };
+                let fake = Fake { stream, rank, fault, seq };
                 thread::spawn(move || fake.live())
             })
             .collect();
-        let job = Self {
-            dir,
-            coordinator: Some(coordinator),
-            ranks,
-        };
+        let job = Self { dir, coordinator: Some(coordinator), ranks };
         job.wait_until_ready();
         job
     }
@@ -226,10 +190,7 @@ fn snapshots_are_committed_pruned_and_intact() {
     let left = list_snapshots(&job.place());
     assert_eq!(left.iter().map(|s| s.epoch).collect::<Vec<_>>(), [2, 3]);
     for snapshot in left {
-        assert_eq!(
-            verify(&snapshot.path, |_| {}).problems,
-            Vec::<String>::new()
-        );
+        assert_eq!(verify(&snapshot.path, |_| {}).problems, Vec::<String>::new());
     }
 }
 

@@ -106,11 +106,7 @@ impl Machine {
         run.targets.clear();
         run.progress_ms = now;
         run.phase = Phase::Clocks(BTreeSet::new());
-        let what = if run.attempts == 1 {
-            "begins"
-        } else {
-            "tries again"
-        };
+        let what = if run.attempts == 1 { "begins" } else { "tries again" };
         self.log(format!("checkpoint {epoch} {what}"));
         self.send_ranks(Request { epoch });
         self.tell_progress();
@@ -187,13 +183,7 @@ impl Machine {
                     .unwrap_or_default();
                 done.insert(
                     rank,
-                    ImageDone {
-                        rank,
-                        bytes: m.bytes,
-                        crc: m.crc,
-                        pause_ns: m.pause_ns,
-                        host,
-                    },
+                    ImageDone { rank, bytes: m.bytes, crc: m.crc, pause_ns: m.pause_ns, host },
                 );
                 done.len() == all
             }
@@ -232,15 +222,7 @@ impl Machine {
                 for (rank, conn) in self.ranks.clone() {
                     let root = &self.config.snapshots;
                     let path = format!("{root}/{epoch}.partial/rank-{rank}.img");
-                    self.send(
-                        conn,
-                        Save {
-                            epoch,
-                            path,
-                            deadline_ms,
-                            stay,
-                        },
-                    );
+                    self.send(conn, Save { epoch, path, deadline_ms, stay });
                 }
             }
             Phase::Save(done) => {
@@ -253,12 +235,7 @@ impl Machine {
                     .map(|agent| agent.hello.lower.clone())
                     .next()
                     .unwrap_or_default();
-                self.out.push(Action::Commit(CommitPlan {
-                    epoch,
-                    size,
-                    lower,
-                    images,
-                }));
+                self.out.push(Action::Commit(CommitPlan { epoch, size, lower, images }));
             }
             other @ (Phase::Commit(_) | Phase::Pause(_)) => run.phase = other,
         }
@@ -272,11 +249,7 @@ impl Machine {
         run.progress_ms = now;
         let epoch = run.epoch;
         let list = run.targets.iter().map(|(k, v)| (*k, *v)).collect();
-        self.send_ranks(Targets {
-            epoch,
-            version,
-            list,
-        });
+        self.send_ranks(Targets { epoch, version, list });
     }
 
     /// Turns "what I have sent to whom" into "what whom has sent to me".
@@ -284,10 +257,7 @@ impl Machine {
         let mut by_receiver: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
         for (sender, list) in sent {
             for (receiver, count) in list {
-                by_receiver
-                    .entry(*receiver)
-                    .or_default()
-                    .push((u64::from(*sender), *count));
+                by_receiver.entry(*receiver).or_default().push((u64::from(*sender), *count));
             }
         }
         for (rank, conn) in self.ranks.clone() {
@@ -307,9 +277,7 @@ impl Machine {
         };
         let Some(run) = self.run.take() else { return };
         let Phase::Commit(images) = &run.phase else {
-            return self.log(format!(
-                "checkpoint {epoch} was stored before it was complete"
-            ));
+            return self.log(format!("checkpoint {epoch} was stored before it was complete"));
         };
         self.committed = epoch;
         let figures = figures(&run, images, now);
@@ -332,10 +300,7 @@ impl Machine {
         let text = format!("checkpoint {epoch} failed while {phase}: {why}; the job runs on");
         self.log(text.clone());
         self.last_outcome.clone_from(&text);
-        self.send_ranks(Abort {
-            epoch,
-            reason: why.into(),
-        });
+        self.send_ranks(Abort { epoch, reason: why.into() });
         self.out.push(Action::Discard(epoch));
         if let Some(client) = run.client {
             let figures = serde_json::json!({
@@ -362,12 +327,8 @@ impl Machine {
         let Some(run) = &mut self.run else { return };
         if now >= run.deadline_ms && !matches!(run.phase, Phase::Commit(_)) {
             let done = run.done();
-            let late: BTreeSet<u32> = self
-                .ranks
-                .keys()
-                .copied()
-                .filter(|rank| !done.contains(rank))
-                .collect();
+            let late: BTreeSet<u32> =
+                self.ranks.keys().copied().filter(|rank| !done.contains(rank)).collect();
             let why = format!("{} not done so in time", name_ranks(&late));
             return self.fail(&why, now);
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The machine against scripted ranks. Rank r speaks on connection r, the command on connection 100.
+//! The machine against scripted ranks. Rank r speaks on connection r, the command on connection
+//! 100.
 
 use crate::{Action, Config, Event, Machine};
 use fermata_types::{
@@ -27,23 +28,13 @@ impl World {
             save_timeout_ms: 600_000,
             quiesce_ms: 1000,
         };
-        let mut world = Self {
-            machine: Machine::new(config),
-            now: 0,
-            log: Vec::new(),
-        };
+        let mut world = Self { machine: Machine::new(config), now: 0, log: Vec::new() };
         for rank in 0..size {
-            let hello = Hello {
-                job: "j".into(),
-                ..Hello::default()
-            };
+            let hello = Hello { job: "j".into(), ..Hello::default() };
             world.say(rank.into(), hello);
             world.say(rank.into(), Ready { rank, size });
         }
-        let hello = ClientHello {
-            job: "j".into(),
-            secret: String::new(),
-        };
+        let hello = ClientHello { job: "j".into(), secret: String::new() };
         world.say(CLIENT, hello);
         world.log.clear();
         world
@@ -60,13 +51,7 @@ impl World {
 
     fn ask(&mut self, stop: bool) {
         let timeout_ms = 10_000;
-        self.say(
-            CLIENT,
-            Checkpoint {
-                stop: stop.into(),
-                timeout_ms,
-            },
-        );
+        self.say(CLIENT, Checkpoint { stop: stop.into(), timeout_ms });
     }
 
     fn sent_to(&self, to: u64) -> Vec<&Message> {
@@ -116,46 +101,20 @@ impl World {
         let Targets { version, list, .. } = self.targets();
         for conn in 0..size {
             let list = list.clone();
-            self.say(
-                conn,
-                Parked {
-                    epoch,
-                    version,
-                    list,
-                },
-            );
+            self.say(conn, Parked { epoch, version, list });
         }
     }
 
     fn save_all(&mut self, epoch: u32, size: u64) {
         for conn in 0..size {
-            self.say(
-                conn,
-                Sent {
-                    epoch,
-                    list: vec![],
-                },
-            );
+            self.say(conn, Sent { epoch, list: vec![] });
         }
         for conn in 0..size {
-            self.say(
-                conn,
-                Drained {
-                    epoch,
-                    ..Drained::default()
-                },
-            );
+            self.say(conn, Drained { epoch, ..Drained::default() });
         }
         for conn in 0..size {
             let bytes = 4096;
-            self.say(
-                conn,
-                Saved {
-                    epoch,
-                    bytes,
-                    ..Saved::default()
-                },
-            );
+            self.say(conn, Saved { epoch, bytes, ..Saved::default() });
         }
     }
 }
@@ -167,67 +126,26 @@ fn a_checkpoint_goes_through_all_phases_and_commits() {
     w.clocks(1, &[&[(1, 5), (7, 2)], &[(1, 6)]]);
     assert_eq!(w.targets().list, vec![(1, 6), (7, 2)]);
     w.park_all(1, 2);
-    w.say(
-        0,
-        Sent {
-            epoch: 1,
-            list: vec![(1, 3)],
-        },
-    );
-    w.say(
-        1,
-        Sent {
-            epoch: 1,
-            list: vec![(0, 4), (1, 1)],
-        },
-    );
+    w.say(0, Sent { epoch: 1, list: vec![(1, 3)] });
+    w.say(1, Sent { epoch: 1, list: vec![(0, 4), (1, 1)] });
     let expected = |list| Message::from(Expected { epoch: 1, list });
     assert!(w.sent_to(0).contains(&&expected(vec![(1, 4)])));
     assert!(w.sent_to(1).contains(&&expected(vec![(0, 3), (1, 1)])));
     for conn in 0..2 {
-        w.say(
-            conn,
-            Drained {
-                epoch: 1,
-                kept: 1,
-                kept_bytes: 8,
-            },
-        );
+        w.say(conn, Drained { epoch: 1, kept: 1, kept_bytes: 8 });
     }
     for conn in 0..2 {
         assert!(!w.log.iter().any(|a| matches!(a, Action::Commit(_))));
-        w.say(
-            conn,
-            Saved {
-                epoch: 1,
-                bytes: 4096,
-                ..Saved::default()
-            },
-        );
+        w.say(conn, Saved { epoch: 1, bytes: 4096, ..Saved::default() });
     }
-    assert!(
-        w.log
-            .iter()
-            .any(|a| matches!(a, Action::Commit(plan) if plan.images.len() == 2))
-    );
-    assert!(
-        !w.names_to(0).contains(&"COMMITTED"),
-        "nothing is committed before it is stored"
-    );
+    assert!(w.log.iter().any(|a| matches!(a, Action::Commit(plan) if plan.images.len() == 2)));
+    assert!(!w.names_to(0).contains(&"COMMITTED"), "nothing is committed before it is stored");
     w.event(Event::Stored(1, Ok("/s/1".into())));
     assert_eq!(w.answer().outcome, 0);
     assert_eq!(w.answer().snapshot, "/s/1");
     assert_eq!(
         w.names_to(1),
-        [
-            "REQUEST",
-            "TARGETS",
-            "DRAIN",
-            "EXPECTED",
-            "SAVE",
-            "COMMITTED",
-            "EXIT"
-        ]
+        ["REQUEST", "TARGETS", "DRAIN", "EXPECTED", "SAVE", "COMMITTED", "EXIT"]
     );
 }
 
@@ -237,51 +155,16 @@ fn a_raise_voids_what_was_parked_before() {
     w.ask(false);
     w.clocks(1, &[&[(1, 5)], &[(1, 5)]]);
     let first = w.targets();
-    w.say(
-        0,
-        Parked {
-            epoch: 1,
-            version: first.version,
-            list: vec![(1, 5)],
-        },
-    );
-    w.say(
-        1,
-        Raise {
-            epoch: 1,
-            comm_id: 1,
-            seq: 6,
-        },
-    );
+    w.say(0, Parked { epoch: 1, version: first.version, list: vec![(1, 5)] });
+    w.say(1, Raise { epoch: 1, comm_id: 1, seq: 6 });
     let second = w.targets();
     assert!(second.version > first.version);
     assert_eq!(second.list, vec![(1, 6)]);
     // Rank 1's report crossed the new targets on the wire: it must not count.
-    w.say(
-        1,
-        Parked {
-            epoch: 1,
-            version: first.version,
-            list: vec![(1, 5)],
-        },
-    );
-    w.say(
-        0,
-        Parked {
-            epoch: 1,
-            version: second.version,
-            list: vec![(1, 6)],
-        },
-    );
+    w.say(1, Parked { epoch: 1, version: first.version, list: vec![(1, 5)] });
+    w.say(0, Parked { epoch: 1, version: second.version, list: vec![(1, 6)] });
     assert!(!w.names_to(0).contains(&"DRAIN"));
-    w.say(
-        1,
-        Parked {
-            epoch: 1,
-            version: second.version,
-            list: vec![(1, 6)],
-        },
-    );
+    w.say(1, Parked { epoch: 1, version: second.version, list: vec![(1, 6)] });
     assert!(w.names_to(0).contains(&"DRAIN"));
 }
 
@@ -291,14 +174,7 @@ fn parking_beyond_a_target_raises_it() {
     w.ask(false);
     w.clocks(1, &[&[(1, 5)], &[(1, 5)]]);
     let version = w.targets().version;
-    w.say(
-        0,
-        Parked {
-            epoch: 1,
-            version,
-            list: vec![(1, 5), (9, 1)],
-        },
-    );
+    w.say(0, Parked { epoch: 1, version, list: vec![(1, 5), (9, 1)] });
     assert_eq!(w.targets().list, vec![(1, 5), (9, 1)]);
     assert!(w.targets().version > version);
 }
@@ -309,13 +185,7 @@ fn versions_grow_from_one_epoch_to_the_next() {
     w.ask(false);
     w.clocks(1, &[&[(1, 5)]]);
     let first = w.targets().version;
-    w.say(
-        0,
-        Failed {
-            epoch: 1,
-            message: "no".into(),
-        },
-    );
+    w.say(0, Failed { epoch: 1, message: "no".into() });
     w.ask(false);
     w.clocks(2, &[&[(1, 5)]]);
     assert!(w.targets().version > first);
@@ -326,13 +196,7 @@ fn a_failure_aborts_everywhere_and_names_the_rank() {
     let mut w = World::new(3);
     w.ask(false);
     w.clocks(1, &[&[], &[], &[]]);
-    w.say(
-        2,
-        Failed {
-            epoch: 1,
-            message: "a socket is open".into(),
-        },
-    );
+    w.say(2, Failed { epoch: 1, message: "a socket is open".into() });
     for conn in 0..3 {
         assert!(w.names_to(conn).contains(&"ABORT"));
     }
@@ -341,13 +205,7 @@ fn a_failure_aborts_everywhere_and_names_the_rank() {
     assert!(w.answer().message.contains("rank 2: a socket is open"));
     assert!(w.answer().message.contains("parking"));
     w.ask(false);
-    assert!(
-        w.names_to(0)
-            .iter()
-            .filter(|name| **name == "REQUEST")
-            .count()
-            == 2
-    );
+    assert!(w.names_to(0).iter().filter(|name| **name == "REQUEST").count() == 2);
 }
 
 #[test]
@@ -361,55 +219,16 @@ fn a_failed_save_or_commit_keeps_the_previous_snapshot() {
             w.save_all(1, 2);
             w.event(Event::Stored(1, Err("disk full".into())));
         } else {
-            w.event(Event::Message(
-                0,
-                Sent {
-                    epoch: 1,
-                    list: vec![],
-                }
-                .into(),
-            ));
-            w.event(Event::Message(
-                1,
-                Sent {
-                    epoch: 1,
-                    list: vec![],
-                }
-                .into(),
-            ));
-            w.event(Event::Message(
-                0,
-                Drained {
-                    epoch: 1,
-                    ..Drained::default()
-                }
-                .into(),
-            ));
-            w.event(Event::Message(
-                1,
-                Drained {
-                    epoch: 1,
-                    ..Drained::default()
-                }
-                .into(),
-            ));
+            w.event(Event::Message(0, Sent { epoch: 1, list: vec![] }.into()));
+            w.event(Event::Message(1, Sent { epoch: 1, list: vec![] }.into()));
+            w.event(Event::Message(0, Drained { epoch: 1, ..Drained::default() }.into()));
+            w.event(Event::Message(1, Drained { epoch: 1, ..Drained::default() }.into()));
             let message = "no space left".into();
-            w.say(
-                1,
-                Saved {
-                    epoch: 1,
-                    error: 28,
-                    message,
-                    ..Saved::default()
-                },
-            );
+            w.say(1, Saved { epoch: 1, error: 28, message, ..Saved::default() });
         }
         assert_eq!(w.answer().outcome, 1);
         assert_eq!(w.machine.committed_epoch(), 0);
-        assert!(
-            !w.names_to(0).contains(&"EXIT"),
-            "a failed checkpoint must not stop the job"
-        );
+        assert!(!w.names_to(0).contains(&"EXIT"), "a failed checkpoint must not stop the job");
         assert!(w.names_to(0).contains(&"ABORT"));
     }
 }
@@ -436,21 +255,11 @@ fn what_cannot_be_checkpointed_is_refused_by_name() {
     let mut w = World::new(2);
     w.say(1, Finalizing {});
     w.ask(false);
-    assert!(
-        w.answer()
-            .message
-            .contains("rank 1 has entered MPI_Finalize")
-    );
+    assert!(w.answer().message.contains("rank 1 has entered MPI_Finalize"));
 
     let mut w = World::new(1);
     w.event(Event::Closed(0));
-    w.say(
-        0,
-        Hello {
-            job: "j".into(),
-            ..Hello::default()
-        },
-    );
+    w.say(0, Hello { job: "j".into(), ..Hello::default() });
     w.say(0, Ready { rank: 0, size: 3 });
     w.log.clear();
     w.ask(false);
@@ -461,18 +270,8 @@ fn what_cannot_be_checkpointed_is_refused_by_name() {
 fn ranks_that_are_missing_are_named() {
     let mut w = World::new(0);
     w.ask(false);
-    assert!(
-        w.answer()
-            .message
-            .contains("no rank has returned from MPI_Init")
-    );
-    w.say(
-        0,
-        Hello {
-            job: "j".into(),
-            ..Hello::default()
-        },
-    );
+    assert!(w.answer().message.contains("no rank has returned from MPI_Init"));
+    w.say(0, Hello { job: "j".into(), ..Hello::default() });
     w.say(0, Ready { rank: 1, size: 3 });
     w.ask(false);
     assert!(w.answer().message.contains("ranks 0, 2 have not returned"));
@@ -489,49 +288,24 @@ fn a_stuck_attempt_is_given_up_and_tried_again_until_the_deadline() {
         w.event(Event::Tick);
     }
     let names = w.names_to(1);
-    assert!(
-        names.iter().filter(|name| **name == "REQUEST").count() >= 2,
-        "{names:?}"
-    );
+    assert!(names.iter().filter(|name| **name == "REQUEST").count() >= 2, "{names:?}");
     // A word of the first attempt means nothing to the second.
-    w.say(
-        1,
-        Clocks {
-            epoch: 1,
-            list: vec![(1, 99)],
-        },
-    );
+    w.say(1, Clocks { epoch: 1, list: vec![(1, 99)] });
     for _ in 0..200 {
         w.now += 50;
         w.event(Event::Tick);
     }
     assert_eq!(w.answer().outcome, 1);
-    assert!(
-        w.answer().message.contains("in time"),
-        "{}",
-        w.answer().message
-    );
+    assert!(w.answer().message.contains("in time"), "{}", w.answer().message);
     assert_eq!(w.names_to(1).last(), Some(&"ABORT"));
 }
 
 #[test]
 fn agents_of_another_job_and_false_ranks_are_turned_away() {
     let mut w = World::new(2);
-    w.say(
-        9,
-        Hello {
-            job: "other".into(),
-            ..Hello::default()
-        },
-    );
+    w.say(9, Hello { job: "other".into(), ..Hello::default() });
     assert!(w.log.contains(&Action::Close(9)));
-    w.say(
-        8,
-        Hello {
-            job: "j".into(),
-            ..Hello::default()
-        },
-    );
+    w.say(8, Hello { job: "j".into(), ..Hello::default() });
     w.say(8, Ready { rank: 1, size: 2 });
     assert!(w.log.contains(&Action::Close(8)));
 }

@@ -8,8 +8,8 @@
 //! sent, by receiver) are transposed, every rank receives what is still on its way, and the images
 //! are cut. A snapshot exists from the moment the shell has renamed its directory.
 //!
-//! Invariant: until then every failure ends in ABORT to all and the previous snapshot stays; what is
-//!            said about an epoch that is over is ignored.
+//! Invariant: until then every failure ends in ABORT to all and the previous snapshot stays. What
+//!            is said about an epoch that is over is ignored.
 //! Invariant: versions of targets grow over the whole job, so that a report from an earlier epoch
 //!            can never be taken for one of this epoch.
 

@@ -261,11 +261,7 @@ impl Machine {
         if hello.job != self.config.job {
             return self.turn_away(conn, format!("an agent of job '{}' came", hello.job));
         }
-        let agent = Agent {
-            rank: None,
-            state: RankState::Starting,
-            hello,
-        };
+        let agent = Agent { rank: None, state: RankState::Starting, hello };
         self.agents.insert(conn, agent);
         let epoch = self.committed;
         self.send(conn, Welcome { epoch });
@@ -341,14 +337,10 @@ impl Machine {
         if !self.gone.is_empty() {
             return Some(format!("{} left the job", name_ranks(&self.gone)));
         }
-        let missing: BTreeSet<u32> = (0..size)
-            .filter(|rank| !self.ranks.contains_key(rank))
-            .collect();
+        let missing: BTreeSet<u32> =
+            (0..size).filter(|rank| !self.ranks.contains_key(rank)).collect();
         if !missing.is_empty() {
-            return Some(format!(
-                "{} not returned from MPI_Init yet",
-                name_ranks(&missing)
-            ));
+            return Some(format!("{} not returned from MPI_Init yet", name_ranks(&missing)));
         }
         let ending: BTreeSet<u32> = self
             .agents
@@ -367,11 +359,8 @@ impl Machine {
             let text = format!("no checkpoint: {why}");
             return self.answer(client, 2, &text, "", serde_json::json!({}));
         }
-        let timeout_ms = if request.timeout_ms == 0 {
-            self.config.timeout_ms
-        } else {
-            request.timeout_ms
-        };
+        let timeout_ms =
+            if request.timeout_ms == 0 { self.config.timeout_ms } else { request.timeout_ms };
         self.begin(Some(client), request.stop != 0, timeout_ms, now_ms);
     }
 
@@ -387,9 +376,7 @@ impl Machine {
             }
             return;
         }
-        let due = *self
-            .next_periodic_ms
-            .get_or_insert(now_ms + self.config.every_ms);
+        let due = *self.next_periodic_ms.get_or_insert(now_ms + self.config.every_ms);
         if now_ms >= due {
             self.next_periodic_ms = None;
             let timeout_ms = self.config.timeout_ms;

@@ -48,23 +48,14 @@ impl fmt::Display for ImageProblem {
             }
             Self::NotAnImage => write!(f, "not an image (wrong first bytes)"),
             Self::Version(version) => {
-                write!(
-                    f,
-                    "image version {version}, this program reads {IMAGE_VERSION}"
-                )
+                write!(f, "image version {version}, this program reads {IMAGE_VERSION}")
             }
             Self::HeaderDamaged => write!(f, "damaged: the header's checksum does not fit"),
             Self::TableDamaged(name) => {
-                write!(
-                    f,
-                    "damaged: the table of {name} does not fit its checksum or size"
-                )
+                write!(f, "damaged: the table of {name} does not fit its checksum or size")
             }
             Self::PagesDamaged(address) => {
-                write!(
-                    f,
-                    "damaged: the pages saved from {address:#x} do not fit their checksum"
-                )
+                write!(f, "damaged: the pages saved from {address:#x} do not fit their checksum")
             }
         }
     }

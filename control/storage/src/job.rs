@@ -18,9 +18,7 @@ impl JobDir {
     /// The place of job `name` under `dir`; nothing need exist yet.
     #[must_use]
     pub fn new(dir: &Path, name: &str) -> Self {
-        Self {
-            path: dir.join(name),
-        }
+        Self { path: dir.join(name) }
     }
 
     /// A directory that is known to be a job's.

@@ -10,9 +10,8 @@ const PAGE: usize = 4096;
 /// A valid image and the CRC of its header block.
 #[must_use]
 pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
-    let pages: Vec<u8> = (0..2 * PAGE)
-        .map(|i| u8::try_from((i * 7 + rank as usize) % 251).unwrap_or(0))
-        .collect();
+    let pages: Vec<u8> =
+        (0..2 * PAGE).map(|i| u8::try_from((i * 7 + rank as usize) % 251).unwrap_or(0)).collect();
     let base = 0x1180_0000_0000;
     let extents: Vec<ImageExtent> = (0..2)
         .map(|i: usize| ImageExtent {
@@ -37,9 +36,7 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
     let mut file = vec![0; IMAGE_HEADER_BYTES];
     file.extend_from_slice(&pages);
     let regions = table(&mut file, 1, |out| region.write(out));
-    let extent_table = table(&mut file, 2, |out| {
-        extents.iter().for_each(|e| e.write(out))
-    });
+    let extent_table = table(&mut file, 2, |out| extents.iter().for_each(|e| e.write(out)));
     let strings = table(&mut file, 1, |out| out.push(0));
     let empty = table(&mut file, 0, |_| {});
     let header = ImageHeader {
@@ -79,10 +76,7 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         reserved: 0,
     };
     let crc = crc32c::crc32c(&header_block(&header));
-    let block = header_block(&ImageHeader {
-        header_crc: crc,
-        ..header
-    });
+    let block = header_block(&ImageHeader { header_crc: crc, ..header });
     file[..IMAGE_HEADER_BYTES].copy_from_slice(&block);
     (file, crc)
 }

@@ -18,9 +18,7 @@ pub struct StorageError {
 
 impl StorageError {
     pub(crate) fn new(what: &str, path: &Path, why: &str) -> Self {
-        Self {
-            text: format!("cannot {what} {}: {why}", path.display()),
-        }
+        Self { text: format!("cannot {what} {}: {why}", path.display()) }
     }
 
     pub(crate) fn at(what: &str, path: &Path, error: &io::Error) -> Self {
@@ -94,9 +92,7 @@ pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError
             .and_then(|file| file.sync_all())
             .map_err(|e| StorageError::at("flush", &path, &e))?;
     }
-    let text = manifest
-        .seal()
-        .map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
+    let text = manifest.seal().map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
     let manifest_path = partial.join("manifest.json");
     write_durably(&manifest_path, text.as_bytes())
         .and_then(|()| fermata_sysio::sync_directory(&partial))

@@ -30,11 +30,7 @@ impl Verified {
 /// Checks the manifest and every rank's image with all its pages. `progress` gets bytes as they are
 /// read.
 pub fn verify(snapshot: &Path, mut progress: impl FnMut(u64)) -> Verified {
-    let mut out = Verified {
-        manifest: None,
-        problems: Vec::new(),
-        bytes: 0,
-    };
+    let mut out = Verified { manifest: None, problems: Vec::new(), bytes: 0 };
     let manifest = match read_manifest(snapshot) {
         Ok(manifest) => manifest,
         Err(error) => {
@@ -44,8 +40,7 @@ pub fn verify(snapshot: &Path, mut progress: impl FnMut(u64)) -> Verified {
     };
     let listed: BTreeSet<u32> = manifest.images.iter().map(|image| image.rank).collect();
     for rank in (0..manifest.size).filter(|rank| !listed.contains(rank)) {
-        out.problems
-            .push(format!("rank {rank}: not in the manifest"));
+        out.problems.push(format!("rank {rank}: not in the manifest"));
     }
     for record in &manifest.images {
         let mut count = |bytes| {
@@ -53,8 +48,7 @@ pub fn verify(snapshot: &Path, mut progress: impl FnMut(u64)) -> Verified {
             progress(bytes);
         };
         if let Err(why) = check_image(snapshot, &manifest, record, &mut count) {
-            out.problems
-                .push(format!("rank {}: {}: {why}", record.rank, record.file));
+            out.problems.push(format!("rank {}: {}: {why}", record.rank, record.file));
         }
     }
     out.manifest = Some(manifest);
@@ -82,10 +76,7 @@ fn check_image(
         return Err(format!("belongs to job '{job}', not '{}'", manifest.job));
     }
     if header.epoch != manifest.epoch {
-        return Err(format!(
-            "is of checkpoint {}, not {}",
-            header.epoch, manifest.epoch
-        ));
+        return Err(format!("is of checkpoint {}, not {}", header.epoch, manifest.epoch));
     }
     if header.world_rank != record.rank || header.world_size != manifest.size {
         return Err(format!(
@@ -96,9 +87,7 @@ fn check_image(
     if image.header_crc != record.header_crc || header.file_bytes != record.bytes {
         return Err("is not the file the manifest describes".into());
     }
-    image
-        .check_pages(progress)
-        .map_err(|problem: ImageProblem| problem.to_string())
+    image.check_pages(progress).map_err(|problem: ImageProblem| problem.to_string())
 }
 
 #[cfg(test)]

@@ -36,14 +36,7 @@ impl Scratch {
                 fs::write(partial.join(&file), &bytes).unwrap();
                 let bytes = bytes.len() as u64;
                 let host = String::new();
-                ImageRecord {
-                    rank,
-                    file,
-                    bytes,
-                    header_crc,
-                    pause_ns: 0,
-                    host,
-                }
+                ImageRecord { rank, file, bytes, header_crc, pause_ns: 0, host }
             })
             .collect();
         Manifest {
@@ -91,19 +84,13 @@ fn every_flipped_byte_that_matters_is_noticed_and_the_rank_named() {
     let path = snapshot.join("rank-1.img");
     let good = fs::read(&path).unwrap();
     // The whole file but the padding between table ends: header, both extents, all tables.
-    for at in (0..good.len())
-        .step_by(37)
-        .chain(good.len() - 170..good.len())
-    {
+    for at in (0..good.len()).step_by(37).chain(good.len() - 170..good.len()) {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
         fs::write(&path, &bad).unwrap();
         let problems = verify(&snapshot, |_| {}).problems;
         assert_eq!(problems.len(), 1, "byte {at}");
-        assert!(
-            problems[0].starts_with("rank 1: rank-1.img: "),
-            "{problems:?}"
-        );
+        assert!(problems[0].starts_with("rank 1: rank-1.img: "), "{problems:?}");
     }
 }
 
@@ -179,10 +166,7 @@ fn pruning_keeps_the_newest() {
         scratch.snapshot(epoch);
     }
     assert_eq!(prune(&scratch.job(), 2).len(), 2);
-    let left: Vec<u32> = list_snapshots(&scratch.job())
-        .iter()
-        .map(|s| s.epoch)
-        .collect();
+    let left: Vec<u32> = list_snapshots(&scratch.job()).iter().map(|s| s.epoch).collect();
     assert_eq!(left, [10, 11]);
     prune(&scratch.job(), 0);
     assert_eq!(list_snapshots(&scratch.job()).len(), 1);

@@ -35,10 +35,8 @@ pub fn leave_session() -> io::Result<()> {
 /// An unknown signal, or what kill(2) says.
 pub fn send_signal(pid: u32, signal: i32) -> io::Result<()> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw)
-        .ok_or_else(invalid)?;
+    let pid =
+        i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).ok_or_else(invalid)?;
     let signal = rustix::process::Signal::from_named_raw(signal).ok_or_else(invalid)?;
     rustix::process::kill_process(pid, signal)?;
     Ok(())
@@ -68,17 +66,11 @@ pub fn has_private_membarrier() -> bool {
 /// Kernel release, as in `uname -r`.
 #[must_use]
 pub fn kernel_release() -> String {
-    rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned()
+    rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
 /// This host's name.
 #[must_use]
 pub fn host_name() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -92,10 +92,7 @@ impl Manifest {
     /// # Errors
     /// Only if serialising fails, which no manifest can cause.
     pub fn seal(&self) -> Result<String, ManifestError> {
-        let sealed = Sealed {
-            crc32c: self.checksum()?,
-            manifest: self.clone(),
-        };
+        let sealed = Sealed { crc32c: self.checksum()?, manifest: self.clone() };
         serde_json::to_string_pretty(&sealed)
             .map(|text| text + "\n")
             .map_err(|e| ManifestError::Syntax(e.to_string()))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames on a stream (`spec/protocol.toml`): u32 payload bytes, u16 type, u16 version, payload.
 //!
-//! A peer may send anything. Every length is checked before memory is taken for it, and a frame that
-//! makes no sense is an error that ends the connection, never a panic.
+//! A peer may send anything. Every length is checked before memory is taken for it, and a frame
+//! that makes no sense is an error that ends the connection, never a panic.
 
 use crate::{Message, PAYLOAD_BYTES_MAX, PROTOCOL_VERSION};
 use std::fmt;
@@ -58,10 +58,7 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, bytes: usize) -> Result<&'a [u8], WireError> {
-        let (taken, rest) = self
-            .left
-            .split_at_checked(bytes)
-            .ok_or(WireError::TooShort)?;
+        let (taken, rest) = self.left.split_at_checked(bytes).ok_or(WireError::TooShort)?;
         self.left = rest;
         Ok(taken)
     }
@@ -75,11 +72,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// `TooLong` if bytes are left.
     pub fn finish(self) -> Result<(), WireError> {
-        if self.left.is_empty() {
-            Ok(())
-        } else {
-            Err(WireError::TooLong)
-        }
+        if self.left.is_empty() { Ok(()) } else { Err(WireError::TooLong) }
     }
 }
 
@@ -134,9 +127,7 @@ impl Field for Vec<(u64, u64)> {
         if count > (r.left.len() / 16) as u64 {
             return Err(WireError::TooShort);
         }
-        (0..count)
-            .map(|_| Ok((u64::read(r)?, u64::read(r)?)))
-            .collect()
+        (0..count).map(|_| Ok((u64::read(r)?, u64::read(r)?))).collect()
     }
 }
 
@@ -208,12 +199,7 @@ mod tests {
                 lower: "Some MPI 1.0".into(),
             }
             .into(),
-            Parked {
-                epoch: 1,
-                version: u64::MAX,
-                list: vec![(1, 2), (u64::MAX, 0)],
-            }
-            .into(),
+            Parked { epoch: 1, version: u64::MAX, list: vec![(1, 2), (u64::MAX, 0)] }.into(),
             Saved {
                 epoch: 2,
                 error: -5,

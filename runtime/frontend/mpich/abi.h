@@ -3,8 +3,8 @@
 //
 // Handles are 32-bit integers (MPI_File alone is a pointer). Bit 31 set: dynamic, the low 26 bits
 // are the slot's index. Clear: predefined, bit 30 tells builtin from null and the low byte is
-// unique per kind, so bit 30 and the low byte give an index into a mirror of the predefined slots at
-// kMirror. The five pair types are 0x8c000000..4, which lands on index 0..4, free in every kind.
+// unique per kind, so bit 30 and the low byte give an index into a mirror of the predefined slots
+// at kMirror. The five pair types are 0x8c000000..4, which lands on index 0..4, free in every kind.
 // Invariant: decoding is two or three instructions without a table; the mirrors carry the canonical
 //            number in Slot::index.
 #pragma once

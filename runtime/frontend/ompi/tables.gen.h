@@ -738,7 +738,7 @@ struct Exported {
   u32 canonical;
 };
 
-// Addresses are those of the running program: it may hold copies (copy relocation).
+// As the running program sees them: it may hold copies (copy relocation).
 inline const Exported kExported[] = {
   {ompi_mpi_comm_null, mpi::kComm, 0x100},
   {ompi_mpi_comm_world, mpi::kComm, 0x101},
