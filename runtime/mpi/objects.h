@@ -131,6 +131,7 @@ struct Request {
   RequestState state;
   SendMode mode;
   bool forgotten;  // the application called MPI_Request_free
+  bool cancelled;  // the application called MPI_Cancel; the status tells whether that worked
   i32 error;       // of a finished request
   i32 count;
   i32 peer;
@@ -183,6 +184,7 @@ struct Core {
   u64 next_comm_number;
   Comm* comms;
   Slot* free_request;
+  Slot* null_request;  // what the application calls MPI_REQUEST_NULL
   u32 high[kKindCount];       // slots used so far, from kFirstDynamic
   Slot* free_slot[kKindCount];
   u64* targets;  // by index into clocks()

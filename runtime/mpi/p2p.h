@@ -56,6 +56,7 @@ inline void fill_recipe(Request* request, RequestKind kind, void* buf, int count
                         int peer, int tag, Slot* comm) {
   request->kind = kind;
   request->forgotten = false;
+  request->cancelled = false;
   request->buffer = buf;
   request->count = count;
   request->datatype = datatype;
@@ -67,17 +68,16 @@ inline void fill_recipe(Request* request, RequestKind kind, void* buf, int count
 
 /// Completes a receive without the lower half: from the kept messages, if one matches, or because
 /// nobody sends. (MPICH 4.0's non-blocking receive from MPI_PROC_NULL leaves the status unset.)
-inline bool receive_early(Slot* slot) {
+[[gnu::noinline]] inline bool receive_without_lower(Slot* slot) {
   Request* const request = request_of(slot);
-  if (FERMATA_UNLIKELY(request->peer == kProcNull)) {
+  request->error = kSuccess;
+  if (request->peer == kProcNull) {
     request->status = proc_null_status();
-    request->error = kSuccess;
     request->state = RequestState::kDone;
     return true;
   }
   Comm* const comm = comm_of(request->comm);
-  if (FERMATA_LIKELY(comm == nullptr || comm->early_first == nullptr)) return false;
-  Early* const early = early_match(comm, request->peer, request->tag);
+  Early* const early = comm ? early_match(comm, request->peer, request->tag) : nullptr;
   if (!early) return false;
   request->error = early_deliver(early, request->buffer, request->count, request->datatype->real,
                                  &request->status);
@@ -85,11 +85,17 @@ inline bool receive_early(Slot* slot) {
   return true;
 }
 
+/// True if the lower half alone can answer a receive or probe: the common case, one test each.
+inline bool lower_alone(const Comm* comm, int source) {
+  return FERMATA_LIKELY(comm != nullptr && comm->early_first == nullptr && source != kProcNull);
+}
+
 /// Posts the receive that the request describes.
 inline int post_receive(Slot* slot) {
   Request* const request = request_of(slot);
   request->order = ++state().post_order;
-  if (receive_early(slot)) return kSuccess;
+  if (!lower_alone(comm_of(request->comm), request->peer) && receive_without_lower(slot))
+    return kSuccess;
   request->state = RequestState::kActive;
   return lower().Irecv(request->buffer, request->count, request->datatype->real, request->peer,
                        request->tag, request->comm->real, &slot->real);
@@ -130,26 +136,32 @@ inline int receive_begin(void* buf, int count, Slot* datatype, int source, int t
   return wait_request(&slot, status);
 }
 
+/// A blocking receive. `status` may be null; then the lower half is asked for one only where the
+/// books need it, to learn who sent the message.
 inline int receive_blocking(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
                             CanonStatus* status) {
   Comm* const c = comm_of(comm);
-  if (FERMATA_UNLIKELY(c == nullptr || c->early_first != nullptr || source == kProcNull))
-    return receive_registered(buf, count, datatype, source, tag, comm, 0, status);
+  CanonStatus local;
+  if (!lower_alone(c, source))
+    return receive_registered(buf, count, datatype, source, tag, comm, 0,
+                              status ? status : &local);
   u64 real;
   int error = lower().Irecv(buf, count, datatype->real, source, tag, comm->real, &real);
   if (FERMATA_UNLIKELY(error != kSuccess)) return error;
+  if (!status && source == kAnySource) status = &local;
+  if (status) status->source = source;
   Patience patience;
   for (;;) {
     int flag = 0;
-    status->source = source;
-    status->internal[2] = 0;
     error = lower().Test(&real, &flag, status);
     if (FERMATA_LIKELY(flag || error != kSuccess)) break;
     if (checkpoint_wanted())
-      return receive_registered(buf, count, datatype, source, tag, comm, real, status);
+      return receive_registered(buf, count, datatype, source, tag, comm, real,
+                                status ? status : &local);
     patience.between_polls();
   }
-  if (FERMATA_LIKELY(error == kSuccess || error == kErrTruncate)) count_received(c, status->source);
+  if (FERMATA_LIKELY(error == kSuccess || error == kErrTruncate))
+    count_received(c, status ? status->source : source);
   return error;
 }
 
@@ -272,8 +284,7 @@ inline int Irsend(const void* buf, int count, Slot* datatype, int dest, int tag,
 inline int Recv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
                 CanonStatus* status) {
   LowerScope scope;
-  CanonStatus local;
-  return receive_blocking(buf, count, datatype, source, tag, comm, status ? status : &local);
+  return receive_blocking(buf, count, datatype, source, tag, comm, status);
 }
 inline int Irecv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
                  Slot** request) {

@@ -50,7 +50,10 @@ inline int persistent_start(Slot* slot) {
   Request* const request = request_of(slot);
   if (!is_persistent(request) || request->state != RequestState::kInactive) return kErrRequest;
   request->order = ++state().post_order;
-  if (request->kind == RequestKind::kPersistentRecv && receive_early(slot)) return kSuccess;
+  request->cancelled = false;
+  if (request->kind == RequestKind::kPersistentRecv &&
+      !lower_alone(comm_of(request->comm), request->peer) && receive_without_lower(slot))
+    return kSuccess;
   const int error = lower().Start(&slot->real);
   if (error) return error;
   request->state = RequestState::kActive;

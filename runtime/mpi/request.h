@@ -22,10 +22,12 @@ inline void type_ref(Slot* datatype) {
 }
 void type_unref(Slot* datatype);  // datatypes.h
 
-inline void request_release(Slot* slot) {
+[[gnu::always_inline]] inline void request_release(Slot* slot) {
   Request* const request = request_of(slot);
-  if (request->datatype) type_unref(request->datatype);
-  request->datatype = nullptr;
+  if (Slot* const datatype = request->datatype) {
+    if (FERMATA_UNLIKELY(datatype->object != nullptr)) type_unref(datatype);
+    request->datatype = nullptr;
+  }
   if (FERMATA_UNLIKELY(request->kept_until_done != nullptr)) {
     arena_free(request->kept_until_done);
     request->kept_until_done = nullptr;
@@ -42,7 +44,7 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
 }
 
 /// What the application sees of a finished request: its handle becomes null, or inactive.
-inline void retire(Slot** handle) {
+[[gnu::always_inline]] inline void retire(Slot** handle) {
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
   if (FERMATA_UNLIKELY(is_persistent(request))) {
@@ -50,7 +52,7 @@ inline void retire(Slot** handle) {
     return;
   }
   request_release(slot);
-  *handle = null_of(kRequest);
+  *handle = state().null_request;
 }
 
 inline bool is_null_request(const Slot* slot) {
@@ -61,6 +63,17 @@ inline bool is_null_request(const Slot* slot) {
 inline bool is_idle(const Slot* slot) {
   return is_null_request(slot) ||
          request_of(const_cast<Slot*>(slot))->state == RequestState::kInactive;
+}
+
+/// True if the books need the lower half's status of an active request: who sent the message, or
+/// whether it was cancelled.
+inline bool needs_status(const Request* request) {
+  return is_receive(request) && (request->peer == kAnySource || request->cancelled);
+}
+
+/// settle() for a request that was completed without a status.
+inline void settle_unseen(const Request* request) {
+  if (is_receive(request)) count_received(comm_of(request->comm), request->peer);
 }
 
 /// Polls one request. `*done`: it has finished, `*status` is its status, the handle is retired.
@@ -110,6 +123,7 @@ class RealRequests {
   i32 gather(Slot* const* handles, i32* done) {
     i32 active = 0;
     *done = -1;
+    needs_statuses_ = false;
     const u64 null_real = state().lower_request_null;
     for (i32 i = 0; i < count_; i++) {
       reals_[i] = null_real;
@@ -117,6 +131,7 @@ class RealRequests {
       const RequestState request_state = request_of(handles[i])->state;
       if (FERMATA_LIKELY(request_state == RequestState::kActive)) {
         reals_[i] = handles[i]->real;
+        needs_statuses_ |= needs_status(request_of(handles[i]));
         active++;
       } else if (request_state == RequestState::kDone && *done < 0) {
         *done = i;
@@ -124,6 +139,8 @@ class RealRequests {
     }
     return active;
   }
+  /// Of the last gather(): some active request's status is needed even if nobody else wants it.
+  bool needs_statuses() const { return needs_statuses_; }
   u64* reals() { return reals_; }
   CanonStatus* statuses() { return statuses_; }
 
@@ -134,6 +151,7 @@ class RealRequests {
     u64 reals[kInline];
   };
   i32 count_;
+  bool needs_statuses_ = false;
   Room room_;
   u64* reals_ = room_.reals;
   CanonStatus* statuses_ = reinterpret_cast<CanonStatus*>(room_.statuses);
@@ -176,6 +194,26 @@ inline int conclude_all(i32 count, Slot** handles, u64* reals, CanonStatus* stat
       statuses[i].error = own;
       if (own != kSuccess) result = kErrInStatus;
     }
+  }
+  return result;
+}
+
+/// conclude_all() for a caller who wants no statuses, when the lower half was asked for none.
+inline int conclude_unseen(i32 count, Slot** handles, const u64* reals, int error) {
+  int result = error ? kErrInStatus : kSuccess;
+  for (i32 i = 0; i < count; i++) {
+    Slot* const slot = handles[i];
+    if (FERMATA_UNLIKELY(is_null_request(slot))) continue;
+    Request* const request = request_of(slot);
+    if (FERMATA_UNLIKELY(request->state != RequestState::kActive)) {
+      if (request->state == RequestState::kInactive) continue;
+      if (request->error) result = kErrInStatus;
+    } else {
+      // In an error some may still be in progress: the lower half has left their handles alone.
+      if (FERMATA_UNLIKELY(error != kSuccess && reals[i] == slot->real)) continue;
+      settle_unseen(request);
+    }
+    retire(&handles[i]);
   }
   return result;
 }
@@ -226,16 +264,19 @@ inline int Test(Slot** request, int* flag, CanonStatus* status) {
 inline int Waitall(int count, Slot** requests, CanonStatus* statuses) {
   LowerScope scope;
   RealRequests real(count);
-  if (!statuses) statuses = real.statuses();
   Patience patience;
   for (;;) {
     i32 done;
-    if (real.gather(requests, &done) == 0)
-      return conclude_all(count, requests, real.reals(), statuses, kSuccess);
+    const i32 active = real.gather(requests, &done);
+    CanonStatus* const wanted =
+        statuses || !real.needs_statuses() ? statuses : real.statuses();
     for (;;) {
-      int flag = 0;
-      const int error = lower().Testall(count, real.reals(), &flag, statuses);
-      if (flag || error) return conclude_all(count, requests, real.reals(), statuses, error);
+      int flag = active == 0;
+      const int error =
+          active ? lower().Testall(count, real.reals(), &flag, wanted) : int(kSuccess);
+      if ((flag || error) && wanted)
+        return conclude_all(count, requests, real.reals(), wanted, error);
+      if (flag || error) return conclude_unseen(count, requests, real.reals(), error);
       if (checkpoint_wanted()) break;
       patience.between_polls();
     }
@@ -412,6 +453,7 @@ inline int Cancel(Slot** handle) {
   LowerScope scope;
   if (is_null_request(*handle)) return kErrRequest;
   if (request_of(*handle)->state != RequestState::kActive) return kSuccess;  // too late
+  request_of(*handle)->cancelled = true;
   return lower().Cancel(&(*handle)->real);
 }
 

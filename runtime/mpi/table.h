@@ -29,6 +29,7 @@ inline void map_tables() {
     core.high[kind] = kFirstDynamic;
   }
   core.unused_clock = arena_new<ClockEntry>();
+  core.null_request = front::predefined(kRequest, kRequestNull);
 }
 
 inline Slot* slot_new(Kind kind, void* object) {
@@ -60,20 +61,24 @@ inline void slot_free(Slot* slot) {
 }
 
 /// A request's slot; Slot::object is its Request, whose fields are stale.
-inline Slot* request_slot_new() {
+[[gnu::noinline]] inline Slot* request_slot_first_use() {
+  Slot* const slot = slot_new(kRequest, nullptr);
+  slot->object = arena_new<Request>();
+  return slot;
+}
+[[gnu::always_inline]] inline Slot* request_slot_new() {
   Core& core = state();
   Slot* slot = core.free_request;
   if (FERMATA_LIKELY(slot != nullptr)) {
     core.free_request = reinterpret_cast<Slot*>(slot->spare);
   } else {
-    slot = slot_new(kRequest, nullptr);
-    slot->object = arena_new<Request>();
+    slot = request_slot_first_use();
   }
   slot->flags = kSlotLive;
   return slot;
 }
 
-inline void request_slot_free(Slot* slot) {
+[[gnu::always_inline]] inline void request_slot_free(Slot* slot) {
   Core& core = state();
   slot->flags = 0;
   slot->spare = reinterpret_cast<u64>(core.free_request);

@@ -297,7 +297,8 @@ impl Machine {
     fn fail(&mut self, why: &str, now: u64) {
         let Some(run) = self.run.take() else { return };
         let (epoch, phase) = (run.epoch, run.phase_name());
-        let text = format!("checkpoint {epoch} failed while {phase}: {why}; the job runs on");
+        let rest = if self.gone.is_empty() { "; the job runs on" } else { "" };
+        let text = format!("checkpoint {epoch} failed while {phase}: {why}{rest}");
         self.log(text.clone());
         self.last_outcome.clone_from(&text);
         self.send_ranks(Abort { epoch, reason: why.into() });
@@ -311,8 +312,9 @@ impl Machine {
         }
     }
 
-    pub(crate) fn rank_left(&mut self, rank: u32, now: u64) {
-        self.fail(&format!("rank {rank} has left the job"), now);
+    pub(crate) fn rank_left(&mut self, rank: u32, orderly: bool, now: u64) {
+        let how = if orderly { "has come to its end" } else { "has left the job" };
+        self.fail(&format!("rank {rank} {how}"), now);
     }
 
     pub(crate) fn rank_finalizes(&mut self, rank: u32, now: u64) {

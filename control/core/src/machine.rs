@@ -315,7 +315,7 @@ impl Machine {
         if self.ranks.get(&rank) == Some(&conn) {
             self.ranks.remove(&rank);
             self.gone.insert(rank);
-            self.rank_left(rank, now_ms);
+            self.rank_left(rank, agent.state == RankState::Finalizing, now_ms);
         }
     }
 
