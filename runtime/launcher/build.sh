@@ -19,7 +19,7 @@ $cc -shared -nostdlib -Wl,-soname,linux-vdso.so.1 -Wl,--hash-style=both -Wl,--bu
 
 objects=
 for source in runtime/launcher/*.cpp runtime/memory/*.cpp runtime/files/*.cpp runtime/image/*.cpp \
-  runtime/restore/*.cpp runtime/arch/x86_64/memory.cpp; do
+  runtime/arch/x86_64/memory.cpp; do
   object=$work/$(echo "$source" | tr / _).o
   # shellcheck disable=SC2086
   $cxx $flags -c "$source" -o "$object"

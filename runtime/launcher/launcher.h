@@ -133,8 +133,12 @@ u64 install_vdso();
 /// Points the (already mapped) table at the live vdso.
 void refresh_vdso();
 
-// --- start.cpp, save.cpp, ../restore -----------------------------------------------------------
+// --- start.cpp, save.cpp, restore.cpp ----------------------------------------------------------
 [[noreturn]] void lower_ready(const LowerCalls* lower, u32 world_rank, u32 world_size);
+/// Maps the image rank-<world_rank>.img of `directory`, recreates files, signals and threads, and
+/// goes on where the rank was saved, in hold(). Ends the process with a message if it cannot.
+[[noreturn]] void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank,
+                               u32 world_size);
 i32 save(const SaveRequest* request, SaveOutcome* outcome);
 i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome);
 

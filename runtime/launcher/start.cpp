@@ -2,7 +2,6 @@
 // From a ready lower half to a running application: a fresh one is loaded into the upper window, a
 // saved one is restored from its image.
 #include "launcher/launcher.h"
-#include "restore/restore.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -75,7 +74,7 @@ void lower_ready(const LowerCalls* lower, u32 world_rank, u32 world_size) {
         "rebuild it with `fermata mpi add`");
   // The lower half's main stack stays as it is below this frame; nobody returns to it.
   if (config.restore[0] == 0) start_application(lower);
-  restore::restore_rank(lower, config.restore, world_rank, world_size);
+  restore_rank(lower, config.restore, world_rank, world_size);
 }
 
 }  // namespace fermata::launch

@@ -353,16 +353,16 @@ inline int Imrecv(void* buf, int count, Slot* datatype, Slot** message, Slot** h
 /// Waits for both halves of an exchange; the send needs no books beyond its count.
 inline int wait_exchange(Slot** receive, Slot** send, CanonStatus* status) {
   const int receive_error = wait_request(receive, status);
-  CanonStatus ignored;
-  const int send_error = wait_request(send, &ignored);
+  const int send_error = wait_request(send, nullptr);
   return receive_error ? receive_error : send_error;
 }
 
 /// Gives up a receive that was posted for an exchange whose send failed.
 inline void abandon_receive(Slot** receive) {
-  if (request_of(*receive)->state == RequestState::kActive) (void)lower().Cancel(&(*receive)->real);
-  CanonStatus ignored;
-  (void)wait_request(receive, &ignored);
+  Request* const request = request_of(*receive);
+  request->cancelled = true;
+  if (request->state == RequestState::kActive) (void)lower().Cancel(&(*receive)->real);
+  (void)wait_request(receive, nullptr);
 }
 
 inline int exchange(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag,
@@ -386,15 +386,13 @@ inline int Sendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest
                     void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag,
                     Slot* comm, CanonStatus* status) {
   LowerScope scope;
-  CanonStatus local;
   return exchange(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
-                  source, recvtag, comm, status ? status : &local);
+                  source, recvtag, comm, status);
 }
 
 inline int Sendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag,
                             int source, int recvtag, Slot* comm, CanonStatus* status) {
   LowerScope scope;
-  CanonStatus local;
   int bytes = 0;
   int error = lower().Pack_size(count, datatype->real, comm->real, &bytes);
   if (error) return error;
@@ -403,7 +401,7 @@ inline int Sendrecv_replace(void* buf, int count, Slot* datatype, int dest, int 
   error = lower().Pack(buf, count, datatype->real, packed, bytes, &position, comm->real);
   if (!error)
     error = exchange(packed, position, slot_at(kDatatype, kPacked), dest, sendtag, buf, count,
-                     datatype, source, recvtag, comm, status ? status : &local);
+                     datatype, source, recvtag, comm, status);
   arena_free(packed);
   return error;
 }

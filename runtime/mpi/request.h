@@ -76,26 +76,29 @@ inline void settle_unseen(const Request* request) {
   if (is_receive(request)) count_received(comm_of(request->comm), request->peer);
 }
 
-/// Polls one request. `*done`: it has finished, `*status` is its status, the handle is retired.
-/// Returns the request's error class.
-inline int test_request(Slot** handle, bool* done, CanonStatus* status) {
+/// Polls one request. `*done`: it has finished, `*status` (may be null) is its status, the handle is
+/// retired. Returns the request's error class.
+[[gnu::always_inline]] inline int test_request(Slot** handle, bool* done, CanonStatus* status) {
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
   *done = true;
   if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
     int flag = 0;
-    status->source = request->peer;  // should the lower half leave it alone in an error
-    status->internal[2] = 0;
+    CanonStatus local;
+    if (!status && needs_status(request)) status = &local;
+    if (status) status->source = request->peer;  // should the lower half leave it alone in an error
+    if (status) status->internal[2] = 0;
     const int error = lower().Test(&slot->real, &flag, status);
     if (!flag && error == kSuccess) {
       *done = false;
       return kSuccess;
     }
-    settle(request, *status, error);
+    if (status) settle(request, *status, error);
+    else settle_unseen(request);
     retire(handle);
     return error;
   }
-  *status = request->status;
+  if (status) *status = request->status;
   const int error = request->error;
   retire(handle);
   return error;
@@ -238,20 +241,17 @@ namespace core {
 
 inline int Wait(Slot** request, CanonStatus* status) {
   LowerScope scope;
-  CanonStatus local;
   if (is_idle(*request)) {
     if (status) *status = empty_status();
     return kSuccess;
   }
-  return wait_request(request, status ? status : &local);
+  return wait_request(request, status);
 }
 
 inline int Test(Slot** request, int* flag, CanonStatus* status) {
   LowerScope scope;
-  CanonStatus local;
-  if (!status) status = &local;
   if (is_idle(*request)) {
-    *status = empty_status();
+    if (status) *status = empty_status();
     *flag = 1;
     return kSuccess;
   }

@@ -3,18 +3,14 @@
 // addresses, put files and signals right, recreate the threads, and step onto the saved stack of the
 // MPI thread. From there upper code goes on: it rebuilds the MPI objects and returns through the
 // signal frame into the application.
-#include "restore/restore.h"
-
 #include "files/describe.h"
 #include "image/build_id.h"
 #include "image/reader.h"
 #include "launcher/launcher.h"
 #include "sys/sys.h"
 
-namespace fermata::restore {
+namespace fermata::launch {
 namespace {
-
-using launch::die;
 
 constexpr const char* kAdvice = "check the snapshot with `fermata verify`; older ones: `fermata snapshots`";
 
@@ -125,8 +121,8 @@ void create_threads(const image::Reader& reader) {
   u32 slot = 1;
   for (u64 i = 0; i < count; i++) {
     const image::ImageThread& saved = reader.threads[i];
-    if (i == reader.header->main_thread || slot == launch::kThreadCapacity) continue;
-    launch::Thread& thread = launch::threads[slot++];
+    if (i == reader.header->main_thread || slot == kThreadCapacity) continue;
+    Thread& thread = threads[slot++];
     // Its own stack below its signal frame is free: the handler that stood there is gone.
     const u64 stack = (saved.frame - 512) & ~u64(63);
     const i64 tid = arch::fermata_clone_call(
@@ -135,7 +131,7 @@ void create_threads(const image::Reader& reader) {
     if (tid < 0) die("cannot recreate a thread", reader.string(0), i32(-tid), "check `ulimit -u`");
     thread.tid = u32(tid);
     thread.clear_tid = saved.clear_tid;
-    thread.state = launch::ThreadState::kLive;
+    thread.state = ThreadState::kLive;
   }
 }
 
@@ -164,18 +160,18 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   const image::ImageHeader& h = *reader.header;
   check_fits(h, path.data, lower, world_rank, world_size);
 
-  const u64 all = ~launch::kOurSignals | sys::signal_bit(kSignalQuiesce);
+  const u64 all = ~kOurSignals | sys::signal_bit(kSignalQuiesce);
   (void)sys::sigprocmask(sys::kSigSetMask, &all, nullptr);
   for (u64 i = 0; i < h.regions.count; i++) map_region(reader, reader.regions[i], path.data);
   (void)sys::close(reader.fd);  // its number may be one that the application had
-  launch::placement = {h.brk_start, h.brk_end, h.mmap_cursor};
-  launch::refresh_vdso();
+  placement = {h.brk_start, h.brk_end, h.mmap_cursor};
+  refresh_vdso();
   // For the next image; copied, because this image may be removed while the program runs.
   static Path program, front;
   program << reader.string(h.executable_string);
   front << reinterpret_cast<const char*>(h.front);
-  launch::config.program = program.data;
-  launch::config.front = front.data;
+  config.program = program.data;
+  config.front = front.data;
 
   const char* cwd = reader.string(h.cwd_string);
   if (cwd[0]) {
@@ -188,7 +184,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
 
   const image::ImageThread& main = reader.threads[h.main_thread];
   relink_crossing(lower, main.tid);
-  launch::Thread& self = launch::threads[0];
+  Thread& self = threads[0];
   self.clear_tid = main.clear_tid;
   (void)sys::call(SYS_set_tid_address, main.clear_tid);
   renew_tid(main.clear_tid, main.tid, sys::gettid());
@@ -198,4 +194,4 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   arch::fermata_hold_resume(main.hold_stack);
 }
 
-}  // namespace fermata::restore
+}  // namespace fermata::launch
