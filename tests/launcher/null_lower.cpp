@@ -61,7 +61,8 @@ Plan plan;
 
 int main() {
   if (const char* text = getenv("NULL_SAVE"))
-    if (sscanf(text, "%199[^:]:%d:%d", plan.directory, &plan.interval_ms, &plan.count) != 3) return 2;
+    if (sscanf(text, "%199[^:]:%d:%d", plan.directory, &plan.interval_ms, &plan.count) != 3)
+      return 2;
   pthread_t thread;
   if (pthread_create(&thread, nullptr, agent, &plan)) return 1;
   const bool restart = launcher().config("restore")[0] != 0;
