@@ -11,7 +11,7 @@ MELT = ROOT / "tests/apps/in.melt"
 NETPIPE = {"openmpi": "NPopenmpi", "mpich": "NPmpich2"}
 
 
-def _lammps(cells, steps):
+def lammps(cells, steps):
     if not shutil.which("lmp"):
         raise Skipped("lammps is not installed")
     return ["lmp", "-in", MELT, "-log", "none", "-var", "cells", cells, "-var", "steps", steps]
@@ -27,7 +27,7 @@ def compare_thermo(found, expected):
 def _make_plain(lower):
     @timeout(90)
     def test(work):
-        command = _lammps(8, 200)
+        command = lammps(8, 200)
         native = mpis.native("openmpi", command, 2, work).expect_success("lmp").out
         job = fermata.Job(work)
         job.start(lower, command)
@@ -38,7 +38,7 @@ def _make_plain(lower):
 def _make_restart(first, second):
     @timeout(240)
     def test(work):
-        command = _lammps(16, 1000)
+        command = lammps(16, 1000)
         native = mpis.native("openmpi", command, 2, work, 90).expect_success("lmp").out
         job = fermata.Job(work)
         job.start(first, command)
