@@ -19,7 +19,8 @@ HEAD = """// SPDX-License-Identifier: Apache-2.0
 namespace fermata::backend {
 
 """
-ARRAY_LENGTH = {"Testall": "count", "Waitall": "count", "Testsome": "incount", "Waitsome": "incount"}
+ARRAY_LENGTH = {"Testall": "count", "Waitall": "count",
+                "Testsome": "incount", "Waitsome": "incount"}
 FAST = {"rank", "tag"}  # almost always a plain non-negative number
 
 
@@ -184,8 +185,8 @@ def predefined_function():
     for index, (kind, entries) in enumerate(kind_order()):
         lines.append(f"    case {index}:  // {kind}")
         for name, value in entries:
-            lines.append(guarded(name, f"      if (number == {value:#x}) return canonical<MPI_{kind}>"
-                                       f"(MPI_{name});"))
+            lines.append(guarded(name, f"      if (number == {value:#x}) "
+                                       f"return canonical<MPI_{kind}>(MPI_{name});"))
         lines.append("      return 0;")
     lines += ["    default: return 0;", "  }", "}"]
     return "\n".join(lines)

@@ -38,7 +38,8 @@ AnyPointer as_any(T* pointer) {
 }
 
 inline AnyPointer as_buffer(const void* address) {
-  if (FERMATA_UNLIKELY(reinterpret_cast<u64>(address) == abi::kInPlace)) return as_any(MPI_IN_PLACE);
+  if (FERMATA_UNLIKELY(reinterpret_cast<u64>(address) == abi::kInPlace))
+    return as_any(MPI_IN_PLACE);
   return as_any(address);
 }
 inline AnyPointer as_weights(const int* list) {

@@ -42,7 +42,9 @@ constexpr MpiCalls with_error_reporting() {
 }
 constexpr MpiCalls kMpi = with_error_reporting();
 
-int report(Report kind, const void* payload, u64 bytes) { return agent_report(kind, payload, bytes); }
+int report(Report kind, const void* payload, u64 bytes) {
+  return agent_report(kind, payload, bytes);
+}
 
 LowerCalls lower_calls{kCrossingVersion, kMpiCallsHash, &kMpi, FERMATA_LOWER_NAME,
                        report,           predefined};

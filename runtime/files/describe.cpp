@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a descriptor is, decides how it comes back: regular files and directories by path and offset,
-// device nodes by path, the standard streams as the new process has them, a second descriptor of the
-// same open file as a duplicate of the first. Everything else is refused by name: better no
-// checkpoint than one that restarts into a program whose connection is silently gone.
+// What a descriptor is, decides how it comes back: regular files and directories by path and
+// offset, device nodes by path, the standard streams as the new process has them, a second
+// descriptor of the same open file as a duplicate of the first. Everything else is refused by name:
+// better no checkpoint than one that restarts into a program whose connection is silently gone.
 #include "files/describe.h"
 
 namespace fermata::files {

@@ -14,7 +14,8 @@ flags+=(-Iruntime)
 # front SONAME FOLDER: programs hold copies of the exported objects, so no -Bsymbolic here.
 front() {
   mkdir -p "$out/$2"
-  gcc -x c++ "${flags[@]}" -Wl,-soname,"$1" -Wl,-z,now -o "$out/$2/$1.new" "runtime/frontend/$2/front.cpp"
+  gcc -x c++ "${flags[@]}" -Wl,-soname,"$1" -Wl,-z,now -o "$out/$2/$1.new" \
+    "runtime/frontend/$2/front.cpp"
   mv "$out/$2/$1.new" "$out/$2/$1"
 }
 front libmpi.so.40 ompi
@@ -22,3 +23,16 @@ front libmpich.so.12 mpich
 # The same code under upstream's soname: only the name in the dynamic section differs, so the object
 # is compiled once more rather than patched.
 front libmpi.so.12 mpich
+
+# Open MPI's C++ bindings: ordinary application code over the front end's C functions. Nothing is
+# inlined, so that the headers' inline members are exported as the original library exports them.
+bindings() {
+  local soname=libmpi_cxx.so.40 includes
+  read -ra includes <<< "$(mpicxx.openmpi -showme:incdirs)"
+  g++ -std=c++20 -O2 -g -fPIC -shared -fno-inline -Wall -Wextra -Werror -Wno-cast-function-type \
+    -Iruntime "${includes[@]/#/-isystem}" -Wl,-soname,$soname -Wl,-z,now -Wl,-z,defs \
+    -Wl,--as-needed -o "$out/ompi/$soname.new" runtime/frontend/ompi_cxx/*.cpp \
+    "$out/ompi/libmpi.so.40"
+  mv "$out/ompi/$soname.new" "$out/ompi/$soname"
+}
+bindings

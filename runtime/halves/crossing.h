@@ -37,7 +37,7 @@ inline constexpr int kSignalQuiesce = 64;  // SIGRTMAX, asks an upper thread to 
 // Written only by its own thread (and by the quiesce handler that runs on it).
 struct Gate {
   u32 depth;        // > 0 while the thread is inside the lower half, or parked
-  u32 interrupted;  // a quiesce signal came while depth > 0: look at Crossing::pending on the way out
+  u32 interrupted;  // a quiesce signal came while depth > 0: see Crossing::pending on the way out
 };
 
 // The collective clock of one communicator. The agent reads these while the MPI thread runs, so the
@@ -57,10 +57,10 @@ struct Count {  // one pair of a list in the mailbox
 // The life of one checkpoint as the rank sees it; set by the agent, read by the parked MPI thread.
 enum class Phase : u32 {
   kRun = 0,      // no checkpoint; a parked thread returns to the application
-  kGather = 1,   // requested; targets are not known yet (targets_version == 0) or being refined
+  kGather = 1,   // requested; targets not known yet (targets_version == 0) or being refined
   kDrain = 2,    // every rank is parked on the newest targets: complete pending non-blocking
                  // collectives, report SENT, then wait for expected_version to become `pending`
-  kSave = 3,     // every rank has drained: call LauncherCalls::hold() (this is where images are cut)
+  kSave = 3,     // every rank has drained: call LauncherCalls::hold() (there images are cut)
 };
 
 // What the application's rank looks like to the agent.
@@ -184,12 +184,14 @@ struct LauncherCalls {
   // release them, and return the writer's pid (> 0) or -errno with outcome filled. The image is
   // written by the child. Runs on the agent thread. Signal-safe: no.
   i32 (*save)(const SaveRequest* request, SaveOutcome* outcome);
-  // Agent: wait for the writer. Blocks at most timeout_ms; returns 1 done (outcome filled), 0 not yet.
+  // Agent: wait for the writer. Blocks at most timeout_ms; returns 1 done (outcome filled), 0 not
+  // yet.
   i32 (*save_finish)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
   // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
   void (*nudge)(u32 tid);
-  // Configuration given on the launcher's command line; "" if absent. Keys: "socket", "job", "rank",
-  // "restore" (snapshot directory), "front" (front-end library), "lower" (back-end program).
+  // Configuration given on the launcher's command line; "" if absent. Keys: "socket", "job",
+  // "rank", "restore" (snapshot directory), "front" (front-end library), "lower" (back-end
+  // program).
   const char* (*config)(const char* key);
 };
 

@@ -14,7 +14,8 @@ constexpr u64 kExtentMost = 4 << 20;
 /// Points `entries` at a table of the mapped file. Returns false if it is out of bounds or damaged.
 template <typename T>
 bool take_table(u64 base, u64 file_bytes, const TableRef& ref, const T*& entries) {
-  if (ref.offset > file_bytes || ref.bytes > file_bytes - ref.offset || ref.offset % 8) return false;
+  if (ref.offset > file_bytes || ref.bytes > file_bytes - ref.offset || ref.offset % 8)
+    return false;
   if (ref.count > ref.bytes / sizeof(T) || ref.bytes != ref.count * sizeof(T)) return false;
   entries = reinterpret_cast<const T*>(base + ref.offset);
   return crc32c(entries, ref.bytes) == ref.crc;

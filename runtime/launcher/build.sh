@@ -14,8 +14,8 @@ flags="-std=c++20 -O2 -g -Wall -Wextra -Wshadow -ffreestanding -fno-exceptions -
  -fno-tree-loop-distribute-patterns -mno-red-zone -Iruntime"
 
 $cc -shared -nostdlib -Wl,-soname,linux-vdso.so.1 -Wl,--hash-style=both -Wl,--build-id=none \
-  -Wl,--version-script,runtime/arch/x86_64/vdso.map -Wl,-z,max-page-size=4096 -Wl,-z,noseparate-code \
-  -Wl,-z,norelro -s -o "$work/vdso.so" runtime/arch/x86_64/vdso.S
+  -Wl,--version-script,runtime/arch/x86_64/vdso.map -Wl,-z,max-page-size=4096 \
+  -Wl,-z,noseparate-code -Wl,-z,norelro -s -o "$work/vdso.so" runtime/arch/x86_64/vdso.S
 
 objects=
 for source in runtime/launcher/*.cpp runtime/memory/*.cpp runtime/files/*.cpp runtime/image/*.cpp \
@@ -32,7 +32,7 @@ for source in runtime/arch/x86_64/launcher.S runtime/arch/x86_64/embed.S; do
 done
 # shellcheck disable=SC2086
 $cxx -static -nostdlib -no-pie -Wl,-Ttext-segment=0x280000010000 \
-  -Wl,--section-start=.fermata_calls=0x280000001000 -Wl,-z,noexecstack -Wl,--build-id -Wl,--no-relax \
-  -o "$out/launcher" $objects
+  -Wl,--section-start=.fermata_calls=0x280000001000 -Wl,-z,noexecstack -Wl,--build-id \
+  -Wl,--no-relax -o "$out/launcher" $objects
 undefined=$(nm -u "$out/launcher")
 [ -z "$undefined" ] || { echo "launcher has undefined symbols: $undefined" >&2; exit 1; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose files are whose. Descriptors are numbers of the whole process, so the boundary tells them
-// apart as it does memory: a descriptor that the lower half makes is moved above kLowerFirst, out of
-// the application's way (which keeps its native numbers, and finds them free after a restart), and
-// remembered here. Everything else that is open belongs to the application.
+// apart as it does memory: a descriptor that the lower half makes is moved above kLowerFirst, out
+// of the application's way (which keeps its native numbers, and finds them free after a restart),
+// and remembered here. Everything else that is open belongs to the application.
 #include "launcher/launcher.h"
 #include "sys/sys.h"
 
@@ -40,8 +40,8 @@ bool is_lower_descriptor(int fd) {
 
 void note_ambient_descriptors() {
   owner_pid = sys::getpid();
-  // Pipes, sockets and devices beyond the standard streams come from the job's launcher (Hydra leaves
-  // a dozen open); they go up with the lower half's own. A file was opened by the user.
+  // Pipes, sockets and devices beyond the standard streams come from the job's launcher (Hydra
+  // leaves a dozen open); they go up with the lower half's own. A file was opened by the user.
   for (int fd = 3; fd < kLowerFirst; fd++) {
     sys::KernelStat info;
     if (!sys::fstat(fd, &info)) continue;

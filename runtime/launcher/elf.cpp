@@ -19,7 +19,8 @@ struct File {
 
 void read_headers(File& file) {
   const Result<u64> fd = sys::open(file.path, sys::kReadOnly | sys::kCloseOnExec);
-  if (!fd) die("cannot open the program", file.path, fd.error, "check the path and its permissions");
+  if (!fd)
+    die("cannot open the program", file.path, fd.error, "check the path and its permissions");
   file.fd = int(fd.value);
   const Result<u64> got = sys::pread_full(file.fd, &file.header, sizeof file.header, 0);
   const Elf64_Ehdr& header = file.header;

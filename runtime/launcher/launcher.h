@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher: the third program of a rank. It loads the two guests, owns the system calls by which
-// memory, signals and threads are made, and saves and restores the upper half.
+// The launcher: the third program of a rank. It loads the two guests, owns the system calls by
+// which memory, signals and threads are made, and saves and restores the upper half.
 //
 // It is linked at kLauncherBase, uses no libc, no thread-local storage and no lock that a signal
-// handler could wait for, and its code may run on any stack: the kernel's initial one, a guest's, or
-// a guest's signal frame.
+// handler could wait for, and its code may run on any stack: the kernel's initial one, a guest's,
+// or a guest's signal frame.
 #pragma once
 
 #include "arch/x86_64/context.h"

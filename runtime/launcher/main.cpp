@@ -41,7 +41,8 @@ constexpr u64 kLowerStackBytes = 16 << 20;
   const Result<u64> stack =
       sys::mmap(0, kLowerStackBytes, sys::kProtRead | sys::kProtWrite,
                 sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve | sys::kMapStack);
-  if (!stack) die("cannot map the lower half's stack", config.lower, stack.error, "memory is short");
+  if (!stack)
+    die("cannot map the lower half's stack", config.lower, stack.error, "memory is short");
   char* argv[] = {const_cast<char*>(config.lower), nullptr};
   const u64 top = build_stack(stack.value + kLowerStackBytes, program, config.lower, 1, argv,
                               config.envp, config.lower_env, config.lower_env_count,

@@ -19,7 +19,8 @@ u64 failed(i32 error) { return u64(-i64(error)); }
 u64 outcome(const Result<u64>& result) { return result ? result.value : failed(result.error); }
 
 /// Takes `bytes` from the upper window. Large mappings are aligned for huge pages, as the kernel
-/// does since 6.7, and each is followed by an unmapped page so that neighbours never merge by chance.
+/// does since 6.7, and each is followed by an unmapped page so that neighbours never merge by
+/// chance.
 u64 take_upper(u64 bytes) {
   const u64 align = bytes >= kHugePage ? kHugePage : kPageBytes;
   for (;;) {
@@ -33,7 +34,8 @@ u64 take_upper(u64 bytes) {
   }
 }
 
-/// Tries place(address) until it finds room. `tries` bounds the search after the window has wrapped.
+/// Tries place(address) until it finds room. `tries` bounds the search after the window has
+/// wrapped.
 template <typename Place>
 u64 place_upper(u64 bytes, Place place) {
   if (bytes == 0) return failed(sys::kEinval);

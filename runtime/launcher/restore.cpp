@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A restart, on the lower half's main stack: check the image, map the upper half back at its old
-// addresses, put files and signals right, recreate the threads, and step onto the saved stack of the
-// MPI thread. From there upper code goes on: it rebuilds the MPI objects and returns through the
-// signal frame into the application.
+// addresses, put files and signals right, recreate the threads, and step onto the saved stack of
+// the MPI thread. From there upper code goes on: it rebuilds the MPI objects and returns through
+// the signal frame into the application.
 #include "files/describe.h"
 #include "image/build_id.h"
 #include "image/reader.h"
@@ -12,7 +12,8 @@
 namespace fermata::launch {
 namespace {
 
-constexpr const char* kAdvice = "check the snapshot with `fermata verify`; older ones: `fermata snapshots`";
+constexpr const char* kAdvice =
+    "check the snapshot with `fermata verify`; older ones: `fermata snapshots`";
 
 void check_fits(const image::ImageHeader& h, const char* path, const LowerCalls* lower,
                 u32 world_rank, u32 world_size) {
@@ -98,7 +99,8 @@ void restore_actions(const image::Reader& reader) {
   }
 }
 
-/// A libc keeps a thread's kernel id where it asked the kernel to clear it; the id is a new one now.
+/// A libc keeps a thread's kernel id where it asked the kernel to clear it; the id is a new one
+/// now.
 void renew_tid(u64 clear_tid, u32 old_tid, u32 new_tid) {
   u32* kept = reinterpret_cast<u32*>(clear_tid);
   if (clear_tid && *kept == old_tid) *kept = new_tid;

@@ -28,7 +28,8 @@ bool same_name(const char* a, const char* b) {
   return *a == '=' && *b == '=';
 }
 
-/// Calls take(entry) for every variable: the inherited ones that extra does not override, then extra.
+/// Calls take(entry) for every variable: the inherited ones that extra does not override, then
+/// extra.
 template <typename Take>
 void each_variable(char** envp, const char* const* extra, int extra_count, Take take) {
   for (char** entry = envp; *entry; entry++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The threads of both halves. Making a thread traps: the child must go on at the trapped
-// instruction with its creator's registers on its new stack, a lower thread with its thread block on
-// GS instead of FS. Upper threads are entered in a table, so that a checkpoint can stop them all: a
-// signal makes each wait in the kernel with its context in a frame on its own stack.
+// instruction with its creator's registers on its new stack, a lower thread with its thread block
+// on GS instead of FS. Upper threads are entered in a table, so that a checkpoint can stop them
+// all: a signal makes each wait in the kernel with its context in a frame on its own stack.
 #include <asm/unistd.h>
 
 #include "launcher/launcher.h"
@@ -40,8 +40,8 @@ Thread* reserve_thread() {
   return nullptr;
 }
 
-/// Stops here until release(), or until the checkpoint is given up. The frame and the thread pointer
-/// are what a restart needs.
+/// Stops here until release(), or until the checkpoint is given up. The frame and the thread
+/// pointer are what a restart needs.
 void stop_thread(Thread& thread, UserContext* frame) {
   constexpr u64 kLookAgainNs = 10'000'000;
   const u32 seen = __atomic_load_n(&release_count, __ATOMIC_ACQUIRE);
@@ -104,7 +104,8 @@ i64 trap_clone(Half half, UserContext* context) {
             stack,        context->rip, *reinterpret_cast<const u32*>(fp + arch::kFxMxcsr),
             *reinterpret_cast<const u16*>(fp + arch::kFxControlWord),
             // A signal for the process must find an application thread: lower ones take none.
-            is_lower ? ~kOurSignals | sys::signal_bit(kSignalQuiesce) : context->mask & ~kOurSignals,
+            is_lower ? ~kOurSignals | sys::signal_bit(kSignalQuiesce)
+                     : context->mask & ~kOurSignals,
             context->r8, is_lower, thread ? u64(thread - threads) : 0};
   u64 flags = context->rdi;
   if (is_lower) flags &= ~kCloneSetTls;

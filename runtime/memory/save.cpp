@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A page is saved if it may hold something that a fresh mapping would not: of anonymous memory the
-// pages that exist; of a private mapping of a file with a build-id those that were written (the rest
-// comes from the file, whose identity the restart checks); of other files all. Zero pages of anonymous
-// memory are left out. Pages
-// are read through /proc/self/mem, which reads unreadable guard pages and reports a page beyond a
-// file's end as an error where touching it would be SIGBUS.
+// pages that exist; of a private mapping of a file with a build-id those that were written (the
+// rest comes from the file, whose identity the restart checks); of other files all. Zero pages of
+// anonymous memory are left out. Pages are read through /proc/self/mem, which reads unreadable
+// guard pages and reports a page beyond a file's end as an error where touching it would be SIGBUS.
 #include "memory/save.h"
 
 #include "halves/layout.h"
@@ -132,7 +131,9 @@ Status save_region(const Walk& walk, const Mapping& mapping, Message& why) {
   region->path_string = walk.writer.string(mapping.path);
   region->build_id_string = walk.writer.string(hex.data);
   region->first_extent = walk.writer.extents.count;
-  const Wanted wanted = by_reference ? Wanted::kWritten : is_file ? Wanted::kAll : Wanted::kExisting;
+  const Wanted wanted = by_reference ? Wanted::kWritten
+                        : is_file    ? Wanted::kAll
+                                     : Wanted::kExisting;
   const Status saved = save_pages(walk, mapping, wanted);
   region->extent_count = walk.writer.extents.count - region->first_extent;
   if (!saved) why << "cannot write the image";

@@ -2,14 +2,15 @@
 // Communicators: made, named, freed.
 //
 // A communicator's recipe is not the call that made it but what it is: an id all members share, its
-// members as world ranks, its topology. That is enough to make it again (rebuild.h), and it does not
-// grow with the history of the job.
+// members as world ranks, its topology. That is enough to make it again (rebuild.h), and it does
+// not grow with the history of the job.
 //
 // Ids: the first member draws a number nobody else can draw (its world rank and a counter that is
 // saved in the image) and tells the others in a broadcast on the new communicator. The call is
 // collective over exactly these members, so this adds a message but no new place to wait.
 //
-// Invariant: all members of a live communicator agree on its id; no two communicators ever share one.
+// Invariant: all members of a live communicator agree on its id; no two communicators ever share
+//            one.
 #pragma once
 
 #include "mpi/attributes.h"

@@ -42,14 +42,14 @@ inline constexpr i32 kIdent = 201, kCongruent = 202, kSimilar = 203, kUnequal = 
 inline constexpr i32 kTopoCart = 211, kTopoGraph = 212, kTopoDistGraph = 213;
 inline constexpr i32 kCommTypeShared = 221;
 
-inline constexpr i32 kKeyvalInvalid = 0, kTagUb = 501, kIo = 502, kHost = 503, kWtimeIsGlobal = 504,
-                     kAppnum = 505, kLastUsedCode = 506, kUniverseSize = 507;
+inline constexpr i32 kKeyvalInvalid = 0, kTagUb = 501, kIo = 502, kHost = 503,
+                     kWtimeIsGlobal = 504, kAppnum = 505, kLastUsedCode = 506, kUniverseSize = 507;
 
 inline constexpr i32 kMaxObjectName = 128, kMaxInfoKey = 256, kMaxInfoVal = 1024,
                      kMaxErrorString = 512;
 
-// The largest tag every supported MPI has on every network (the smallest bound known, libfabric over
-// TCP). Announced instead of the lower half's own, because a restart may bring a smaller one.
+// The largest tag every supported MPI has on every network (the smallest bound known, libfabric
+// over TCP). Announced instead of the lower half's own, because a restart may bring a smaller one.
 inline constexpr i32 kTagUbPromised = 524287;
 
 // Addresses with a meaning of their own.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Early messages: kept while draining, delivered before anything the network still holds.
 //
-// A message in flight at a checkpoint belongs to no process and to no image. So it is received whole,
-// as bytes, and waits in its communicator's queue with its true source and tag. Later receives look
-// there first, in arrival order, which keeps MPI's rule that messages of one sender are matched in
-// the order they were sent. Delivery goes through the receiver's datatype by sending the bytes to
-// ourselves on a private communicator of the lower half.
+// A message in flight at a checkpoint belongs to no process and to no image. So it is received
+// whole, as bytes, and waits in its communicator's queue with its true source and tag. Later
+// receives look there first, in arrival order, which keeps MPI's rule that messages of one sender
+// are matched in the order they were sent. Delivery goes through the receiver's datatype by sending
+// the bytes to ourselves on a private communicator of the lower half.
 //
 // Invariant: a message is counted in Core::received when its bytes have come in, never again when
 //            the application takes it.
@@ -95,8 +95,8 @@ inline bool early_arrived(Early* early) {
   return true;
 }
 
-/// Receives one waiting message of `comm`, any source and tag, as bytes. Returns false if none waits.
-/// Never blocks: a message still on its way fills its buffer under a request of its own.
+/// Receives one waiting message of `comm`, any source and tag, as bytes. Returns false if none
+/// waits. Never blocks: a message still on its way fills its buffer under a request of its own.
 inline bool early_take_one(Comm* comm) {
   int flag = 0;
   CanonStatus status{};

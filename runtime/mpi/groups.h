@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Groups: ordered lists of world ranks, in the upper half alone. The lower half is shown a group only
-// for the moment in which a communicator is made from it.
+// SPDX-License-Identifier: Apache-2.0 Groups: ordered lists of world ranks, in the upper half
+// alone. The lower half is shown a group only for the moment in which a communicator is made from
+// it.
 #pragma once
 
 #include "mpi/counts.h"
@@ -108,7 +108,8 @@ inline int group_combine(GroupOperation operation, Slot* group1, Slot* group2, S
   return kSuccess;
 }
 
-/// The subgroup of the listed ranks in their order (include), or of all others in the group's order.
+/// The subgroup of the listed ranks in their order (include), or of all others in the group's
+/// order.
 inline int group_select(Slot* group, int n, const int* chosen, bool include, Slot** newgroup) {
   LowerScope scope;
   const Group* const g = members_of(group);

@@ -2,8 +2,8 @@
 // Reduction operations of the application.
 //
 // MPI calls a user function without any context, so the lower half gets one of a fixed number of
-// static functions, each of which knows its Op. They live in the front end's code, hence at the same
-// address in every life of the image. The lower half runs on its own thread register, so the
+// static functions, each of which knows its Op. They live in the front end's code, hence at the
+// same address in every life of the image. The lower half runs on its own thread register, so the
 // application's function finds its own.
 //
 // Invariant: thunk i is taken exactly while thunk_ops[i] != null.

@@ -24,16 +24,18 @@ inline void count_sent(Slot* comm, int dest) {
 using LowerSend = int (*)(const void*, int, u64, int, int, u64);
 using LowerIsend = int (*)(const void*, int, u64, int, int, u64, u64*);
 
-inline int send_blocking(LowerSend MpiCalls::*call, const void* buf, int count, Slot* datatype,
-                         int dest, int tag, Slot* comm) {
+[[gnu::always_inline]] inline int send_blocking(LowerSend MpiCalls::*call, const void* buf,
+                                                int count, Slot* datatype, int dest, int tag,
+                                                Slot* comm) {
   LowerScope scope;
   const int error = (lower().*call)(buf, count, datatype->real, dest, tag, comm->real);
   if (FERMATA_LIKELY(error == kSuccess)) count_sent(comm, dest);
   return error;
 }
 
-inline int send_begin(LowerIsend MpiCalls::*call, const void* buf, int count, Slot* datatype,
-                      int dest, int tag, Slot* comm, Slot** handle) {
+[[gnu::always_inline]] inline int send_begin(LowerIsend MpiCalls::*call, const void* buf, int count,
+                                             Slot* datatype, int dest, int tag, Slot* comm,
+                                             Slot** handle) {
   Slot* const slot = request_slot_new();
   const int error =
       (lower().*call)(buf, count, datatype->real, dest, tag, comm->real, &slot->real);
@@ -91,7 +93,7 @@ inline bool lower_alone(const Comm* comm, int source) {
 }
 
 /// Posts the receive that the request describes.
-inline int post_receive(Slot* slot) {
+[[gnu::always_inline]] inline int post_receive(Slot* slot) {
   Request* const request = request_of(slot);
   request->order = ++state().post_order;
   if (!lower_alone(comm_of(request->comm), request->peer) && receive_without_lower(slot))
@@ -101,8 +103,8 @@ inline int post_receive(Slot* slot) {
                        request->tag, request->comm->real, &slot->real);
 }
 
-inline int receive_begin(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
-                         Slot** handle) {
+[[gnu::always_inline]] inline int receive_begin(void* buf, int count, Slot* datatype, int source,
+                                                int tag, Slot* comm, Slot** handle) {
   Slot* const slot = request_slot_new();
   fill_recipe(request_of(slot), RequestKind::kRecv, buf, count, datatype, source, tag, comm);
   const int error = post_receive(slot);
@@ -138,8 +140,8 @@ inline int receive_begin(void* buf, int count, Slot* datatype, int source, int t
 
 /// A blocking receive. `status` may be null; then the lower half is asked for one only where the
 /// books need it, to learn who sent the message.
-inline int receive_blocking(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
-                            CanonStatus* status) {
+[[gnu::always_inline]] inline int receive_blocking(void* buf, int count, Slot* datatype, int source,
+                                                   int tag, Slot* comm, CanonStatus* status) {
   Comm* const c = comm_of(comm);
   CanonStatus local;
   if (!lower_alone(c, source))

@@ -10,8 +10,8 @@
 // A parked rank keeps receiving, or the sends of ranks that still run on would never end. It sleeps
 // on Crossing::wake between polls: 20 us when something moved, up to 1 ms when nothing does.
 //
-// Invariant: park() is entered with Gate::depth == 0 and all books in order; while it runs, depth is
-//            above 0 and the rank's application code stands still.
+// Invariant: park() is entered with Gate::depth == 0 and all books in order; while it runs, depth
+//            is above 0 and the rank's application code stands still.
 // Invariant: every loop here ends when the agent stores Phase::kRun; the agent has the deadlines.
 #pragma once
 
@@ -53,8 +53,8 @@ inline void raise_quiesce() {
   (void)sys::tgkill(sys::getpid(), sys::gettid(), kSignalQuiesce);
 }
 
-/// Parks in the middle of a wrapper, at a place where the books are in order: the gate is opened for
-/// the length of the signal and closed again.
+/// Parks in the middle of a wrapper, at a place where the books are in order: the gate is opened
+/// for the length of the signal and closed again.
 /// Preconditions: this thread's only wrapper on the stack is the caller's (depth == 1).
 inline void park_here() {
   front::tls_gate.depth = 0;
@@ -203,8 +203,8 @@ inline void drain_step(u32 epoch) {
     report_sent();
     return;
   }
-  if (park.drained_reported || __atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE) != epoch)
-    return;
+  const u64 expected = __atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE);
+  if (park.drained_reported || expected != epoch) return;
   if (!received_everything() || has_active(false)) return;
   park.drained_reported = true;
   if (const char* const reason = reason_not_to_save()) return report_failed(reason);

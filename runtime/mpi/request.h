@@ -2,12 +2,12 @@
 // Requests: made, completed, waited for.
 //
 // A request the application holds is a slot; its real request may be finished behind the
-// application's back while a checkpoint drains, and made again after a restart. Waiting is therefore
-// always a loop over the lower half's Test functions: between two polls the rank may stop, and what
-// it waits for is looked up anew after that.
+// application's back while a checkpoint drains, and made again after a restart. Waiting is
+// therefore always a loop over the lower half's Test functions: between two polls the rank may
+// stop, and what it waits for is looked up anew after that.
 //
-// The fast path gathers the real handles into an array in the frame and asks the lower half once per
-// poll; nothing is allocated.
+// The fast path gathers the real handles into an array in the frame and asks the lower half once
+// per poll; nothing is allocated.
 //
 // Invariant: a received message is counted exactly once, where its request leaves kActive
 //            (settle() below), whether the application or the draining finds it finished.
@@ -55,7 +55,7 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
   *handle = state().null_request;
 }
 
-inline bool is_null_request(const Slot* slot) {
+[[gnu::always_inline]] inline bool is_null_request(const Slot* slot) {
   return slot == nullptr || slot->index == kRequestNull;
 }
 
@@ -76,8 +76,8 @@ inline void settle_unseen(const Request* request) {
   if (is_receive(request)) count_received(comm_of(request->comm), request->peer);
 }
 
-/// Polls one request. `*done`: it has finished, `*status` (may be null) is its status, the handle is
-/// retired. Returns the request's error class.
+/// Polls one request. `*done`: it has finished, `*status` (may be null) is its status, the handle
+/// is retired. Returns the request's error class.
 [[gnu::always_inline]] inline int test_request(Slot** handle, bool* done, CanonStatus* status) {
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
@@ -86,8 +86,10 @@ inline void settle_unseen(const Request* request) {
     int flag = 0;
     CanonStatus local;
     if (!status && needs_status(request)) status = &local;
-    if (status) status->source = request->peer;  // should the lower half leave it alone in an error
-    if (status) status->internal[2] = 0;
+    if (status) {
+      status->source = request->peer;  // should the lower half leave it alone in an error
+      status->internal[2] = 0;
+    }
     const int error = lower().Test(&slot->real, &flag, status);
     if (!flag && error == kSuccess) {
       *done = false;
@@ -202,7 +204,8 @@ inline int conclude_all(i32 count, Slot** handles, u64* reals, CanonStatus* stat
 }
 
 /// conclude_all() for a caller who wants no statuses, when the lower half was asked for none.
-inline int conclude_unseen(i32 count, Slot** handles, const u64* reals, int error) {
+[[gnu::always_inline]] inline int conclude_unseen(i32 count, Slot** handles,
+                                                  const u64* reals, int error) {
   int result = error ? kErrInStatus : kSuccess;
   for (i32 i = 0; i < count; i++) {
     Slot* const slot = handles[i];
@@ -299,7 +302,8 @@ inline int Testall(int count, Slot** requests, int* flag, CanonStatus* statuses)
 
 }  // namespace core
 
-/// One poll for any finished request. *index: kUndefined if none is active, -1 if none finished yet.
+/// One poll for any finished request. *index: kUndefined if none is active, -1 if none finished
+/// yet.
 inline int poll_any(RealRequests& real, int count, Slot** requests, int* index,
                     CanonStatus* status) {
   i32 done;

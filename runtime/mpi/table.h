@@ -2,8 +2,8 @@
 // Slots given out and taken back.
 //
 // Dynamic slots are used from kFirstDynamic upwards and recycled through one free list per kind,
-// linked through Slot::spare. Requests come and go by the million, so their slots keep their Request
-// for ever and have a list of their own.
+// linked through Slot::spare. Requests come and go by the million, so their slots keep their
+// Request for ever and have a list of their own.
 //
 // Invariant: a slot below `high` is either on a free list (not kSlotLive) or holds an object.
 #pragma once

@@ -53,7 +53,9 @@ inline Result<u64> open(const char* path, int flags, u32 mode = 0) {
   return call(SYS_openat, u64(i64(kAtCwd)), word(path), u64(flags), mode);
 }
 inline Result<u64> close(int fd) { return call(SYS_close, u64(fd)); }
-inline Result<u64> read(int fd, void* to, u64 bytes) { return call(SYS_read, u64(fd), word(to), bytes); }
+inline Result<u64> read(int fd, void* to, u64 bytes) {
+  return call(SYS_read, u64(fd), word(to), bytes);
+}
 inline Result<u64> write(int fd, const void* from, u64 bytes) {
   return call(SYS_write, u64(fd), word(from), bytes);
 }
@@ -73,7 +75,8 @@ inline Result<u64> fcntl(int fd, int command, u64 argument = 0) {
 inline Result<u64> dup3(int from, int to, int flags) {
   return call(SYS_dup3, u64(from), u64(to), u64(flags));
 }
-inline constexpr int kDupFd = 0, kGetFdFlags = 1, kSetFdFlags = 2, kGetFlags = 3, kDupFdCloexec = 1030;
+inline constexpr int kDupFd = 0, kGetFdFlags = 1, kSetFdFlags = 2, kGetFlags = 3,
+                     kDupFdCloexec = 1030;
 
 /// Reads all of `bytes` at `offset` unless the file ends first. Returns the bytes read.
 inline Result<u64> pread_full(int fd, void* to, u64 bytes, u64 offset) {
