@@ -52,7 +52,7 @@ def _make_netpipe(front, first, second):
         program = shutil.which(NETPIPE[front])
         if not program:
             raise Skipped(f"{NETPIPE[front]} is not installed")
-        command = [program, "-u", 100000, "-o", work / "np.out"]
+        command = [program, "-u", 30000, "-n", 1000, "-o", work / "np.out"]
         mpis.native(front, command, 2, work, 90).expect_success(NETPIPE[front])
         expected = sizes(work / "np.out")
         for moment in range(MOMENTS):

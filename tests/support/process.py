@@ -122,10 +122,10 @@ class Running:
         return self._read(self._err)
 
     def wait_for(self, text, timeout_s=60):
-        """Waits until the output contains the text."""
+        """Waits until the output, of either stream, contains the text."""
         until = time.monotonic() + timeout_s
-        while text not in self.out:
-            if self.process.poll() is not None and text not in self.out:
+        while text not in self.out and text not in self.err:
+            if self.process.poll() is not None and text not in self.out + self.err:
                 raise Failed(f"{self.command[0]} ended (code {self.process.returncode}) before it "
                              f"printed {text!r}\n{tail(self.out)}\n{tail(self.err)}")
             if time.monotonic() > until:

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the MPI core that are pure: they touch the arena and the slots, and neither a lower
+// half nor a launcher. A front end of a few lines stands in for the real ones.
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "mpi/core.h"
+
+namespace fermata::front {
+
+__thread Gate tls_gate;
+mpi::Slot g_nulls[mpi::kKindCount][mpi::kPredefinedCount];
+
+inline const char* name() { return "test"; }
+inline Slot* predefined(Kind kind, u32 canonical) {
+  Slot* const slot = &g_nulls[kind][canonical];
+  slot->index = canonical;
+  slot->kind = kind;
+  slot->flags = mpi::kSlotLive | mpi::kSlotPredefined;
+  return slot;
+}
+inline void for_each_predefined(PredefinedVisitor, void*) {}
+inline void call_user_op(void*, void*, void*, int*, Slot*) {}
+inline int call_copy_attr(Kind, void*, Slot*, int, void*, void*, void*, int*) { return 0; }
+inline int call_delete_attr(Kind, void*, Slot*, int, void*, void*) { return 0; }
+inline void call_errhandler(Kind, void*, Slot*, int*) {}
+inline i32 app_error_code(int error_class) { return error_class; }
+inline int app_keyval(int keyval) { return keyval; }
+inline void peer_counts(Slot*, int*, int*) {}
+inline void degree_counts(Slot*, int*, int*) {}
+
+}  // namespace fermata::front
+
+using namespace fermata;
+using namespace fermata::mpi;
+
+#define EXPECT(condition)                                                    \
+  do {                                                                       \
+    if (!(condition)) {                                                      \
+      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                               \
+    }                                                                        \
+  } while (0)
+
+static void test_arena() {
+  const u64 before = arena().live_blocks;
+  u8* const a = arena_array<u8>(1000);
+  u8* const b = arena_array<u8>(1000);
+  EXPECT(reinterpret_cast<u64>(a) % 16 == 0 && b >= a + 1000);
+  arena_free(a);
+  EXPECT(arena_array<u8>(900) == a);  // same class: the freed block comes back first
+  u8* const big = arena_array<u8>(5 << 20);
+  big[0] = big[(5 << 20) - 1] = 7;
+  arena_free(big);
+  EXPECT(arena_array<u8>(5 << 20) == big && big[0] == 7 && big[(5 << 20) - 1] == 0);
+  arena_free(big), arena_free(a), arena_free(b);
+  EXPECT(arena().live_blocks == before);
+}
+
+static void test_groups() {
+  state().world_rank = 2;
+  const i32 everyone[] = {0, 1, 2, 3, 4, 5};
+  Slot* const all = group_new(everyone, 6);
+  Slot *even = nullptr, *odd = nullptr, *both = nullptr, *none = nullptr;
+  int ranges[1][3] = {{4, 0, -2}};
+  EXPECT(core::Group_range_incl(all, 1, ranges, &even) == kSuccess);
+  EXPECT(core::Group_difference(all, even, &odd) == kSuccess);
+  EXPECT(group_of(even)->size == 3 && group_of(even)->ranks[0] == 4 && group_of(even)->rank == 1);
+  EXPECT(group_of(odd)->rank == kUndefined);
+  EXPECT(core::Group_intersection(even, odd, &none) == kSuccess && none->index == kGroupEmpty);
+  EXPECT(core::Group_union(even, odd, &both) == kSuccess);
+  int result = 0;
+  EXPECT(core::Group_compare(all, both, &result) == kSuccess && result == kSimilar);
+  EXPECT(core::Group_compare(all, even, &result) == kSuccess && result == kUnequal);
+  const int asked[] = {0, kProcNull, 1};
+  int answer[3];
+  EXPECT(core::Group_translate_ranks(odd, 3, asked, even, answer) == kSuccess);
+  EXPECT(answer[0] == kUndefined && answer[1] == kProcNull && answer[2] == kUndefined);
+  EXPECT(core::Group_incl(all, 1, (const int[]){6}, &none) == kErrRank);
+  EXPECT(core::Group_free(&both) == kSuccess && both->index == kGroupNull);
+}
+
+static Slot* derived(i32 combiner, u64 size, Slot* child, i32 blocks) {
+  Type* const type = arena_new<Type>();
+  type->refs = 1;
+  type->combiner = combiner;
+  type->types = arena_copy(&child, 1);
+  type->types_count = 1;
+  type->ints = arena_copy(&blocks, 1);
+  Slot* const slot = slot_new(kDatatype, type);
+  slot->spare = size;
+  return slot;
+}
+
+static void test_counts() {
+  Slot* const integer = front::predefined(kDatatype, kInt);
+  integer->spare = 4;
+  Slot* const pair = front::predefined(kDatatype, 0x229);  // MPI_DOUBLE_INT
+  pair->spare = 12;
+  Slot* const three = derived(kCombinerContiguous, 12, integer, 3);
+  CanonStatus status{};
+  int n = 0;
+  status.set_bytes(44);
+  EXPECT(core::Get_count(&status, three, &n) == kSuccess && n == kUndefined);
+  EXPECT(core::Get_elements(&status, three, &n) == kSuccess && n == 11);
+  status.set_bytes(46);
+  EXPECT(core::Get_elements(&status, three, &n) == kSuccess && n == kUndefined);
+  status.set_bytes(20);  // one pair and the first element of the next
+  EXPECT(core::Get_elements(&status, pair, &n) == kSuccess && n == 3);
+  i64 huge = 0;
+  status.set_bytes(u64(3) << 33);
+  EXPECT(core::Get_elements_x(&status, three, &huge) == kSuccess && huge == (i64(3) << 31));
+  EXPECT(core::Get_count(&status, integer, &n) == kSuccess && n == kUndefined);
+}
+
+static void test_early_order() {
+  Comm comm{};
+  Early messages[3]{};
+  const i32 sources[] = {1, 2, 1}, tags[] = {5, 6, 6};
+  for (int i = 0; i < 3; i++) {
+    messages[i].comm = &comm;
+    messages[i].source = sources[i];
+    messages[i].tag = tags[i];
+    early_append(&messages[i]);
+  }
+  EXPECT(early_match(&comm, kAnySource, kAnyTag) == &messages[0]);
+  EXPECT(early_match(&comm, 1, 6) == &messages[2]);
+  EXPECT(early_match(&comm, kAnySource, 6) == &messages[1]);
+  EXPECT(early_match(&comm, 2, 5) == nullptr);
+  early_unlink(&messages[1]);
+  EXPECT(early_match(&comm, kAnySource, 6) == &messages[2]);
+  early_unlink(&messages[0]), early_unlink(&messages[2]);
+  EXPECT(!comm.early_first && !comm.early_last);
+}
+
+static void test_repost_order() {
+  constexpr u32 kCount = 101;
+  Slot* posted[kCount];
+  for (u32 i = 0; i < kCount; i++) {
+    posted[i] = request_slot_new();
+    request_of(posted[i])->order = (i * 37) % kCount;
+  }
+  sort_by_order(posted, kCount);
+  for (u32 i = 0; i < kCount; i++) EXPECT(request_of(posted[i])->order == i);
+  for (u32 i = 0; i < kCount; i++) request_slot_free(posted[i]);
+  EXPECT(request_slot_new() == posted[kCount - 1]);
+}
+
+static void test_infos() {
+  Slot* info = nullptr;
+  EXPECT(core::Info_create(&info) == kSuccess);
+  EXPECT(core::Info_set(info, "first", "1") == kSuccess);
+  EXPECT(core::Info_set(info, "second", "two") == kSuccess);
+  EXPECT(core::Info_set(info, "first", "one") == kSuccess);
+  int count = 0, flag = 0, room = 3;
+  char text[kMaxInfoVal];
+  EXPECT(core::Info_get_nkeys(info, &count) == kSuccess && count == 2);
+  EXPECT(core::Info_get_nthkey(info, 1, text) == kSuccess && text_equal(text, "second"));
+  EXPECT(core::Info_get_string(info, "first", &room, text, &flag) == kSuccess);
+  EXPECT(flag && room == 4 && text_equal(text, "on"));  // truncated, and told how long it is
+  EXPECT(core::Info_delete(info, "third") == kErrInfoNoKey);
+  EXPECT(core::Info_free(&info) == kSuccess && info->index == kInfoNull);
+}
+
+int main() {
+  // The table of slots is mapped by map_tables(); its predefined part belongs to the front end.
+  for (u64 kind = 0; kind < kKindCount; kind++)
+    if (mmap(slot_at(Kind(kind), 0), kFirstDynamic * sizeof(Slot), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1,
+             0) == MAP_FAILED)
+      return perror("mmap"), 1;
+  map_tables();
+  test_arena();
+  test_groups();
+  test_counts();
+  test_early_order();
+  test_repost_order();
+  test_infos();
+  puts("PASS");
+}
