@@ -21,8 +21,19 @@ inline void for_each_predefined(PredefinedVisitor visit, void* context) {
 inline i32 app_error_code(int canonical_class) { return error_class_out(canonical_class); }
 inline int app_keyval(int canonical) { return keyval_out(canonical); }
 
+// An operation of Open MPI's C++ bindings: the function has this bit, and is called through the
+// bindings' library with itself as a further argument.
+inline constexpr u64 kCxxFunction = u64(1) << 63;
+inline void* g_cxx_op_intercept = nullptr;
+
 inline void call_user_op(void* fn, void* in, void* inout, int* len, Slot* datatype) {
   App<mpi::kDatatype> handle = handle_out<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(reinterpret_cast<u64>(fn) & kCxxFunction)) {
+    using Intercept = void (*)(void*, void*, int*, App<mpi::kDatatype>*, u64);
+    const u64 function = reinterpret_cast<u64>(fn) & ~kCxxFunction;
+    reinterpret_cast<Intercept>(g_cxx_op_intercept)(in, inout, len, &handle, function);
+    return;
+  }
   using UserFunction = void (*)(void*, void*, int*, App<mpi::kDatatype>*);
   reinterpret_cast<UserFunction>(fn)(in, inout, len, &handle);
 }

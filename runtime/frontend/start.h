@@ -35,7 +35,8 @@ inline void map_slots() {
   if (got != wanted) refuse("fermata: the handle slots cannot be mapped at their fixed address\n");
 }
 
-// Takes this library's own entry out of LD_PRELOAD, so that children start without it.
+// Takes what lies in this library's folder (itself, the C++ bindings) out of LD_PRELOAD, so that
+// children start without it.
 inline void clean_environment() {
   const char* saved = getenv("FERMATA_SAVED_LD_PRELOAD");
   if (saved != nullptr) {
@@ -50,14 +51,22 @@ inline void clean_environment() {
   Dl_info self;
   const char* list = getenv("LD_PRELOAD");
   if (list == nullptr || dladdr(reinterpret_cast<void*>(&clean_environment), &self) == 0) return;
-  const char* entry = strstr(list, self.dli_fname);
-  if (entry == nullptr) return;
-  u64 head = u64(entry - list), bytes = strlen(self.dli_fname);
-  const char* tail = entry + bytes;
-  if (*tail == ':' || *tail == ' ') tail++;
+  const char* name = strrchr(self.dli_fname, '/');
+  if (name == nullptr) return;
+  const u64 folder = u64(name + 1 - self.dli_fname);
   char* rest = static_cast<char*>(malloc(strlen(list) + 1));
-  memcpy(rest, list, head);
-  strcpy(rest + head, tail);
+  u64 used = 0;
+  for (const char* entry = list; *entry;) {
+    const u64 bytes = strcspn(entry, ": ");
+    if (bytes > 0 && strncmp(entry, self.dli_fname, folder) != 0) {
+      if (used > 0) rest[used++] = ':';
+      memcpy(rest + used, entry, bytes);
+      used += bytes;
+    }
+    entry += bytes;
+    if (*entry) entry++;
+  }
+  rest[used] = 0;
   if (rest[0] == 0) {
     unsetenv("LD_PRELOAD");
   } else {

@@ -39,10 +39,11 @@ struct KeptTypes {
   u64* sends;
   u64* receives;
 };
-inline KeptTypes keep_types(Slot* comm, const void* sendbuf, Slot* const* sendtypes,
-                            Slot* const* recvtypes, void** kept) {
+using Lengths = void (*)(Slot* comm, int* sends, int* receives);
+inline KeptTypes keep_types(Lengths lengths, Slot* comm, const void* sendbuf,
+                            Slot* const* sendtypes, Slot* const* recvtypes, void** kept) {
   int sends = 0, receives = 0;
-  front::peer_counts(comm, &sends, &receives);
+  lengths(comm, &sends, &receives);
   u64* const reals = arena_array<u64>(u64(sends + receives));
   for (int i = 0; i < sends && sendtypes && sendbuf != kInPlace; i++)
     reals[i] = sendtypes[i]->real;
@@ -94,7 +95,8 @@ inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdi
                       Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
                       const int* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
   return collective_begin(comm, request, [&](u64* real, void** kept) {
-    const KeptTypes types = keep_types(comm, sendbuf, sendtypes, recvtypes, kept);
+    const KeptTypes types =
+        keep_types(&front::peer_counts, comm, sendbuf, sendtypes, recvtypes, kept);
     return lower().Ialltoallw(sendbuf, sendcounts, sdispls, types.sends, recvbuf, recvcounts,
                               rdispls, types.receives, comm->real, real);
   });
@@ -166,7 +168,8 @@ inline int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const
                                const i64* rdispls, Slot* const* recvtypes, Slot* comm,
                                Slot** request) {
   return collective_begin(comm, request, [&](u64* real, void** kept) {
-    const KeptTypes types = keep_types(comm, sendbuf, sendtypes, recvtypes, kept);
+    const KeptTypes types =
+        keep_types(&front::degree_counts, comm, sendbuf, sendtypes, recvtypes, kept);
     return lower().Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, types.sends, recvbuf,
                                        recvcounts, rdispls, types.receives, comm->real, real);
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Virtual handles. A handle the application holds names a slot in upper memory; the slot holds the
-// real handle. Nothing else in upper memory does, so a restart rebuilds the world by refilling slots.
+// real handle. Nothing else in upper memory does, so a restart rebuilds the world by refilling
+// slots.
 //
 //   Open MPI front end   handle == address of the slot (predefined objects: our exported symbols,
 //                        whose first bytes are a Slot)

@@ -5,6 +5,7 @@
 use crate::exit::{refused, usage};
 use crate::registry::{Family, Prefix};
 use anyhow::{Context, Result};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -48,6 +49,10 @@ const FRONTS: [Front; 3] = [
     Front { library: "mpich/libmpi.so.12", name: "mpich", family: Family::Mpich },
 ];
 
+/// Open MPI's C++ bindings, a second library of its front end.
+const CXX_BINDINGS: Front =
+    Front { library: "ompi/libmpi_cxx.so.40", name: "ompi", family: Family::OpenMpi };
+
 impl App {
     /// Finds and checks the application of a command line.
     pub fn resolve(argv: &[String]) -> Result<Self> {
@@ -77,15 +82,25 @@ impl App {
                 .ok_or_else(|| usage(format!("no front end '{name}'; there are: ompi, mpich")));
         }
         let listing = self.libraries()?;
-        let linked = FRONTS.into_iter().find(|front| {
-            let soname = front.library.rsplit('/').next().unwrap_or_default();
-            listing.lines().any(|line| line.split_whitespace().next() == Some(soname))
-        });
+        let linked = FRONTS.into_iter().find(|front| front.is_in(&listing));
         // A program that loads MPI later (a Python module, a plug-in) most likely loads the family
         // it is being run with.
         let family = lower.unwrap_or(Family::OpenMpi);
         let fallback = if family == Family::Mpich { 1 } else { 0 };
         Ok(linked.unwrap_or(FRONTS[fallback]))
+    }
+
+    /// What is put into the program: the front end and, where the program is linked to the C++
+    /// bindings of Open MPI, our library of that name, which works over any back end. The front end
+    /// comes last: images are named after the end of the list.
+    pub fn preload(&self, front: Front, prefix: &Prefix) -> Result<OsString> {
+        let mut list = OsString::new();
+        if front.family == Family::OpenMpi && CXX_BINDINGS.is_in(&self.libraries()?) {
+            list.push(CXX_BINDINGS.path(prefix)?);
+            list.push(":");
+        }
+        list.push(front.path(prefix)?);
+        Ok(list)
     }
 
     /// What its own ld.so would load.
@@ -101,6 +116,12 @@ impl App {
 }
 
 impl Front {
+    /// Is the program of this listing linked to it?
+    fn is_in(&self, listing: &str) -> bool {
+        let soname = self.library.rsplit('/').next().unwrap_or_default();
+        listing.lines().any(|line| line.split_whitespace().next() == Some(soname))
+    }
+
     /// Its library in the installed tree.
     pub fn path(&self, prefix: &Prefix) -> Result<PathBuf> {
         let path = prefix.front(self.library);
