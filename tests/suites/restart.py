@@ -100,4 +100,8 @@ def generate():
             tests[f"test_{name}_{front}_{first}_then_{second}"] = (
                 slow(test) if is_slow and not always else test)
         tests[f"test_{name}_resumes"] = _make_resume("openmpi", "openmpi", name)
+    # Built for Open MPI only: MPICH's C++ bindings are gone.
+    for first, second in (mpis.MPIS, mpis.MPIS[::-1]):
+        tests[f"test_cxx_bindings_{first}_then_{second}"] = _make(
+            "openmpi", first, second, "cxx_bindings")
     return tests
