@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.."
 work=$out/.obj-$name
 mkdir -p "$out" "$work"
 flags="-x c++ -std=c++20 -O2 -g -Wall -Wextra -Wno-deprecated-declarations -Wno-cast-function-type
- -Wno-missing-field-initializers -fno-exceptions -fno-rtti -fno-threadsafe-statics
+ -Wno-missing-field-initializers -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-plt
  -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -Iruntime -I$work"
 
 # Which of the names we use does this mpi.h have? One compile of all tells by its errors.

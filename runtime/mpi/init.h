@@ -40,7 +40,9 @@ inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
   int level = kThreadSingle;
   const int error = lower().Init_thread(argc, argv, required, &level);
   if (error) return error;
-  core.thread_level = level < kThreadSerialized ? level : kThreadSerialized;
+  // Not more than FUNNELED: a parked rank's MPI thread drives the lower half, and another thread
+  // inside an MPI call would then meet it there.
+  core.thread_level = level < kThreadFunneled ? level : kThreadFunneled;
   lower_start();
   const u64 world = slot_at(kComm, kCommWorld)->real;
   if (lower().Comm_rank(world, &core.world_rank) || lower().Comm_size(world, &core.world_size))

@@ -264,27 +264,25 @@ inline int Test(Slot** request, int* flag, CanonStatus* status) {
   return error;
 }
 
+/// One request after the other: all must finish, so nothing is won by asking for all at once, and
+/// nothing has to be gathered. While one is waited for, the lower half moves all of them.
 inline int Waitall(int count, Slot** requests, CanonStatus* statuses) {
   LowerScope scope;
-  RealRequests real(count);
-  Patience patience;
-  for (;;) {
-    i32 done;
-    const i32 active = real.gather(requests, &done);
-    CanonStatus* const wanted =
-        statuses || !real.needs_statuses() ? statuses : real.statuses();
-    for (;;) {
-      int flag = active == 0;
-      const int error =
-          active ? lower().Testall(count, real.reals(), &flag, wanted) : int(kSuccess);
-      if ((flag || error) && wanted)
-        return conclude_all(count, requests, real.reals(), wanted, error);
-      if (flag || error) return conclude_unseen(count, requests, real.reals(), error);
-      if (checkpoint_wanted()) break;
-      patience.between_polls();
-    }
-    safe_point();  // what was active may be done now, or have a new real handle: gather again
+  CanonStatus local;
+  int result = kSuccess;
+  for (i32 i = 0; i < count; i++) {
+    CanonStatus* const status = statuses ? &statuses[i] : &local;
+    int error = kSuccess;
+    if (FERMATA_UNLIKELY(is_idle(requests[i]))) *status = empty_status();
+    else error = wait_request(&requests[i], status);
+    if (FERMATA_LIKELY(error == kSuccess && result == kSuccess)) continue;
+    // MPI 4.1, 3.7.5: if any failed, every status says of its own request how it ended.
+    if (statuses && result == kSuccess)
+      for (i32 k = 0; k < i; k++) statuses[k].error = kSuccess;
+    status->error = error;
+    result = kErrInStatus;
   }
+  return result;
 }
 
 inline int Testall(int count, Slot** requests, int* flag, CanonStatus* statuses) {

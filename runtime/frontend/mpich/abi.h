@@ -52,7 +52,7 @@ inline void status_out(const CanonStatus& canon, AppStatus* status) {
   status->count_high_and_cancelled = int(u32(canon.internal[1]) << 1) | (canon.internal[2] & 1);
 }
 
-inline u32 index_of(int handle) {
+[[gnu::always_inline]] inline u32 index_of(int handle) {
   u32 bits = u32(handle);
   if (FERMATA_LIKELY(handle < 0)) return bits & 0x3ff'ffff;
   return kMirror + (((bits >> 22) & 0x100) | (bits & 0xff));
@@ -78,7 +78,7 @@ constexpr u32 kind_bits(Kind kind) {
 inline u32 g_app_value[0x400];  // of a predefined handle, by canonical number (unique over kinds)
 
 template <Kind kind>
-inline Slot* handle_in(App<kind> handle) {
+[[gnu::always_inline]] inline Slot* handle_in(App<kind> handle) {
   if constexpr (kind == mpi::kFile) {
     return handle == nullptr ? mpi::slot_at(kind, abi::kFileNull) : handle;
   } else {
@@ -87,7 +87,7 @@ inline Slot* handle_in(App<kind> handle) {
 }
 
 template <Kind kind>
-inline App<kind> handle_out(Slot* slot) {
+[[gnu::always_inline]] inline App<kind> handle_out(Slot* slot) {
   if constexpr (kind == mpi::kFile) {
     return slot->index == abi::kFileNull ? nullptr : slot;
   } else {
