@@ -247,10 +247,17 @@ impl Server {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
             let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            for action in self.machine.step(event, now) {
+            let actions = self.machine.step(event, now);
+            // Before the ranks are told: whoever sees one end must find out why.
+            self.publish();
+            for action in actions {
                 events.extend(self.perform(action));
             }
         }
+    }
+
+    /// What the embedding program may ask of its handle.
+    fn publish(&self) {
         let stopped = self.machine.was_stopped();
         self.shared.stopped_by_checkpoint.store(stopped, Ordering::Release);
         if let Ok(mut epoch) = self.shared.committed.lock() {

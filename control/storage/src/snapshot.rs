@@ -64,8 +64,13 @@ pub fn prepare(job: &JobDir, epoch: u32) -> Result<PathBuf, StorageError> {
 
 /// Removes `<epoch>.partial`, as far as it exists.
 pub fn discard(job: &JobDir, epoch: u32) {
+    // Renamed first: a rank that is still writing can then create nothing more in it by its path.
     // What cannot be removed is no snapshot all the same; the next prune tries again.
-    let _ = fs::remove_dir_all(partial_path(job, epoch));
+    let partial = partial_path(job, epoch);
+    let discarded = job.snapshots().join(format!("{epoch}.discarded"));
+    let _ = fs::remove_dir_all(&discarded);
+    let doomed = if fs::rename(&partial, &discarded).is_ok() { discarded } else { partial };
+    let _ = fs::remove_dir_all(doomed);
 }
 
 /// Makes the snapshot durable and gives it its name. Returns its directory.
