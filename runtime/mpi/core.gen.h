@@ -26,7 +26,7 @@ int raise(Slot* object, int error_class, const char* function);
 
 constexpr bool fits_int(i64 value) { return value == int(value); }
 
-// hand: 178 functions
+// hand: 179 functions
 inline int Abort(Slot* comm, int errorcode);
 inline int Add_error_class(int* errorclass);
 inline int Add_error_code(int errorclass, int* errorcode);
@@ -205,6 +205,7 @@ inline int Wait(Slot** request, CanonStatus* status);
 inline int Waitall(int count, Slot** array_of_requests, CanonStatus* array_of_statuses);
 inline int Waitany(int count, Slot** array_of_requests, int* index, CanonStatus* status);
 inline int Waitsome(int incount, Slot** array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
+inline double Wtime();
 
 // icollective: 45 functions
 inline int Comm_idup(Slot* comm, Slot** newcomm, Slot** request);
@@ -515,7 +516,7 @@ inline int Win_unlock(int rank, Slot* win);
 inline int Win_unlock_all(Slot* win);
 inline int Win_wait(Slot* win);
 
-// plain: 49 functions
+// plain: 48 functions
 inline int Alloc_mem(i64 size, Slot* info, void* baseptr);
 inline int Cart_coords(Slot* comm, int rank, int maxdims, int* coords);
 inline int Cart_get(Slot* comm, int maxdims, int* dims, int* periods, int* coords);
@@ -564,7 +565,6 @@ inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, 
 inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, int outcount, Slot* datatype);
 inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, Slot* datatype);
 inline double Wtick();
-inline double Wtime();
 
 // collective: 43 functions
 inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm);
@@ -3998,11 +3998,6 @@ inline int Win_wait(Slot* win) {
 inline double Wtick() {
   LowerScope scope;
   return lower_mpi().Wtick();
-}
-
-inline double Wtime() {
-  LowerScope scope;
-  return lower_mpi().Wtime();
 }
 
 }  // namespace fermata::mpi::core

@@ -200,6 +200,8 @@ struct Core {
   u64 early_messages, early_bytes;
   u64 early_filling;
   u32 rebuilds;
+  double wtime_saved;   // MPI_Wtime when the image was cut
+  double wtime_offset;  // added to the lower half's clock, so that the application's never jumps
   ParkState park;
   // Values of this process's lower half, filled by lower_start().
   u64 lower_request_null;

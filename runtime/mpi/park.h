@@ -239,6 +239,7 @@ inline bool follow_protocol(void* frame) {
       case Phase::kSave:
         if (park.held) break;
         park.held = true;
+        state().wtime_saved = lower().Wtime() + state().wtime_offset;
         if (launcher().hold(frame) == kHoldRestarted) {
           rebuild();
           return false;

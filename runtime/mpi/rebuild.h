@@ -155,6 +155,7 @@ inline void rebuild_requests() {
 inline void rebuild() {
   Core& core = state();
   core.rebuilds++;
+  core.wtime_offset = core.wtime_saved - lower().Wtime();
   lower_start();
   int rank = -1, size = -1;
   (void)lower().Comm_rank(slot_at(kComm, kCommWorld)->real, &rank);

@@ -1040,3 +1040,8 @@ inline int Waitsome(int incount, Slot** array_of_requests, int* outcount, int* a
   for (i64 i = 0; i < incount; i++) settle(kRequest, &array_of_requests[i], real_array_of_requests[i]);
   return error;
 }
+
+inline double Wtime() {
+  int error = lower_mpi().Wtime();
+  return error;
+}
