@@ -42,26 +42,21 @@ def guarded(name, line):
 
 
 def table_functions(name, entries, is_mask):
-    lines = [f"inline int {name}_in(int value) {{"]
-    if name in FAST:
-        lines.append("  if (FERMATA_LIKELY(value >= 0)) return value;")
-    if is_mask:
-        lines.append("  int result = 0;")
-        lines += [guarded(n, f"  if (value & {v}) result |= MPI_{n};") for n, v in entries]
-        lines.append("  return result;\n}")
-    else:
-        lines += [guarded(n, f"  if (value == {v}) return MPI_{n};") for n, v in entries]
-        lines.append("  return value;\n}")
-    lines.append(f"inline int {name}_out(int value) {{")
-    if name in FAST:
-        lines.append("  if (FERMATA_LIKELY(value >= 0)) return value;")
-    if is_mask:
-        lines.append("  int result = 0;")
-        lines += [guarded(n, f"  if (value & MPI_{n}) result |= {v};") for n, v in entries]
-        lines.append("  return result;\n}")
-    else:
-        lines += [guarded(n, f"  if (value == MPI_{n}) return {v};") for n, v in entries]
-        lines.append("  return value;\n}")
+    """NAME_in (canonical to native) and NAME_out (native to canonical)."""
+    both = {"in": [(n, str(v), f"MPI_{n}") for n, v in entries],
+            "out": [(n, f"MPI_{n}", str(v)) for n, v in entries]}
+    lines = []
+    for direction, pairs in both.items():
+        lines.append(f"inline int {name}_{direction}(int value) {{")
+        if name in FAST:
+            lines.append("  if (FERMATA_LIKELY(value >= 0)) return value;")
+        if is_mask:
+            lines.append("  int result = 0;")
+            lines += [guarded(n, f"  if (value & {a}) result |= {b};") for n, a, b in pairs]
+            lines.append("  return result;\n}")
+        else:
+            lines += [guarded(n, f"  if (value == {a}) return {b};") for n, a, b in pairs]
+            lines.append("  return value;\n}")
     return "\n".join(lines)
 
 
