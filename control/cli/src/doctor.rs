@@ -2,6 +2,7 @@
 //! `doctor`: looks at what this machine must have and says what to do about what it lacks.
 
 use crate::exit::FAILURE;
+use crate::jobs::Place;
 use crate::output::Output;
 use crate::registry::Prefix;
 use anyhow::Result;
@@ -95,7 +96,7 @@ fn installed_findings(prefix: &Prefix) -> Vec<Finding> {
 }
 
 /// `fermata doctor`
-pub fn doctor(output: Output) -> Result<u8> {
+pub fn doctor(_place: &Place, output: Output) -> Result<u8> {
     let prefix = Prefix::find()?;
     let mut findings = system_findings();
     findings.extend(installed_findings(&prefix));

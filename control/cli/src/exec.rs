@@ -10,9 +10,9 @@ use crate::app::App;
 use crate::exit::refused;
 use crate::jobs::{Place, unix_now_s};
 use crate::registry::{Family, Prefix};
-use crate::run::{KEEP_DEFAULT, check_name};
+use crate::run::{KEEP_DEFAULT, check_name, start_coordinator};
 use anyhow::{Context, Result};
-use fermata_coordinator::{Client, Options};
+use fermata_coordinator::Client;
 use fermata_storage::JobDir;
 use fermata_types::JobRecord;
 use std::convert::Infallible;
@@ -251,19 +251,6 @@ pub fn coordinator(job_dir: &Path, detach: bool, every_ms: u64) -> Result<()> {
     let _ = fermata_sysio::leave_session();
     let job = JobDir::at(std::fs::canonicalize(job_dir)?);
     let mut record = job.read_record()?;
-    let handle = fermata_coordinator::start(Options {
-        job: job.clone(),
-        name: record.job.clone(),
-        argv: record.argv.clone(),
-        front: record.front.clone(),
-        cwd: record.cwd.clone(),
-        keep: record.keep,
-        every_ms,
-        linger: Some(LINGER),
-    })?;
-    record.socket = handle.socket().into();
-    record.coordinator_pid = std::process::id();
-    job.write_record(&record)?;
-    handle.wait();
+    start_coordinator(&job, &mut record, every_ms, Some(LINGER))?.wait();
     Ok(())
 }

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How the program ends. The one table of exit codes:
-//!
-//! | code | meaning                                                              |
-//! |------|----------------------------------------------------------------------|
-//! | 0    | done                                                                 |
-//! | 1    | tried and failed (a failed checkpoint leaves the job running)        |
-//! | 2    | the command line makes no sense                                      |
-//! | 3    | refused: it cannot be done here or now, nothing was tried            |
-//! | 4    | a snapshot is damaged or incomplete                                  |
-//!
-//! `run` and `restart` end with the application's own code once it has run.
+//! How the program ends. `CODES` is the one table of exit codes; help, man page and docs/errors.md
+//! show it.
 
 use std::fmt;
 
@@ -21,6 +12,26 @@ pub const USAGE: u8 = 2;
 pub const REFUSED: u8 = 3;
 /// A snapshot cannot be believed.
 pub const DAMAGED: u8 = 4;
+/// The launcher's, on standard error of the job: see `die` in runtime/launcher.
+const LAUNCHER: u8 = 70;
+
+const CODES: [(u8, &str); 6] = [
+    (0, "done"),
+    (FAILURE, "tried and failed; after a failed checkpoint the job runs on"),
+    (USAGE, "the command line makes no sense"),
+    (REFUSED, "refused: it cannot be done here or now, and nothing was tried"),
+    (DAMAGED, "a snapshot is damaged or incomplete"),
+    (LAUNCHER, "a rank could not be started or restored; no rank of the program has run on"),
+];
+
+/// The table for people.
+pub fn table() -> String {
+    let mut text = String::from("Exit codes:\n");
+    for (code, meaning) in CODES {
+        text += &format!("  {code:<3} {meaning}\n");
+    }
+    text + "  run and restart end with the program's own code once it has run"
+}
 
 /// An error that ends the program with a code of its own.
 #[derive(Debug)]

@@ -2,18 +2,17 @@
 //! The commands about jobs and snapshots that exist: checkpoint, jobs, snapshots, inspect, verify,
 //! prune. Listing and verifying need no coordinator.
 
-use crate::exit::{FAILURE, REFUSED, damaged, refused};
-use crate::output::{Output, human_bytes};
+use crate::exit::{DAMAGED, FAILURE, REFUSED, damaged, refused};
+use crate::output::{Output, Progress, human_bytes};
 use anyhow::Result;
 use fermata_coordinator::{Client, Outcome};
 use fermata_storage::{
-    Image, JobDir, list_jobs, list_snapshots, prune as prune_job, read_manifest, verify,
+    Image, JobDir, Verified, list_jobs, list_snapshots, prune as prune_job, read_manifest, verify,
 };
 use fermata_types::JobRecord;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Seconds since 1970.
 pub fn unix_now_s() -> u64 {
@@ -89,16 +88,6 @@ pub fn is_running(record: &JobRecord) -> bool {
             .is_ok()
 }
 
-fn spinner(output: Output, text: &str) -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    if output.json {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-    }
-    bar.set_message(text.to_owned());
-    bar.enable_steady_tick(Duration::from_millis(100));
-    bar
-}
-
 /// `fermata checkpoint`
 pub fn checkpoint(
     place: &Place,
@@ -115,11 +104,11 @@ pub fn checkpoint(
             record.job, record.job
         ))
     })?;
-    let bar = spinner(output, "asking the ranks");
+    let mut progress = Progress::new(output, "asking the ranks", 0);
     let answer = client.checkpoint(stop, timeout_ms, |step| {
-        bar.set_message(format!("{}: {} of {} ranks", step.phase, step.done, step.ranks));
+        progress.say(format!("{}: {} of {} ranks", step.phase, step.done, step.ranks));
     });
-    bar.finish_and_clear();
+    drop(progress);
     let (outcome, answer) = answer?;
     let figures: Value = serde_json::from_str(&answer.figures).unwrap_or(Value::Null);
     let ok = outcome == Outcome::Ok;
@@ -227,37 +216,28 @@ fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
 /// `fermata verify`
 pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> {
     let path = snapshot_path(place, what)?;
-    let total = read_manifest(&path).map_or(0, |m| m.images.iter().map(|i| i.bytes).sum());
-    let bar = ProgressBar::new(total);
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes} {eta}") {
-        bar.set_style(style);
-    }
-    if output.json {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-    }
-    let verified = verify(&path, |bytes| bar.inc(bytes));
-    bar.finish_and_clear();
-    if output.json {
-        let value = json!({"ok": verified.is_good(), "snapshot": path,
-                           "problems": verified.problems, "bytes": verified.bytes});
-        output.result("", &value);
-    }
-    if !verified.is_good() {
-        return Err(damaged(format!(
-            "the snapshot {} is damaged:\n  {}",
-            path.display(),
-            verified.problems.join("\n  ")
-        )));
-    }
-    if !output.json {
+    let verified = verify_shown(&path, output);
+    let good = verified.is_good();
+    let text = if good {
         let ranks = verified.manifest.map_or(0, |manifest| manifest.size);
-        println!(
-            "{} is intact: {ranks} ranks, {} of pages",
-            path.display(),
-            human_bytes(verified.bytes)
-        );
-    }
-    Ok(0)
+        let bytes = human_bytes(verified.bytes);
+        format!("{} is intact: {ranks} ranks, {bytes} of pages", path.display())
+    } else {
+        let problems = verified.problems.join("\n  ");
+        eprintln!("fermata: the snapshot {} is damaged:\n  {problems}", path.display());
+        String::new()
+    };
+    let value = json!({"ok": good, "snapshot": path, "problems": verified.problems,
+                       "bytes": verified.bytes});
+    output.result(text, &value);
+    Ok(if good { 0 } else { DAMAGED })
+}
+
+/// Checks every byte and shows how far it is.
+pub fn verify_shown(snapshot: &Path, output: Output) -> Verified {
+    let total = read_manifest(snapshot).map_or(0, |m| m.images.iter().map(|i| i.bytes).sum());
+    let mut progress = Progress::new(output, "checking the snapshot", total);
+    verify(snapshot, |bytes| progress.advance(bytes))
 }
 
 /// `fermata inspect`

@@ -4,7 +4,7 @@
 //! now, by the name of the library that cannot, and not in the middle of a job.
 
 use crate::exit::refused;
-use crate::output::Output;
+use crate::output::{Output, Progress};
 use crate::registry::{Family, Lower, Prefix};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -55,6 +55,7 @@ pub fn add(what: &str, name: Option<&str>, output: Output) -> Result<u8> {
     let mpicc = find_mpicc(what)?;
     let name = name.map_or_else(|| default_name(&mpicc), str::to_owned);
     crate::run::check_name(&name)?;
+    let mut progress = Progress::new(output, &format!("building the back end {name}"), 0);
     build_back_end(&prefix, &mpicc, &name)?;
     let program = prefix.lower_program(&name);
     let closure = libraries_of(std::slice::from_ref(&program))?;
@@ -65,7 +66,9 @@ pub fn add(what: &str, name: Option<&str>, output: Output) -> Result<u8> {
         ))
     })?;
     let mpirun = find_mpirun(&mpicc)?;
+    progress.say(format!("looking through {} libraries and their plug-ins", closure.len()));
     find_sites(&prefix, &program, &closure)?;
+    drop(progress);
     let version = Command::new(&mpirun)
         .arg("--version")
         .stdin(Stdio::null())

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What commands print: for people, or one JSON value for programs (`--json`).
+//! What commands print: results for people, or one JSON value for programs (`--json`), on standard
+//! output; how far long work is, on standard error.
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
 
 /// Where results go.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +22,69 @@ impl Output {
         } else if !text.as_ref().is_empty() {
             println!("{}", text.as_ref().trim_end());
         }
+    }
+}
+
+/// How far long work is: a line that moves on a terminal, plain lines elsewhere. Plain lines begin
+/// after a second and come at most once a second, so that quick work stays silent in a log.
+pub struct Progress {
+    bar: ProgressBar,
+    plain: bool,
+    said: Instant,
+    last: String,
+}
+
+const PLAIN_EVERY: Duration = Duration::from_secs(1);
+
+impl Progress {
+    /// `total` bytes of work, 0 = nobody knows how much.
+    pub fn new(output: Output, text: &str, total_bytes: u64) -> Self {
+        let template = "{spinner} {msg} {wide_bar} {bytes}/{total_bytes} {eta}";
+        let bar = match (total_bytes, ProgressStyle::with_template(template)) {
+            (1.., Ok(style)) => ProgressBar::new(total_bytes).with_style(style),
+            _ => ProgressBar::new_spinner(),
+        };
+        let plain = !std::io::stderr().is_terminal() && !output.json;
+        if plain || output.json {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        bar.enable_steady_tick(Duration::from_millis(100));
+        bar.set_message(text.to_owned());
+        Self { bar, plain, said: Instant::now(), last: text.to_owned() }
+    }
+
+    /// What is being done now.
+    pub fn say(&mut self, text: String) {
+        self.bar.set_message(text.clone());
+        self.last = text;
+        self.say_plainly();
+    }
+
+    /// So many more bytes are done.
+    pub fn advance(&mut self, bytes: u64) {
+        self.bar.inc(bytes);
+        self.say_plainly();
+    }
+
+    fn say_plainly(&mut self) {
+        if !self.plain || self.said.elapsed() < PLAIN_EVERY {
+            return;
+        }
+        self.said = Instant::now();
+        let (done, total) = (self.bar.position(), self.bar.length());
+        match total {
+            Some(total) => {
+                eprintln!("fermata: {}: {} of {}", self.last, human_bytes(done), human_bytes(total))
+            }
+            None => eprintln!("fermata: {}", self.last),
+        }
+    }
+}
+
+impl Drop for Progress {
+    /// Leaves nothing on the terminal.
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }
 

@@ -4,11 +4,11 @@
 
 use crate::app::App;
 use crate::exit::{damaged, refused};
-use crate::jobs::{Place, is_running, unix_now_s};
+use crate::jobs::{Place, is_running, unix_now_s, verify_shown};
 use crate::output::Output;
 use crate::registry::{Family, Lower, Prefix};
 use anyhow::{Context, Result};
-use fermata_coordinator::Options;
+use fermata_coordinator::{Handle, Options};
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
 use fermata_types::{JobRecord, Manifest};
 use serde_json::json;
@@ -17,6 +17,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
+use std::time::Duration;
 
 /// What `run` and `restart` have in common.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ pub fn run(
         lower: lower.name.clone(),
         front: front.name.into(),
         socket: String::new(),
-        coordinator_pid: std::process::id(),
+        coordinator_pid: 0,
         started_unix_s: unix_now_s(),
         restored_epoch: 0,
         keep: start.keep.unwrap_or(KEEP_DEFAULT),
@@ -71,7 +72,7 @@ pub fn run(
 pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output) -> Result<u8> {
     let prefix = Prefix::find()?;
     let (job, snapshot) = find_snapshot(place, what)?;
-    let manifest = check_snapshot(&job, &snapshot)?;
+    let manifest = check_snapshot(&job, &snapshot, output)?;
     let before = job.read_record().ok();
     if let Some(record) = before.as_ref().filter(|record| is_running(record)) {
         return Err(refused(format!(
@@ -89,7 +90,7 @@ pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output)
         lower: lower.name.clone(),
         front: manifest.front.clone(),
         socket: String::new(),
-        coordinator_pid: std::process::id(),
+        coordinator_pid: 0,
         started_unix_s: unix_now_s(),
         restored_epoch: manifest.epoch,
         keep: start.keep.or(before.map(|record| record.keep)).unwrap_or(KEEP_DEFAULT),
@@ -167,8 +168,8 @@ fn find_snapshot(place: &Place, what: Option<&str>) -> Result<(JobDir, PathBuf)>
 }
 
 /// Everything is looked at before any rank runs.
-fn check_snapshot(job: &JobDir, snapshot: &Path) -> Result<Manifest> {
-    let verified = verify(snapshot, |_| {});
+fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manifest> {
+    let verified = verify_shown(snapshot, output);
     if let (true, Some(manifest)) = (verified.is_good(), verified.manifest) {
         return Ok(manifest);
     }
@@ -204,19 +205,7 @@ fn launch(
 ) -> Result<u8> {
     job.create()?;
     let job = JobDir::at(fs::canonicalize(job.path())?);
-    let coordinator = fermata_coordinator::start(Options {
-        job: job.clone(),
-        name: record.job.clone(),
-        argv: record.argv.clone(),
-        front: record.front.clone(),
-        cwd: record.cwd.clone(),
-        keep: record.keep,
-        every_ms: start.every_ms,
-        linger: None,
-    })
-    .context("cannot start the coordinator")?;
-    record.socket = coordinator.socket().into();
-    job.write_record(&record)?;
+    let coordinator = start_coordinator(&job, &mut record, start.every_ms, None)?;
     let mut command = mpirun_command(prefix, lower, start, &record, &job, restore.as_deref())?;
     let child = command
         .spawn()
@@ -225,6 +214,30 @@ fn launch(
     let (stopped, epoch) = (coordinator.was_stopped(), coordinator.committed_epoch());
     coordinator.stop();
     report(&record, status?, stopped, epoch, output)
+}
+
+/// Starts the job's coordinator inside this process and records where it is to be found.
+pub fn start_coordinator(
+    job: &JobDir,
+    record: &mut JobRecord,
+    every_ms: u64,
+    linger: Option<Duration>,
+) -> Result<Handle> {
+    let handle = fermata_coordinator::start(Options {
+        job: job.clone(),
+        name: record.job.clone(),
+        argv: record.argv.clone(),
+        front: record.front.clone(),
+        cwd: record.cwd.clone(),
+        keep: record.keep,
+        every_ms,
+        linger,
+    })
+    .context("cannot start the coordinator")?;
+    record.socket = handle.socket().into();
+    record.coordinator_pid = std::process::id();
+    job.write_record(record)?;
+    Ok(handle)
 }
 
 fn report(

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The table of commands and flags. Parser, `--help`, shell completions and man pages all come from
+//! it; what a command does is in the module of its name.
+
+use crate::exit;
+use crate::output::parse_duration_ms;
+use crate::run::{KEEP_DEFAULT, Start};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+const OVERVIEW_EXAMPLE: &str = "\
+Example:
+  fermata run -n 4 --mpi openmpi --name work -- ./app args
+  fermata checkpoint work --stop
+  fermata restart work --mpi mpich";
+
+/// `fermata ...`
+#[derive(Parser)]
+#[command(
+    name = "fermata",
+    version,
+    about = "Checkpoint and restart for unmodified MPI programs",
+    after_help = OVERVIEW_EXAMPLE
+)]
+pub struct Cli {
+    /// Print one JSON value instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Directory of jobs and snapshots [default: $FERMATA_DIR, else ./fermata]
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: Option<PathBuf>,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `run` and `restart` have in common.
+#[derive(Args)]
+pub struct StartArgs {
+    /// MPI to run on (see `fermata mpi list`)
+    #[arg(long, value_name = "NAME")]
+    mpi: Option<String>,
+    /// Take a checkpoint this often, e.g. 10m
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_ms, default_value = "0s")]
+    every: u64,
+    /// Snapshots to keep [default: 2]
+    #[arg(long, value_name = "K")]
+    keep: Option<u32>,
+    /// An argument for mpirun itself; may be repeated
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    mpirun_arg: Vec<String>,
+}
+
+impl From<StartArgs> for Start {
+    fn from(args: StartArgs) -> Self {
+        Self { mpi: args.mpi, every_ms: args.every, keep: args.keep, mpirun_args: args.mpirun_arg }
+    }
+}
+
+/// One command.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Start a job on this machine
+    #[command(after_help = "\
+Example:
+  fermata run -n 4 --mpi openmpi --name work --every 10m -- ./app args")]
+    Run {
+        #[command(flatten)]
+        start: StartArgs,
+        /// Number of ranks
+        #[arg(short = 'n', value_name = "N", default_value_t = 1,
+              value_parser = clap::value_parser!(u32).range(1..))]
+        ranks: u32,
+        /// Job name [default: PROGRAM-NUMBER]
+        #[arg(long, value_name = "JOB")]
+        name: Option<String>,
+        /// The MPI the program was built for, if its libraries do not tell: ompi or mpich
+        #[arg(long, value_name = "NAME")]
+        front: Option<String>,
+        /// The program and its arguments, after --
+        #[arg(last = true, required = true, value_hint = ValueHint::CommandWithArguments)]
+        command: Vec<String>,
+    },
+    /// Become one rank, under any mpirun or srun
+    #[command(after_help = "\
+Example:
+  mpirun -n 4 fermata exec --name work ./app args")]
+    Exec {
+        /// MPI below [default: the one whose mpirun started this]
+        #[arg(long, value_name = "NAME")]
+        mpi: Option<String>,
+        /// The MPI the program was built for: ompi or mpich
+        #[arg(long, value_name = "NAME")]
+        front: Option<String>,
+        /// Job name, the same for all ranks
+        #[arg(long, value_name = "JOB")]
+        name: Option<String>,
+        /// Directory of this very job
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        job_dir: Option<PathBuf>,
+        /// Socket of a running coordinator [default: $FERMATA_SOCKET]
+        #[arg(long, value_name = "PATH")]
+        socket: Option<String>,
+        /// Restore from this snapshot
+        #[arg(long, value_name = "SNAPSHOT", value_hint = ValueHint::DirPath)]
+        restore: Option<PathBuf>,
+        /// Take a checkpoint this often
+        #[arg(long, value_name = "TIME", value_parser = parse_duration_ms, default_value = "0s")]
+        every: u64,
+        /// Snapshots to keep [default: 2]
+        #[arg(long, value_name = "K")]
+        keep: Option<u32>,
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true,
+              value_hint = ValueHint::CommandWithArguments)]
+        command: Vec<String>,
+    },
+    /// Take a checkpoint and wait until it is committed
+    #[command(after_help = "\
+Example:
+  fermata checkpoint work --stop")]
+    Checkpoint {
+        /// Job name [default: the running job]
+        job: Option<String>,
+        /// End the job once the snapshot is committed
+        #[arg(long)]
+        stop: bool,
+        /// Time to reach a safe state
+        #[arg(long, value_name = "TIME", value_parser = parse_duration_ms, default_value = "60s")]
+        timeout: u64,
+    },
+    /// Go on from a snapshot, on the same or another MPI
+    #[command(after_help = "\
+Example:
+  fermata restart work --mpi mpich
+  fermata restart ./fermata/work/snapshots/3")]
+    Restart {
+        #[command(flatten)]
+        start: StartArgs,
+        /// A job (its newest snapshot) or a snapshot's directory
+        #[arg(value_name = "JOB|SNAPSHOT", value_hint = ValueHint::DirPath)]
+        what: Option<String>,
+    },
+    /// List jobs
+    #[command(after_help = "\
+Example:
+  fermata jobs --json")]
+    Jobs,
+    /// List the snapshots of a job
+    #[command(after_help = "\
+Example:
+  fermata snapshots work")]
+    Snapshots {
+        /// Job name [default: the last one]
+        job: Option<String>,
+    },
+    /// Show what a snapshot holds
+    #[command(after_help = "\
+Example:
+  fermata inspect work --rank 0")]
+    Inspect {
+        /// A job or a snapshot's directory
+        #[arg(value_hint = ValueHint::DirPath)]
+        snapshot: String,
+        /// Show one rank in full
+        #[arg(long)]
+        rank: Option<u32>,
+    },
+    /// Check every byte of a snapshot
+    #[command(after_help = "\
+Example:
+  fermata verify work")]
+    Verify {
+        /// A job or a snapshot's directory
+        #[arg(value_hint = ValueHint::DirPath)]
+        snapshot: String,
+    },
+    /// Remove old snapshots
+    #[command(after_help = "\
+Example:
+  fermata prune work --keep 1")]
+    Prune {
+        /// Job name [default: the last one]
+        job: Option<String>,
+        /// Snapshots to keep
+        #[arg(long, value_name = "K", default_value_t = KEEP_DEFAULT)]
+        keep: u32,
+    },
+    /// The MPIs a job can run on
+    #[command(
+        subcommand,
+        after_help = "\
+Example:
+  fermata mpi add /opt/openmpi-5 --name openmpi5"
+    )]
+    Mpi(MpiCommand),
+    /// Explain this machine: what is there, what is missing, what to do
+    #[command(after_help = "\
+Example:
+  fermata doctor --dir /scratch/jobs")]
+    Doctor,
+    /// Print a shell's completions
+    #[command(after_help = "\
+Example:
+  fermata completions bash > ~/.local/share/bash-completion/completions/fermata")]
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: Shell,
+    },
+    /// Write the man pages, one per command
+    #[command(after_help = "\
+Example:
+  fermata man ~/.local/share/man/man1")]
+    Man {
+        /// Where to; made if it does not exist
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+        target: PathBuf,
+    },
+    #[command(hide = true)]
+    Coordinator {
+        job_dir: PathBuf,
+        #[arg(long)]
+        detach: bool,
+        #[arg(long, value_parser = parse_duration_ms, default_value = "0s")]
+        every: u64,
+    },
+}
+
+/// `fermata mpi ...`
+#[derive(Subcommand)]
+pub enum MpiCommand {
+    /// List registered MPIs
+    #[command(after_help = "\
+Example:
+  fermata mpi list")]
+    List,
+    /// Register an MPI: builds its back end
+    #[command(after_help = "\
+Example:
+  fermata mpi add mpicc.mpich --name mpich
+  fermata mpi add /opt/openmpi-5")]
+    Add {
+        /// An mpicc, or the directory that holds bin/mpicc
+        #[arg(value_name = "PREFIX|MPICC", value_hint = ValueHint::AnyPath)]
+        what: String,
+        /// What to call it
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Forget an MPI
+    #[command(after_help = "\
+Example:
+  fermata mpi remove openmpi5")]
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+impl Cli {
+    /// The table with the exit codes below its help, as everything that is printed shows it.
+    pub fn table() -> clap::Command {
+        Self::command().after_long_help(format!("{OVERVIEW_EXAMPLE}\n\n{}", exit::table()))
+    }
+}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line for people and for programs: help with examples, JSON everywhere, completions
+and man pages from the same table, progress that is quiet where nobody watches."""
+import os
+import pty
+import re
+
+from support import fermata, mpis, process
+from support.cases import check, check_equal, timeout
+
+USAGE, REFUSED = 2, 3
+
+
+def _commands(work, *path):
+    """Every command below `path` as a list of words, from the help itself."""
+    text = fermata.fermata(work, *path, "--help").expect_success("--help").out
+    listed = re.search(r"\nCommands:\n((?:  .*\n)+)", text)
+    if not listed:
+        return [path]
+    names = re.findall(r"^  (\w+)  ", listed[1], re.M)
+    check(len(names) > 2, f"names in:\n{text}")
+    return [command for name in names if name != "help"
+            for command in _commands(work, *path, name)]
+
+
+def test_every_command_has_help_with_an_example(work):
+    commands = _commands(work)
+    check(len(commands) >= 15, f"all commands were found: {commands}")
+    for command in commands:
+        text = fermata.fermata(work, *command, "--help").out
+        example = text.partition("\nExample:\n")[2]
+        check("  fermata " in example or " fermata exec " in example, f"{command}:\n{text}")
+        check(" ".join(command) in example, f"the example of {command} uses it:\n{example}")
+
+
+def test_help_lists_the_exit_codes(work):
+    text = fermata.fermata(work, "--help").out
+    codes = re.findall(r"^  (\d+) ", text.partition("Exit codes:\n")[2], re.M)
+    check_equal(codes, ["0", "1", "2", "3", "4", "70"], "codes")
+
+
+def test_errors_are_json_if_asked_for(work):
+    for arguments, code in ((["run", "--json"], USAGE), (["--json", "no-such-command"], USAGE),
+                            (["checkpoint", "nobody", "--json"], REFUSED),
+                            (["restart", "nobody", "--json"], REFUSED)):
+        result = fermata.fermata(work, *arguments)
+        check_equal(result.code, code, f"exit code of {arguments}")
+        value = fermata.as_json(result)
+        check(value["ok"] is False and value["code"] == code and value["error"], f"{value}")
+
+
+@timeout(90)
+def test_every_answer_is_one_json_value(work):
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", 8, "--step-ms", 60])
+    fermata.wait_for_step(job, 1)
+    taken = fermata.as_json(fermata.fermata(work, "--json", "checkpoint", "job"))
+    check(taken["ok"] and taken["figures"]["ranks"] == 2, f"{taken}")
+    job.finish()
+    for command in (["jobs"], ["snapshots", "job"], ["inspect", "job", "--rank", 1],
+                    ["verify", "job"], ["prune", "job", "--keep", 1], ["mpi", "list"],
+                    ["doctor"], ["completions", "fish"], ["man", work / "man"]):
+        fermata.as_json(fermata.fermata(work, *command, "--json"))
+    job._launch("restart", "job", "--mpi", "mpich", "--json")
+    lines = job.finish().rstrip().split("\n")
+    check('"code":0' in lines[-1], f"the last line is the JSON value: {lines[-1]}")
+
+
+def test_completions_complete(work):
+    script = work / "fermata.bash"
+    script.write_text(fermata.fermata(work, "completions", "bash").expect_success("").out)
+    for words, wanted in ((["fermata", "che"], "checkpoint"), (["fermata", "mpi", "r"], "remove"),
+                          (["fermata", "checkpoint", "--st"], "--stop")):
+        quoted = " ".join(words)
+        done = process.run(["bash", "-c", f"source {script}; COMP_WORDS=({quoted}); "
+                            f"COMP_CWORD={len(words) - 1}; _fermata fermata {words[-1]} "
+                            f"{words[-2]}; echo ${{COMPREPLY[@]}}"]).expect_success("bash")
+        check_equal(done.out.split(), [wanted], f"completion of {quoted!r}")
+    for shell in ("zsh", "fish"):
+        text = fermata.fermata(work, "completions", shell).expect_success(shell).out
+        check("checkpoint" in text and "--stop" in text or "-l stop" in text, f"{shell}:\n{text}")
+
+
+def test_man_pages(work):
+    fermata.fermata(work, "man", work / "man1").expect_success("man")
+    pages = {path.stem for path in (work / "man1").glob("*.1")}
+    wanted = {"-".join(["fermata", *command]) for command in _commands(work)}
+    check_equal(pages - wanted, {"fermata", "fermata-mpi"}, "pages beside those of the commands")
+    check_equal(wanted - pages, set(), "commands without a page")
+    text = (work / "man1/fermata-checkpoint.1").read_text()
+    for section in ("NAME", "SYNOPSIS", "OPTIONS", "EXAMPLE"):
+        check(f".SH {section}\n" in text, f"section {section} in:\n{text}")
+
+
+def _on_terminal(command, work):
+    """Runs a command with a terminal as standard error and returns what it drew."""
+    ours, theirs = pty.openpty()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(theirs, 2)
+        os.execve(command[0], list(map(str, command)),
+                  mpis.environment(FERMATA_DIR=str(work / "fermata")))
+    os.close(theirs)
+    drawn = b""
+    try:
+        while part := os.read(ours, 65536):
+            drawn += part
+    except OSError:
+        pass  # Linux reports the end of the other side so.
+    os.waitpid(pid, 0)
+    return drawn.decode()
+
+
+@timeout(90)
+def test_progress_is_drawn_on_terminals_only(work):
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", 30, "--step-ms", 60])
+    fermata.wait_for_step(job, 1)
+    drawn = _on_terminal([str(fermata.FERMATA), "checkpoint", "job"], work)
+    check("\x1b[" in drawn and "ranks" in drawn, f"a line that moves: {drawn!r}")
+    quiet = fermata.fermata(work, "checkpoint", "job").expect_success("checkpoint")
+    check("\x1b[" not in quiet.err + quiet.out, f"plain: {quiet.err!r}")
+    job.finish()
