@@ -23,13 +23,14 @@ u64 stack_bytes() {
   return limit[0] < (1 << 20) ? 1 << 20 : page_ceil(limit[0]);
 }
 
-/// LD_PRELOAD for the application: our front end first, then what the user had. The front end's
-/// constructor puts the user's value back.
+/// LD_PRELOAD for the application: what the user had, so that a tool which stands before MPI_X and
+/// goes on with PMPI_X still does, then our front end. Libraries named here are loaded before any
+/// that they need, so the front end serves a tool's own libmpi as well. The front end's constructor
+/// puts the user's value back.
 const char* preload_variable() {
   static Path text;
   const char* users = environment("LD_PRELOAD");
-  text << "LD_PRELOAD=" << config.front;
-  if (users[0]) text << ":" << users;
+  text << "LD_PRELOAD=" << users << (users[0] ? ":" : "") << config.front;
   return text.data;
 }
 

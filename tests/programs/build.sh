@@ -32,3 +32,26 @@ for mpi in openmpi mpich; do
       -o "$out/cxx_bindings" tests/programs/cxx_bindings.cpp
   fi
 done
+
+# One program per item of what a rank may hold. Flags of its own stand in a line `// Flags: ...`.
+for mpi in openmpi mpich; do
+  out=build/tests/$mpi/items
+  mkdir -p "$out"
+  for source in tests/programs/items/*.c; do
+    target=$(basename "${source%.c}")
+    stale "$source" "$out/$target" || continue
+    read -ra flags <<< "$(sed -n 's,^// Flags: ,,p' "$source")"
+    mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow -o "$out/$target" "$source" \
+      "${flags[@]}" -lpthread -ldl -lm -lrt
+  done
+done
+
+# What brings a checkpoint into a chosen MPI call; its functions are all that the MPI table names.
+moments=build/tests/moments
+mkdir -p "$moments"
+if [[ tests/moments/moments.cpp -nt $moments/moments.so || $0 -nt $moments/moments.so ]]; then
+  grep -o '"name":"MPI_[A-Za-z0-9_]*","return_kind"' spec/mpi/apis.json | cut -d'"' -f4 | sort -u |
+    sed 's/.*/CALL(&)/' > "$moments/names.inc"
+  g++ -std=c++20 -O2 -g -Wall -Wextra -fno-exceptions -fno-rtti -shared -fPIC -Iruntime \
+    -I"$moments" -o "$moments/moments.so" tests/moments/moments.cpp
+fi

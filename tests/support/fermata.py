@@ -37,8 +37,9 @@ class Job:
                                        name=f"run{self.runs}", env=environment, cwd=self.work)
         return self.running
 
-    def start(self, lower, command, ranks=2):
-        return self._launch("run", "-n", ranks, "--mpi", lower, "--name", self.name, "--", *command)
+    def start(self, lower, command, ranks=2, env=None):
+        return self._launch("run", "-n", ranks, "--mpi", lower, "--name", self.name, "--", *command,
+                            env=env)
 
     def restart(self, lower):
         return self._launch("restart", self.name, "--mpi", lower)

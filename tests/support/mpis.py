@@ -19,8 +19,8 @@ PROGRAMS = ("selfcheck", "compute", "blocked", "collective", "inflight", "files"
 
 
 def environment(**more):
-    env = dict(os.environ, CHECK_ENVIRONMENT="kept", **more)
-    env.pop("LD_PRELOAD", None)
+    inherited = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    env = {**inherited, "CHECK_ENVIRONMENT": "kept", **more}
     if os.getuid() == 0:
         env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     return env

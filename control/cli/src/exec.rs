@@ -136,6 +136,8 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     rank.arg("--sites-cache").arg(prefix.sites_cache()?);
     rank.args(["--socket", &socket, "--job", &name]);
     rank.args(["--rank", &manager.rank.to_string()]);
+    // What the user pre-loads is meant for the application.
+    rank.args(["--lower-env", "LD_PRELOAD="]);
     for (key, value) in &lower.env {
         rank.arg("--lower-env").arg(format!("{key}={value}"));
     }

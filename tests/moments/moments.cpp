@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings a checkpoint into the k-th MPI call of a rank. Pre-loaded into a test program; it stands
+// before every MPI function, counts, and goes on with the PMPI one.
+//
+// At a chosen call it tells the test, by a file, and waits until a checkpoint is pending, with the
+// gate held as in a wrapper, so that the quiesce signal finds this thread inside MPI. Then the call
+// goes its way and has to deal with the checkpoint that came while it was being entered.
+//
+//   FERMATA_MOMENTS=RANK:K1,K2,...   the calls, counted from 1 (MPI_Init), of this world rank
+//   FERMATA_MOMENTS_DIR=DIR          where moment.1, moment.2, ... appear
+//   FERMATA_MOMENTS_COUNT=PREFIX     instead: write the number of calls to PREFIX.<pid> at the end
+//
+// The functions are made of one piece of assembly each, which passes all arguments on unseen; so
+// one library serves every MPI, natively and under the product.
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "halves/crossing.h"
+
+namespace {
+
+using namespace fermata;
+
+constexpr int kCapacity = 64;
+constexpr int kWaitMs = 15'000, kNudgeMs = 500;
+
+u32 calls;
+u32 chosen[kCapacity];
+int chosen_count, chosen_rank, next_moment;
+bool armed;
+const char* directory;
+
+void sleep_1_ms() {
+  const timespec pause{0, 1'000'000};
+  nanosleep(&pause, nullptr);
+}
+
+void tell(int moment) {
+  char path[1024];
+  snprintf(path, sizeof path, "%s/moment.%d", directory, moment + 1);
+  const int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+  if (file >= 0) close(file);
+}
+
+/// Holds the gate while it waits, as a wrapper does; gives it back before the call.
+void wait_for_checkpoint() {
+  const Crossing& shared = crossing();
+  auto* const gate = reinterpret_cast<volatile Gate*>(
+      reinterpret_cast<i64>(__builtin_thread_pointer()) + shared.gate_offset);
+  gate->depth = gate->depth + 1;
+  tell(next_moment++);
+  for (int ms = 0; ms < kWaitMs && __atomic_load_n(&shared.pending, __ATOMIC_ACQUIRE) == 0; ms++)
+    sleep_1_ms();
+  for (int ms = 0; ms < kNudgeMs && !gate->interrupted; ms++) sleep_1_ms();
+  gate->depth = gate->depth - 1;
+}
+
+__attribute__((constructor)) void start() {
+  const char* plan = getenv("FERMATA_MOMENTS");
+  directory = getenv("FERMATA_MOMENTS_DIR");
+  if (!plan || !directory) return;
+  char* at;
+  chosen_rank = int(strtol(plan, &at, 10));
+  while (*at && chosen_count < kCapacity) chosen[chosen_count++] = u32(strtoul(at + 1, &at, 10));
+  armed = true;
+}
+
+__attribute__((destructor)) void stop() {
+  const char* prefix = getenv("FERMATA_MOMENTS_COUNT");
+  if (!prefix || calls == 0) return;
+  char path[1024];
+  snprintf(path, sizeof path, "%s.%d", prefix, int(getpid()));
+  if (FILE* file = fopen(path, "w")) {
+    fprintf(file, "%u\n", calls);
+    fclose(file);
+  }
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("hidden"))) void moments_on_call() {
+  const u32 number = __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+  if (!armed || next_moment >= chosen_count || number != chosen[next_moment]) return;
+  if (crossing().world_rank == u32(chosen_rank)) wait_for_checkpoint();
+  else next_moment++;
+}
+
+// Seven pushes: the stack is aligned at the call, and what holds arguments is kept.
+#define CALL(name)                                                                             \
+  asm(".weak P" #name "\n.globl " #name "\n.type " #name ", @function\n" #name ":\n"           \
+      "push %rdi\npush %rsi\npush %rdx\npush %rcx\npush %r8\npush %r9\npush %rax\n"            \
+      "call moments_on_call\n"                                                                 \
+      "pop %rax\npop %r9\npop %r8\npop %rcx\npop %rdx\npop %rsi\npop %rdi\n"                   \
+      "jmp *P" #name "@GOTPCREL(%rip)\n.size " #name ", . - " #name "\n");
+#include "names.inc"
