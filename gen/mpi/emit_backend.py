@@ -198,13 +198,13 @@ def emit():
     tables, masks = api.tables()
     parts = [table_functions(name, entries, name in masks)
              for name, entries in tables.items() if name != "tool_error"]
-    parts.append("}  // namespace fermata::backend\n\n#include \"backend/status.h\"\n\n"
+    parts.append("}  // namespace fermata::backend\n\n#include \"backend/waits.h\"\n\n"
                  "namespace fermata::backend {\n")
     lower = [f for f in api.functions() if f.lower]
     parts += [shim(function) for function in lower]
     parts.append(predefined_function())
     table = ["inline constexpr MpiCalls kCalls = {"]
     table += [f"    .{f.name} = {f.name}," for f in lower]
-    table += ["    .load_datatype = load_datatype,", "};"]
+    table += [f"    .{name} = {name}," for name in emit_calls.EXTRA_NAMES] + ["};"]
     parts.append("\n".join(table))
     return HEAD + "\n\n".join(parts) + "\n\n}  // namespace fermata::backend\n"

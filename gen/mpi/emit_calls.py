@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emits runtime/halves/mpi_calls.gen.h: canonical constants and the table of lower calls."""
+import re
 import zlib
 
 import api
@@ -52,6 +53,20 @@ def constants():
     return "\n".join(lines)
 
 
+# What the front end asks for beside MPI's own functions: backend/waits.h, backend/convert.h.
+EXTRAS = [
+    "  // A posted receive and the wait for it; *left: the request, if a checkpoint came first, or 0.",
+    "  int (*receive)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, "
+    "CanonStatus* status, u64* left);",
+    "  // Test and Testall, repeated until *done or until a checkpoint is pending.",
+    "  int (*wait)(u64* request, int* done, CanonStatus* status);",
+    "  int (*wait_all)(int count, u64* requests, int* done, CanonStatus* statuses);",
+    "  // Reads the native MPI_Datatype a user op was handed by pointer.",
+    "  u64 (*load_datatype)(const void* native);",
+]
+EXTRA_NAMES = [re.search(r"\(\*(\w+)\)", line)[1] for line in EXTRAS if "(*" in line]
+
+
 def lower_param(param):
     if param.category == "handle":
         return param.spelled("u64")
@@ -69,8 +84,7 @@ def emit():
     for function in api.functions():
         if function.lower:
             members.append(f"  {function.returns} (*{function.name})({lower_params(function)});")
-    members.append("  // Reads the native MPI_Datatype a user op was handed by pointer.")
-    members.append("  u64 (*load_datatype)(const void* native);")
+    members += EXTRAS
     body = "\n".join(members)
     digest = zlib.crc32(body.encode())
     return (HEAD + constants() + "\nstruct MpiCalls {\n" + body + "\n};\n\n"

@@ -989,7 +989,7 @@ inline int file_mode_out(int value) {
 
 }  // namespace fermata::backend
 
-#include "backend/status.h"
+#include "backend/waits.h"
 
 namespace fermata::backend {
 
@@ -7057,6 +7057,9 @@ inline constexpr MpiCalls kCalls = {
     .Win_wait = Win_wait,
     .Wtick = Wtick,
     .Wtime = Wtime,
+    .receive = receive,
+    .wait = wait,
+    .wait_all = wait_all,
     .load_datatype = load_datatype,
 };
 

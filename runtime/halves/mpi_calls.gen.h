@@ -869,10 +869,15 @@ struct MpiCalls {
   int (*Win_wait)(u64 win);
   double (*Wtick)();
   double (*Wtime)();
+  // A posted receive and the wait for it; *left: the request, if a checkpoint came first, or 0.
+  int (*receive)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status, u64* left);
+  // Test and Testall, repeated until *done or until a checkpoint is pending.
+  int (*wait)(u64* request, int* done, CanonStatus* status);
+  int (*wait_all)(int count, u64* requests, int* done, CanonStatus* statuses);
   // Reads the native MPI_Datatype a user op was handed by pointer.
   u64 (*load_datatype)(const void* native);
 };
 
-inline constexpr u32 kMpiCallsHash = 0x5bd2cf0c;
+inline constexpr u32 kMpiCallsHash = 0xc4593b42;
 
 }  // namespace fermata

@@ -11,20 +11,17 @@
 //            the application takes it.
 #pragma once
 
+#include "base/patience.h"
 #include "mpi/clock.h"
 
 namespace fermata::mpi {
 
 void safe_point();  // park.h
 
-/// Between two polls of the lower half. Polls at full speed first; a rank that has waited longer
-/// offers the processor to the ranks it may share it with.
-struct Patience {
-  u32 polls = 0;
-  void between_polls() {
-    if (FERMATA_UNLIKELY(++polls >= 512 && polls % 16 == 0)) (void)sys::call(SYS_sched_yield);
-  }
-};
+/// Between two polls of the lower half.
+inline void between_polls(Patience& patience) {
+  if (patience.is_spent()) (void)sys::call(SYS_sched_yield);
+}
 
 inline CanonStatus empty_status() {
   CanonStatus status{};
@@ -137,7 +134,7 @@ inline int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u6
   error = lower().Send(data, int(bytes), state().lower_byte, 0, 0, state().lower_self);
   CanonStatus got{};
   Patience patience;
-  for (int flag = 0; !flag; patience.between_polls()) {
+  for (int flag = 0; !flag; between_polls(patience)) {
     const int test_error = lower().Test(&receive, &flag, &got);
     if (test_error) {
       error = test_error;
@@ -151,7 +148,7 @@ inline int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u6
 /// Hands a kept message to the application and forgets it. The caller has unlinked nothing yet.
 /// Blocks until the message has come in (its sender is bound to deliver it).
 inline int early_deliver(Early* early, void* buffer, int count, u64 datatype, CanonStatus* status) {
-  for (Patience patience; !early_arrived(early);) patience.between_polls();
+  for (Patience patience; !early_arrived(early);) between_polls(patience);
   early_unlink(early);
   *status = early_status(early);
   const int error = unpack_bytes(early->data, early->bytes, buffer, count, datatype, status);

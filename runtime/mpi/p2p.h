@@ -147,21 +147,13 @@ inline bool lower_alone(const Comm* comm, int source) {
   if (!lower_alone(c, source))
     return receive_registered(buf, count, datatype, source, tag, comm, 0,
                               status ? status : &local);
-  u64 real;
-  int error = lower().Irecv(buf, count, datatype->real, source, tag, comm->real, &real);
-  if (FERMATA_UNLIKELY(error != kSuccess)) return error;
   if (!status && source == kAnySource) status = &local;
-  if (status) status->source = source;
-  Patience patience;
-  for (;;) {
-    int flag = 0;
-    error = lower().Test(&real, &flag, status);
-    if (FERMATA_LIKELY(flag || error != kSuccess)) break;
-    if (checkpoint_wanted())
-      return receive_registered(buf, count, datatype, source, tag, comm, real,
-                                status ? status : &local);
-    patience.between_polls();
-  }
+  u64 left;
+  const int error =
+      lower().receive(buf, count, datatype->real, source, tag, comm->real, status, &left);
+  if (FERMATA_UNLIKELY(left != 0))
+    return receive_registered(buf, count, datatype, source, tag, comm, left,
+                              status ? status : &local);
   if (FERMATA_LIKELY(error == kSuccess || error == kErrTruncate))
     count_received(c, status ? status->source : source);
   return error;
@@ -220,7 +212,7 @@ inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** mess
     state().early_messages++;
     state().early_bytes += bytes;
   } else {
-    for (Patience patience; !early_arrived(early);) patience.between_polls();
+    for (Patience patience; !early_arrived(early);) between_polls(patience);
     early_unlink(early);
   }
   *message = slot_new(kMessage, early);
@@ -310,7 +302,7 @@ inline int Probe(int source, int tag, Slot* comm, CanonStatus* status) {
     const int error = probe_once(source, tag, comm, &flag, &early, status ? status : &local);
     if (flag || error) return error;
     if (checkpoint_wanted()) safe_point();
-    patience.between_polls();
+    between_polls(patience);
   }
 }
 
@@ -331,7 +323,7 @@ inline int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* 
         probe_matched(source, tag, comm, &flag, message, status ? status : &local);
     if (flag || error) return error;
     if (checkpoint_wanted()) safe_point();
-    patience.between_polls();
+    between_polls(patience);
   }
 }
 inline int Mrecv(void* buf, int count, Slot* datatype, Slot** message, CanonStatus* status) {

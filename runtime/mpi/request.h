@@ -76,9 +76,13 @@ inline void settle_unseen(const Request* request) {
   if (is_receive(request)) count_received(comm_of(request->comm), request->peer);
 }
 
-/// Polls one request. `*done`: it has finished, `*status` (may be null) is its status, the handle
-/// is retired. Returns the request's error class.
-[[gnu::always_inline]] inline int test_request(Slot** handle, bool* done, CanonStatus* status) {
+using LowerPoll = int (*)(u64*, int*, CanonStatus*);
+
+/// Asks the lower half for one request, once (MpiCalls::Test) or until it has finished or a
+/// checkpoint is pending (MpiCalls::wait). `*done`: it has finished, `*status` (may be null) is its
+/// status, the handle is retired. Returns the request's error class.
+[[gnu::always_inline]] inline int poll_request(LowerPoll MpiCalls::*poll, Slot** handle, bool* done,
+                                               CanonStatus* status) {
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
   *done = true;
@@ -90,8 +94,8 @@ inline void settle_unseen(const Request* request) {
       status->source = request->peer;  // should the lower half leave it alone in an error
       status->internal[2] = 0;
     }
-    const int error = lower().Test(&slot->real, &flag, status);
-    if (!flag && error == kSuccess) {
+    const int error = (lower().*poll)(&slot->real, &flag, status);
+    if (FERMATA_UNLIKELY(!flag && error == kSuccess)) {
       *done = false;
       return kSuccess;
     }
@@ -144,8 +148,8 @@ class RealRequests {
     }
     return active;
   }
-  /// Of the last gather(): some active request's status is needed even if nobody else wants it.
-  bool needs_statuses() const { return needs_statuses_; }
+  /// Of the last gather(): room for statuses if the books need some request's, else null.
+  CanonStatus* needed_statuses() { return needs_statuses_ ? statuses_ : nullptr; }
   u64* reals() { return reals_; }
   CanonStatus* statuses() { return statuses_; }
 
@@ -229,14 +233,12 @@ inline bool checkpoint_wanted() {
 }
 
 /// Waits for one request that is not idle. The gate is held.
-inline int wait_request(Slot** handle, CanonStatus* status) {
-  Patience patience;
-  for (;;) {
+[[gnu::always_inline]] inline int wait_request(Slot** handle, CanonStatus* status) {
+  for (Patience patience;; between_polls(patience)) {
     bool done = false;
-    const int error = test_request(handle, &done, status);
-    if (done) return error;
-    if (checkpoint_wanted()) safe_point();
-    patience.between_polls();
+    const int error = poll_request(&MpiCalls::wait, handle, &done, status);
+    if (FERMATA_LIKELY(done)) return error;
+    safe_point();
   }
 }
 
@@ -259,43 +261,50 @@ inline int Test(Slot** request, int* flag, CanonStatus* status) {
     return kSuccess;
   }
   bool done = false;
-  const int error = test_request(request, &done, status);
+  const int error = poll_request(&MpiCalls::Test, request, &done, status);
   *flag = done;
   return error;
 }
 
-/// One request after the other: all must finish, so nothing is won by asking for all at once, and
-/// nothing has to be gathered. While one is waited for, the lower half moves all of them.
+}  // namespace core
+
+using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
+
+/// Asks the lower half for all requests, once (MpiCalls::Testall) or until all have finished or a
+/// checkpoint is pending (MpiCalls::wait_all). If *flag, or in an error, the requests that have
+/// finished are retired.
+[[gnu::always_inline]] inline int poll_all(LowerPollAll MpiCalls::*poll, RealRequests& real,
+                                           int count, Slot** requests, int* flag,
+                                           CanonStatus* statuses) {
+  i32 done;
+  int error = kSuccess;
+  *flag = 1;
+  const i32 active = real.gather(requests, &done);
+  CanonStatus* const room = statuses ? statuses : real.needed_statuses();
+  if (FERMATA_LIKELY(active != 0)) error = (lower().*poll)(count, real.reals(), flag, room);
+  if (!*flag && error == kSuccess) return kSuccess;
+  if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
+  if (room) return conclude_all(count, requests, real.reals(), room, error);
+  return conclude_unseen(count, requests, real.reals(), error);
+}
+
+namespace core {
+
 inline int Waitall(int count, Slot** requests, CanonStatus* statuses) {
   LowerScope scope;
-  CanonStatus local;
-  int result = kSuccess;
-  for (i32 i = 0; i < count; i++) {
-    CanonStatus* const status = statuses ? &statuses[i] : &local;
-    int error = kSuccess;
-    if (FERMATA_UNLIKELY(is_idle(requests[i]))) *status = empty_status();
-    else error = wait_request(&requests[i], status);
-    if (FERMATA_LIKELY(error == kSuccess && result == kSuccess)) continue;
-    // MPI 4.1, 3.7.5: if any failed, every status says of its own request how it ended.
-    if (statuses && result == kSuccess)
-      for (i32 k = 0; k < i; k++) statuses[k].error = kSuccess;
-    status->error = error;
-    result = kErrInStatus;
+  RealRequests real(count);
+  for (Patience patience;; between_polls(patience)) {
+    int flag;
+    const int error = poll_all(&MpiCalls::wait_all, real, count, requests, &flag, statuses);
+    if (FERMATA_LIKELY(flag || error != kSuccess)) return error;
+    safe_point();
   }
-  return result;
 }
 
 inline int Testall(int count, Slot** requests, int* flag, CanonStatus* statuses) {
   LowerScope scope;
   RealRequests real(count);
-  if (!statuses) statuses = real.statuses();
-  i32 done;
-  int error = kSuccess;
-  *flag = 1;
-  if (real.gather(requests, &done) != 0)
-    error = lower().Testall(count, real.reals(), flag, statuses);
-  if (!*flag && error == kSuccess) return kSuccess;
-  return conclude_all(count, requests, real.reals(), statuses, error);
+  return poll_all(&MpiCalls::Testall, real, count, requests, flag, statuses);
 }
 
 }  // namespace core
@@ -371,7 +380,7 @@ inline int Waitany(int count, Slot** requests, int* index, CanonStatus* status) 
     const int error = poll_any(real, count, requests, index, status);
     if (*index >= 0 || *index == kUndefined || error) return error;
     if (checkpoint_wanted()) safe_point();
-    patience.between_polls();
+    between_polls(patience);
   }
 }
 
@@ -397,7 +406,7 @@ inline int Waitsome(int count, Slot** requests, int* outcount, int* indices,
     const int error = poll_some(real, count, requests, outcount, indices, statuses);
     if (*outcount != 0 || error) return error;
     if (checkpoint_wanted()) safe_point();
-    patience.between_polls();
+    between_polls(patience);
   }
 }
 

@@ -21,18 +21,18 @@ namespace fermata::mpi {
 inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 
 // Out of line on purpose; both are defined in park.h.
-void leave_interrupted();
-void enter_collective_pending(ClockEntry* clock);
+[[gnu::cold]] void leave_interrupted();
+[[gnu::cold]] void enter_collective_pending(ClockEntry* clock);
 
 /// Holds the gate for one MPI call. The destructor gives it back and, if a quiesce signal came
 /// meanwhile, takes part in the checkpoint.
 class LowerScope {
  public:
-  LowerScope() {
+  [[gnu::always_inline]] LowerScope() {
     front::tls_gate.depth = front::tls_gate.depth + 1;
     compiler_barrier();
   }
-  ~LowerScope() {
+  [[gnu::always_inline]] ~LowerScope() {
     compiler_barrier();
     front::tls_gate.depth = front::tls_gate.depth - 1;
     compiler_barrier();

@@ -15,7 +15,7 @@ MPIS = ("openmpi", "mpich")
 
 # Programs of tests/programs that run under every MPI without arguments of their own.
 PROGRAMS = ("selfcheck", "compute", "blocked", "collective", "inflight", "files", "signals_tls",
-            "nonpie", "static_cxx", "plugin_main", "argv_env")
+            "nonpie", "static_cxx", "plugin_main", "argv_env", "vdso")
 
 
 def environment(**more):

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting that a checkpoint can end: the polls a front end would make one crossing each, made here
+// in one call. All of them return when what was waited for has finished, in an error, or as soon as
+// a checkpoint is pending; then the caller parks, and waits again.
+//
+// Invariant: a status is handed over whenever the request has finished, also in an error: the books
+//            need its source.
+#pragma once
+
+#include <sched.h>
+
+#include "backend/status.h"
+#include "base/patience.h"
+#include "halves/crossing.h"
+
+namespace fermata::backend {
+
+inline bool checkpoint_pending() {
+  return FERMATA_UNLIKELY(__atomic_load_n(&crossing().pending, __ATOMIC_RELAXED) != 0);
+}
+
+/// True if the caller should stop polling.
+[[gnu::always_inline]] inline bool interrupted(Patience& patience) {
+  if (checkpoint_pending()) return true;
+  if (patience.is_spent()) sched_yield();
+  return false;
+}
+
+/// Polls `request` until it has finished (*done) or a checkpoint is pending. Returns MPI's code.
+[[gnu::always_inline]] inline int poll_request(MPI_Request* request, int* done,
+                                               MPI_Status* status) {
+  Patience patience;
+  for (;;) {
+    const int outcome = MPI_Test(request, done, status);
+    if (FERMATA_LIKELY(*done || outcome != MPI_SUCCESS) || interrupted(patience)) return outcome;
+  }
+}
+
+/// status->source: who is expected to have sent it, should the MPI leave it alone in an error.
+[[gnu::always_inline]] inline int finish(int outcome, const MPI_Status& from, CanonStatus* to) {
+  if (to) status_out(from, *to);
+  return done(outcome);
+}
+
+inline int wait(u64* request, int* done, CanonStatus* status) {
+  MPI_Status native_status;
+  native_status.MPI_ERROR = MPI_SUCCESS;
+  if (status) native_status.MPI_SOURCE = rank_in(status->source);
+  MPI_Request real = native<MPI_Request>(*request);
+  *done = 0;
+  const int outcome = poll_request(&real, done, status ? &native_status : MPI_STATUS_IGNORE);
+  *request = canonical(real);
+  if (FERMATA_UNLIKELY(!*done && outcome == MPI_SUCCESS)) return 0;
+  return finish(outcome, native_status, status);
+}
+
+inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 comm,
+                   CanonStatus* status, u64* left) {
+  MPI_Request real;
+  const int native_source = rank_in(source);
+  *left = 0;
+  int outcome = MPI_Irecv(as_buffer(buf), count, native<MPI_Datatype>(datatype), native_source,
+                          tag_in(tag), native<MPI_Comm>(comm), &real);
+  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
+  MPI_Status native_status;
+  native_status.MPI_ERROR = MPI_SUCCESS;
+  native_status.MPI_SOURCE = native_source;
+  int done = 0;
+  outcome = poll_request(&real, &done, status ? &native_status : MPI_STATUS_IGNORE);
+  if (FERMATA_UNLIKELY(!done && outcome == MPI_SUCCESS)) {
+    *left = canonical(real);
+    return 0;
+  }
+  return finish(outcome, native_status, status);
+}
+
+inline int wait_all(int count, u64* requests, int* done, CanonStatus* statuses) {
+  HandleArray<MPI_Request> reals(requests, count);
+  Scratch<MPI_Status> native_statuses(statuses ? count : 0);
+  MPI_Status* const room = native_statuses.data();
+  for (int i = 0; statuses && i < count; i++) room[i] = MPI_Status{};
+  Patience patience;
+  int outcome;
+  *done = 0;
+  do {
+    outcome = MPI_Testall(count, reals.data(), done, statuses ? room : MPI_STATUSES_IGNORE);
+  } while (!*done && outcome == MPI_SUCCESS && !interrupted(patience));
+  if (*done || outcome != MPI_SUCCESS)
+    for (int i = 0; statuses && i < count; i++) status_out(room[i], statuses[i]);
+  return fermata::backend::done(outcome);
+}
+
+}  // namespace fermata::backend
