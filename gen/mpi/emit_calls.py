@@ -55,7 +55,7 @@ def constants():
 
 # What the front end asks for beside MPI's own functions: backend/waits.h, backend/convert.h.
 EXTRAS = [
-    "  // A posted receive and the wait for it; *left: the request, if a checkpoint came first, or 0.",
+    "  // A receive and the wait for it; *left: its request, if a checkpoint came first, or 0.",
     "  int (*receive)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, "
     "CanonStatus* status, u64* left);",
     "  // Test and Testall, repeated until *done or until a checkpoint is pending.",

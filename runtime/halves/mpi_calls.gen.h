@@ -869,7 +869,7 @@ struct MpiCalls {
   int (*Win_wait)(u64 win);
   double (*Wtick)();
   double (*Wtime)();
-  // A posted receive and the wait for it; *left: the request, if a checkpoint came first, or 0.
+  // A receive and the wait for it; *left: its request, if a checkpoint came first, or 0.
   int (*receive)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status, u64* left);
   // Test and Testall, repeated until *done or until a checkpoint is pending.
   int (*wait)(u64* request, int* done, CanonStatus* status);
@@ -878,6 +878,6 @@ struct MpiCalls {
   u64 (*load_datatype)(const void* native);
 };
 
-inline constexpr u32 kMpiCallsHash = 0xc4593b42;
+inline constexpr u32 kMpiCallsHash = 0xffedf379;
 
 }  // namespace fermata

@@ -14,7 +14,8 @@ flags="-std=c++20 -O2 -g -Wall -Wextra -Wshadow -ffreestanding -fno-exceptions -
  -fno-tree-loop-distribute-patterns -mno-red-zone -Iruntime"
 
 $cc -shared -nostdlib -Wl,-soname,linux-vdso.so.1 -Wl,--hash-style=both -Wl,--build-id=none \
-  -Wl,-T,runtime/arch/x86_64/vdso.lds -Wl,--eh-frame-hdr -s -o "$work/vdso.so" runtime/arch/x86_64/vdso.S
+  -Wl,-T,runtime/arch/x86_64/vdso.lds -Wl,--eh-frame-hdr -s -o "$work/vdso.so" \
+  runtime/arch/x86_64/vdso.S
 
 objects=
 for source in runtime/launcher/*.cpp runtime/memory/*.cpp runtime/files/*.cpp runtime/image/*.cpp \
