@@ -25,7 +25,7 @@ inline constexpr i32 kSuccess = 0, kErrBuffer = 1, kErrCount = 2, kErrType = 3, 
                      kErrOp = 10, kErrTopology = 11, kErrDims = 12, kErrArg = 13, kErrUnknown = 14,
                      kErrTruncate = 15, kErrOther = 16, kErrIntern = 17, kErrPending = 18,
                      kErrInStatus = 19, kErrInfo = 34, kErrInfoKey = 31, kErrInfoNoKey = 32,
-                     kErrInfoValue = 33, kErrKeyval = 36, kErrNoMem = 39,
+                     kErrInfoValue = 33, kErrKeyval = 36, kErrNoMem = 39, kErrSize = 52,
                      kErrUnsupportedOperation = 55, kErrErrhandler = 61, kErrLastCode = 0x3fff;
 
 inline constexpr i32 kThreadSingle = 0, kThreadFunneled = 1024, kThreadSerialized = 2048,

@@ -26,11 +26,12 @@ int raise(Slot* object, int error_class, const char* function);
 
 constexpr bool fits_int(i64 value) { return value == int(value); }
 
-// hand: 179 functions
+// hand: 181 functions
 inline int Abort(Slot* comm, int errorcode);
 inline int Add_error_class(int* errorclass);
 inline int Add_error_code(int errorclass, int* errorcode);
 inline int Add_error_string(int errorcode, const char* text);
+inline int Alloc_mem(i64 size, Slot* info, void* baseptr);
 inline int Bsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm);
 inline int Bsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm);
 inline int Bsend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
@@ -75,6 +76,7 @@ inline int Dist_graph_create_adjacent(Slot* comm_old, int indegree, const int* s
 inline int Errhandler_free(Slot** errhandler);
 inline int Finalize();
 inline int Finalized(int* flag);
+inline int Free_mem(void* base);
 inline int Get_count(const CanonStatus* status, Slot* datatype, int* count);
 inline int Get_count_c(const CanonStatus* status, Slot* datatype, i64* count);
 inline int Get_elements(const CanonStatus* status, Slot* datatype, int* count);
@@ -516,8 +518,7 @@ inline int Win_unlock(int rank, Slot* win);
 inline int Win_unlock_all(Slot* win);
 inline int Win_wait(Slot* win);
 
-// plain: 48 functions
-inline int Alloc_mem(i64 size, Slot* info, void* baseptr);
+// plain: 46 functions
 inline int Cart_coords(Slot* comm, int rank, int maxdims, int* coords);
 inline int Cart_get(Slot* comm, int maxdims, int* dims, int* periods, int* coords);
 inline int Cart_map(Slot* comm, int ndims, const int* dims, const int* periods, int* newrank);
@@ -529,7 +530,6 @@ inline int Dist_graph_neighbors(Slot* comm, int maxindegree, int* sources, int* 
 inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree, int* weighted);
 inline int Error_class(int errorcode, int* errorclass);
 inline int Error_string(int errorcode, char* text, int* resultlen);
-inline int Free_mem(void* base);
 inline int Get_address(const void* location, i64* address);
 inline int Get_library_version(char* version, int* resultlen);
 inline int Get_processor_name(char* name, int* resultlen);
@@ -749,11 +749,6 @@ inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
   (void)info;
   (void)request;
   return abi::kErrUnsupportedOperation;
-}
-
-inline int Alloc_mem(i64 size, Slot* info, void* baseptr) {
-  LowerScope scope;
-  return lower_mpi().Alloc_mem(size, info->real, baseptr);
 }
 
 inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
@@ -1955,11 +1950,6 @@ inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datat
   (void)datatype;
   (void)status;
   return abi::kErrUnsupportedOperation;
-}
-
-inline int Free_mem(void* base) {
-  LowerScope scope;
-  return lower_mpi().Free_mem(base);
 }
 
 inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {

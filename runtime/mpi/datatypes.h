@@ -70,6 +70,20 @@ inline int type_make(const Type& type, u64* real) {
   }
 }
 
+/// Gives a type that has been made again the bounds it had. MPIs differ in them: for a struct with
+/// a resized member, Open MPI follows the standard's markers, MPICH looks at the data alone.
+inline int type_keep_extent(const Type& type, u64* real) {
+  i64 lower_bound = 0, extent = 0;
+  int error = lower().Type_get_extent(*real, &lower_bound, &extent);
+  if (error || (lower_bound == type.lower && extent == type.extent)) return error;
+  u64 resized = 0;
+  error = lower().Type_create_resized(*real, type.lower, type.extent, &resized);
+  if (error) return error;
+  (void)lower().Type_free(real);
+  *real = resized;
+  return kSuccess;
+}
+
 // Collects a recipe's integers in the order of MPI_Type_get_contents.
 class IntList {
  public:
@@ -113,6 +127,7 @@ inline int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_coun
   }
   i64 size = 0;
   if (lower().Type_size_x(slot->real, &size) == kSuccess) slot->spare = u64(size);
+  (void)lower().Type_get_extent(slot->real, &type->lower, &type->extent);
   *newtype = slot;
   return kSuccess;
 }

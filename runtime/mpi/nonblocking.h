@@ -4,7 +4,7 @@
 // ever holds one in progress. Hence they need no recipe.
 #pragma once
 
-#include "mpi/infos.h"
+#include "mpi/memory.h"
 
 namespace fermata::mpi {
 

@@ -86,6 +86,7 @@ struct Type {
   i32* ints;  // the three arrays are those of MPI_Type_get_contents
   i64* aints;
   Slot** types;
+  i64 lower, extent;  // what the application may have read; see type_keep_extent()
   char* name;
   Attribute* attributes;
 };

@@ -311,6 +311,7 @@ inline int Improbe(int source, int tag, Slot* comm, int* flag, Slot** message,
   LowerScope scope;
   CanonStatus local;
   *flag = 0;
+  *message = null_of(kMessage);
   return probe_matched(source, tag, comm, flag, message, status ? status : &local);
 }
 inline int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* status) {

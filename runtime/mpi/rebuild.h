@@ -97,6 +97,7 @@ inline void rebuild_type(Slot* slot) {
   for (i32 i = 0; i < type->types_count; i++) rebuild_type(type->types[i]);
   slot->real = 0;
   int error = type_make(*type, &slot->real);
+  if (!error) error = type_keep_extent(*type, &slot->real);
   if (!error && type->committed) error = lower().Type_commit(&slot->real);
   if (error) rebuild_failed("a datatype", error);
   type->built = state().rebuilds;

@@ -9,8 +9,10 @@ for mpi in openmpi mpich; do
   out=build/tests/$mpi
   mkdir -p "$out"
   stale() { [[ ! -f $2 || $1 -nt $2 || tests/programs/check.h -nt $2 || $0 -nt $2 ]]; }
-  for source in tests/programs/*.c; do
-    name=$(basename "${source%.c}")
+  mkdir -p "$out/mpi"
+  for source in tests/programs/*.c tests/programs/mpi/*.c; do
+    name=${source#tests/programs/}
+    name=${name%.c}
     case $name in
       plugin) target=plugin.so; flags=(-shared -fPIC) ;;
       nonpie) target=$name; flags=(-no-pie) ;;

@@ -23,6 +23,11 @@ inline int Add_error_string(int errorcode, const char* text) {
   return error;
 }
 
+inline int Alloc_mem(i64 size, Slot* info, void* baseptr) {
+  int error = lower_mpi().Alloc_mem(size, info->real, baseptr);
+  return error;
+}
+
 inline int Bsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
   int error = lower_mpi().Bsend(buf, count, datatype->real, dest, tag, comm->real);
   return error;
@@ -279,6 +284,11 @@ inline int Finalize() {
 
 inline int Finalized(int* flag) {
   int error = lower_mpi().Finalized(flag);
+  return error;
+}
+
+inline int Free_mem(void* base) {
+  int error = lower_mpi().Free_mem(base);
   return error;
 }
 

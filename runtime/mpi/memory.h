@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that MPI hands out. It belongs to the application, so it must be there after a restart:
+// it is upper memory, from the arena, and no real MPI ever hears of it.
+#pragma once
+
+#include "mpi/infos.h"
+
+namespace fermata::mpi::core {
+
+inline int Alloc_mem(i64 size, Slot*, void* baseptr) {
+  if (size < 0) return kErrSize;
+  LowerScope scope;
+  map_tables();
+  *static_cast<void**>(baseptr) = arena_alloc(u64(size));
+  return kSuccess;
+}
+
+inline int Free_mem(void* base) {
+  LowerScope scope;
+  arena_free(base);
+  return kSuccess;
+}
+
+}  // namespace fermata::mpi::core

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hangs on a communicator and on a datatype: attributes with their callbacks, names, error
+// handlers; and the predefined attributes, which must not change after they have been read.
+#include "../check.h"
+
+static int copies, deletes, handled;
+
+static int copy_value(MPI_Comm comm, int keyval, void *extra, void *in, void *out, int *flag) {
+  (void)comm, (void)keyval;
+  copies++;
+  *(void **)out = (char *)in + *(int *)extra;
+  *flag = 1;
+  return MPI_SUCCESS;
+}
+
+static int delete_value(MPI_Comm comm, int keyval, void *value, void *extra) {
+  (void)comm, (void)keyval, (void)value, (void)extra;
+  deletes++;
+  return MPI_SUCCESS;
+}
+
+static int delete_type_value(MPI_Datatype type, int keyval, void *value, void *extra) {
+  (void)type, (void)keyval, (void)value, (void)extra;
+  deletes++;
+  return MPI_SUCCESS;
+}
+
+static void handle(MPI_Comm *comm, int *code, ...) {
+  (void)comm, (void)code;
+  handled++;
+}
+
+int main(int argc, char **argv) {
+  start(&argc, &argv);
+  const struct options o = parse_options(argc, argv, 8, 0);
+  static int step_of_one = 1;
+  int key, type_key, *tag_bound = NULL, flag = 0;
+  void *value = NULL;
+  MPI_Comm copy;
+  MPI_Datatype pair;
+  MPI_Errhandler own;
+  MPI_Comm_create_keyval(copy_value, delete_value, &key, &step_of_one);
+  MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, delete_type_value, &type_key, NULL);
+  MPI_Comm_set_attr(MPI_COMM_WORLD, key, (void *)100);
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_set_name(copy, "the copy");
+  MPI_Comm_create_errhandler(handle, &own);
+  MPI_Comm_set_errhandler(copy, own);
+  MPI_Type_contiguous(2, MPI_INT, &pair);
+  MPI_Type_set_attr(pair, type_key, (void *)7);
+  MPI_Type_set_name(pair, "two ints");
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_bound, &flag);
+  CHECK(flag && *tag_bound >= 32767);
+  const int bound = *tag_bound;
+  for (int step = 1; step <= o.steps; step++) {
+    char name[MPI_MAX_OBJECT_NAME];
+    int length = 0, class = -1;
+    MPI_Comm again;
+    report_step(step, o.step_ms);
+    MPI_Comm_get_attr(copy, key, &value, &flag);
+    CHECK(flag && value == (void *)101);
+    MPI_Comm_dup(copy, &again);
+    MPI_Comm_get_attr(again, key, &value, &flag);
+    CHECK(flag && value == (void *)102 && copies == 1 + step);
+    MPI_Comm_free(&again);
+    CHECK(deletes == step);
+    MPI_Type_get_attr(pair, type_key, &value, &flag);
+    CHECK(flag && value == (void *)7);
+    MPI_Type_get_name(pair, name, &length);
+    CHECK(!strcmp(name, "two ints"));
+    MPI_Comm_get_name(copy, name, &length);
+    CHECK(!strcmp(name, "the copy") && length == 8);
+    const int code = MPI_Send(&step, 1, MPI_INT, ranks + 7, 0, copy);
+    MPI_Error_class(code, &class);
+    CHECK(handled == step && class == MPI_ERR_RANK);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_bound, &flag);
+    CHECK(flag && *tag_bound == bound);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &value, &flag);
+    mix_int(handled);
+  }
+  MPI_Type_free(&pair);
+  CHECK(deletes == o.steps + 1);
+  MPI_Comm_free(&copy);
+  MPI_Errhandler_free(&own);
+  finish();
+  return 0;
+}

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One behaviour of MPI per program (tests/programs/mpi), each saved three times in one life: two
+checkpoints after which the same process goes on, one that stops it, and a restart under the other
+MPI. What it prints at the end must be what an uninterrupted native run prints.
+Name: program_front_first_then_second; native_program_mpi runs it without the product."""
+import os
+import signal
+
+from support import fermata, mpis, process
+from support.cases import check, check_equal, slow, timeout
+
+NATIVE_STEPS, STEPS, STEP_MS = 5, 14, 60
+SAVE_AT, STOP_AT = (2, 5), 8
+
+# Where a program built for `front` is saved and where it goes on; the last element: slow.
+ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", False),
+          ("openmpi", "mpich", "openmpi", True), ("mpich", "openmpi", "mpich", True))
+
+
+def programs():
+    return sorted(path.stem for path in (mpis.ROOT / "tests/programs/mpi").glob("*.c"))
+
+
+def _command(mpi, name, work, steps, step_ms=0):
+    return [mpis.program(mpi, f"mpi/{name}"), "--dir", work, "--steps", steps, "--step-ms", step_ms]
+
+
+def _expected(name, ranks, steps):
+    work = mpis.BUILD / "tests/work/expected"
+    work.mkdir(parents=True, exist_ok=True)
+    command = _command("openmpi", name, work, steps)
+    return mpis.checksum(mpis.native("openmpi", command, ranks, work).expect_success(name).out)
+
+
+def _make_native(mpi, name):
+    @timeout(120)
+    def test(work):
+        for ranks in (2, 3):
+            result = mpis.native(mpi, _command(mpi, name, work, NATIVE_STEPS), ranks, work)
+            found = mpis.checksum(result.expect_success(f"{name} on {mpi}").out)
+            check_equal(found, _expected(name, ranks, NATIVE_STEPS), f"checksum of {ranks} ranks")
+    return test
+
+
+def _make(front, first, second, name, ranks=2):
+    @timeout(150)
+    def test(work):
+        job = fermata.Job(work)
+        job.start(first, _command(front, name, work, STEPS, STEP_MS), ranks)
+        for step in SAVE_AT:
+            fermata.wait_for_step(job, step)
+            job.checkpoint()
+        fermata.wait_for_step(job, STOP_AT)
+        job.checkpoint_and_stop()
+        job.restart(second)
+        check_equal(mpis.checksum(job.finish()), _expected(name, ranks, STEPS), "checksum")
+    return test
+
+
+@timeout(90)
+def test_done_is_said_when_it_is_done(work):
+    """When `fermata checkpoint` returns, the snapshot is complete: it is there, it verifies, and a
+    job killed at that moment restarts from it."""
+    job = fermata.Job(work)
+    job.start("openmpi", _command("openmpi", "types", work, STEPS, STEP_MS))
+    for step, kept in ((2, 1), (4, 2)):
+        fermata.wait_for_step(job, step)
+        job.checkpoint()
+        check_equal(len(job.snapshots()), kept, "snapshots right after the command has returned")
+        fermata.fermata(work, "verify", "job").expect_success("fermata verify")
+    for pid in [job.running.process.pid, *process.descendants(job.running.process.pid)]:
+        os.kill(pid, signal.SIGKILL)
+    job.running.wait(30)
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), _expected("types", 2, STEPS), "checksum")
+    check("step 1\n" not in job.running.out, "the restart began at the snapshot")
+
+
+def generate():
+    tests = {}
+    for name in programs():
+        for mpi in mpis.MPIS:
+            tests[f"test_native_{name}_{mpi}"] = _make_native(mpi, name)
+        for front, first, second, is_slow in ROUTES:
+            test = _make(front, first, second, name)
+            tests[f"test_{name}_{front}_{first}_then_{second}"] = slow(test) if is_slow else test
+    return tests
