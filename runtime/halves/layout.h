@@ -39,8 +39,8 @@ inline constexpr u64 kUpperHeapBytes = 0x100'0000'0000;
 inline constexpr u64 kUpperProgram = 0x1180'0000'0000;   // a PIE application and its interpreter
 inline constexpr u64 kUpperMmap = 0x1200'0000'0000;      // everything the upper half maps
 inline constexpr u64 kUpperMmapEnd = 0x1f00'0000'0000;
-inline constexpr u64 kUpperStackEnd = 0x1fff'0000'0000;  // top of the main thread's stack
-inline constexpr u64 kUpperStackBytes = 0x4000'0000;     // room to grow: 1 GiB
+inline constexpr u64 kUpperStackEnd = 0x1fff'0000'0000;  // top of the main thread's stack,
+                                                         // which has a terabyte of room to grow
 
 constexpr bool in_upper(u64 address) { return address >= kUpperBase && address < kUpperEnd; }
 constexpr bool in_lower(u64 address) { return address >= kLowerBase && address < kLowerEnd; }

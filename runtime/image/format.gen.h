@@ -103,8 +103,7 @@ struct ImageRegion {
   u64 start;
   u64 end;
   u32 prot;  // PROT_*
-  // bit 0 shared, 1 file-backed, 2 by reference: what the extents do not hold comes from the file
-  u32 flags;
+  u32 flags;  // bits: enum Attribute of runtime/memory/attributes.h
   u64 file_offset;  // of a file-backed region
   u32 path_string;  // of a file-backed region; 0 = none
   u32 build_id_string;  // by reference: the file's build-id in hexadecimal

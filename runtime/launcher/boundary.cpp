@@ -27,6 +27,7 @@ enum Rule : u8 {
   kMmap,        // upper: always; lower: code (PROT_EXEC) and the first mapping of a library
   kClone,       // either, threads only: a fork or vfork child keeps its parent's stack
   kLowerFcntl,  // lower, F_DUPFD and F_DUPFD_CLOEXEC only
+  kMadvise,     // upper, MADV_DONTFORK and MADV_WIPEONFORK only
 };
 struct Trapped {
   u16 number;
@@ -43,6 +44,7 @@ constexpr Trapped kTrapped[] = {
     {SYS_brk, kUpperOnly},
     {SYS_mremap, kUpperOnly},
     {SYS_shmat, kUpperOnly},
+    {SYS_madvise, kMadvise},
     {SYS_exit, kUpperOnly},
     {SYS_arch_prctl, kLowerOnly},
     {SYS_set_robust_list, kLowerOnly},
@@ -102,6 +104,12 @@ void emit_rule(Filter& filter, Rule rule) {
     filter.jump(BPF_JEQ, sys::kDupFdCloexec, 1, 0);
     filter.ret(SECCOMP_RET_ALLOW);
   }
+  if (rule == kMadvise) {
+    filter.load(argument_at(2));
+    filter.jump(BPF_JEQ, sys::kAdviseDontFork, 2, 0);
+    filter.jump(BPF_JEQ, sys::kAdviseWipeOnFork, 1, 0);
+    filter.ret(SECCOMP_RET_ALLOW);
+  }
   filter.load(kIpHighAt);
   if (rule != kLowerOnly && rule != kLowerFcntl)
     filter.ret_if_within(kUpperBase, kUpperEnd, kTrapUpper);
@@ -116,7 +124,8 @@ void emit_rule(Filter& filter, Rule rule) {
     filter.ret(kTrapLower);
     return;
   }
-  if (rule != kUpperOnly) filter.ret_if_within(kLowerBase, kLowerEnd, kTrapLower);
+  if (rule != kUpperOnly && rule != kMadvise)
+    filter.ret_if_within(kLowerBase, kLowerEnd, kTrapLower);
   filter.ret(SECCOMP_RET_ALLOW);
 }
 
@@ -128,7 +137,8 @@ u64 block_size(Rule rule) {
 }
 
 void build(Filter& filter) {
-  constexpr Rule kRules[] = {kEither, kUpperOnly, kLowerOnly, kMmap, kClone, kLowerFcntl};
+  constexpr Rule kRules[] = {kEither, kUpperOnly,  kLowerOnly, kMmap,
+                             kClone,  kLowerFcntl, kMadvise};
   filter.load(kArchAt);
   filter.jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
   filter.ret(SECCOMP_RET_ALLOW);
@@ -163,6 +173,7 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_mremap: return trap_mremap(a[0], a[1], a[2], a[3], a[4]);
     case SYS_brk: return trap_brk(a[0]);
     case SYS_shmat: return trap_shmat(a[0], a[1], a[2]);
+    case SYS_madvise: return trap_fork_advice(a[0], a[1], a[2]);
     case SYS_rt_sigprocmask: return trap_sigprocmask(half, a[0], a[1], a[2], a[3], context);
     case SYS_rt_sigaction: return trap_sigaction(half, a[0], a[1], a[2], a[3]);
     case SYS_clone: return u64(trap_clone(half, context));

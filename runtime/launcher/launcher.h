@@ -75,6 +75,7 @@ u64 trap_mmap(Half half, u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u6
 u64 trap_mremap(u64 old_address, u64 old_bytes, u64 new_bytes, u64 flags, u64 new_address);
 u64 trap_brk(u64 address);
 u64 trap_shmat(u64 id, u64 address, u64 flags);
+u64 trap_fork_advice(u64 address, u64 bytes, u64 advice);
 u64 place_lower(u64 bytes);  // a free range for code in the lower window
 struct Placement {
   u64 brk_start, brk_end, mmap_cursor;

@@ -3,6 +3,7 @@
 // next-fit from a cursor; the lower half's code goes into its own. The kernel has the last word:
 // every placement is tried with MAP_FIXED_NOREPLACE, so a stale cursor costs a retry, never memory.
 #include "launcher/launcher.h"
+#include "memory/forks.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -90,13 +91,15 @@ u64 trap_mmap(Half half, u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u6
 }
 
 u64 trap_mremap(u64 old_address, u64 old_bytes, u64 new_bytes, u64 flags, u64 new_address) {
-  constexpr u64 kMayMove = 1, kFixed = 2;
+  constexpr u64 kMayMove = 1, kFixed = 2, kKeepOld = 4;
   if ((flags & kFixed) || !(flags & kMayMove))
     return u64(
         arch::raw_syscall(SYS_mremap, old_address, old_bytes, new_bytes, flags, new_address));
-  const Result<u64> in_place =
-      sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags & ~kMayMove);
-  if (in_place || in_place.error != sys::kEnomem) return outcome(in_place);
+  if (old_bytes && !(flags & kKeepOld)) {  // else a second mapping is wanted
+    const Result<u64> in_place =
+        sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags & ~kMayMove);
+    if (in_place || in_place.error != sys::kEnomem) return outcome(in_place);
+  }
   // Reserve the new place first: MREMAP_FIXED replaces whatever is there.
   const u64 place = place_upper(new_bytes, [&](u64 at) {
     return sys::mmap(at, page_ceil(new_bytes), 0,
@@ -127,6 +130,11 @@ u64 trap_brk(u64 address) {
   const u64 result = end;
   __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
   return result;
+}
+
+u64 trap_fork_advice(u64 address, u64 bytes, u64 advice) {
+  memory::note_fork_advice();
+  return outcome(sys::call(SYS_madvise, address, bytes, advice));
 }
 
 u64 trap_shmat(u64 id, u64 address, u64 flags) {

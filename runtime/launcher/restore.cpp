@@ -4,9 +4,9 @@
 // the MPI thread. From there upper code goes on: it rebuilds the MPI objects and returns through
 // the signal frame into the application.
 #include "files/describe.h"
-#include "image/build_id.h"
 #include "image/reader.h"
 #include "launcher/launcher.h"
+#include "memory/restore.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -37,46 +37,10 @@ void check_fits(const image::ImageHeader& h, const char* path, const LowerCalls*
         "restart on a CPU of the same or a newer generation");
 }
 
-/// Opens the file of a region saved by reference. Ends the process unless it is the same file.
-int open_referenced(const image::Reader& reader, const image::ImageRegion& region) {
-  const char* path = reader.string(region.path_string);
-  const Result<u64> fd = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
-  if (!fd) die("a file that the program uses is missing", path, fd.error, "install it again");
-  Text<48> hex;
-  image::print_build_id(image::build_id(int(fd.value)), hex);
-  if (!text_equal(hex.data, reader.string(region.build_id_string)))
-    die("a file that the program uses has changed since the checkpoint", path, 0,
-        "install the version it was saved with");
-  return int(fd.value);
-}
-
-void map_region(const image::Reader& reader, const image::ImageRegion& region, const char* path) {
-  constexpr u32 kByReference = 4;
-  const u64 bytes = region.end - region.start;
-  const int file = region.flags & kByReference ? open_referenced(reader, region) : -1;
-  const int source = file >= 0 ? 0 : sys::kMapAnonymous | sys::kMapNoReserve;
-  const Result<u64> map =
-      sys::mmap(region.start, bytes, sys::kProtRead | sys::kProtWrite,
-                sys::kMapPrivate | sys::kMapFixedNoReplace | source, file,
-                file >= 0 ? region.file_offset : 0);
-  if (file >= 0) (void)sys::close(file);
-  if (!map) {
-    Message why;
-    why << path << ", region " << Hex{region.start};
-    die("cannot map saved memory", why.data, map.error, "memory may be short");
-  }
-  for (u64 i = 0; i < region.extent_count; i++) {
-    const image::ImageExtent& extent = reader.extents[region.first_extent + i];
-    const Status read = read_extent(reader, extent);
-    if (!read) {
-      Message why;
-      why << path << ", page " << Hex{extent.address};
-      die("the image is damaged", why.data, read.error, kAdvice);
-    }
-  }
-  const u32 prot = region.prot;
-  if (prot != u32(sys::kProtRead | sys::kProtWrite))
-    (void)sys::mprotect(region.start, bytes, int(prot));
+void restore_memory(const image::Reader& reader, const char* path) {
+  static memory::Trouble trouble;
+  const Status mapped = memory::map_regions(reader, path, trouble);
+  if (!mapped) die(trouble.what, trouble.where.data, mapped.error, trouble.advice);
 }
 
 void restore_files(const image::Reader& reader) {
@@ -164,7 +128,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
 
   const u64 all = ~kOurSignals | sys::signal_bit(kSignalQuiesce);
   (void)sys::sigprocmask(sys::kSigSetMask, &all, nullptr);
-  for (u64 i = 0; i < h.regions.count; i++) map_region(reader, reader.regions[i], path.data);
+  restore_memory(reader, path.data);
   (void)sys::close(reader.fd);  // its number may be one that the application had
   placement = {h.brk_start, h.brk_end, h.mmap_cursor};
   refresh_vdso();

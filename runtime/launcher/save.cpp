@@ -5,6 +5,7 @@
 #include "files/describe.h"
 #include "image/writer.h"
 #include "launcher/launcher.h"
+#include "memory/forks.h"
 #include "memory/save.h"
 #include "sys/sys.h"
 
@@ -165,8 +166,16 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
     release();
     return -sys::kEperm;
   }
+  Message why;
+  const Status lifted = memory::lift_fork_advice(why);
+  if (!lifted) {
+    fail(outcome, lifted.error, why.data);
+    release();
+    return -lifted.error;
+  }
   const i64 child = fork_writer();
   if (child == 0) write_image(*request);
+  memory::renew_fork_advice();
   release();
   outcome_page->pause_ns = sys::now_ns() - begin;
   if (child < 0) fail(outcome, i32(-child), "cannot fork the image writer: memory may be short");

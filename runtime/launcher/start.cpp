@@ -16,11 +16,14 @@ void map_fixed(u64 address, u64 bytes, const char* what) {
   if (!map) die("cannot map a part of the upper window", what, map.error, "memory may be short");
 }
 
-u64 stack_bytes() {
-  u64 limit[2] = {8 << 20, 0};
-  (void)sys::call(SYS_prlimit64, 0, 3 /* RLIMIT_STACK */, 0, sys::word(limit));
-  if (limit[0] > kUpperStackBytes) return kUpperStackBytes;
-  return limit[0] < (1 << 20) ? 1 << 20 : page_ceil(limit[0]);
+/// The main thread's stack is one that the kernel lets grow, up to RLIMIT_STACK as it is then.
+void map_stack() {
+  constexpr u64 kFirstBytes = 256 << 10;
+  const Result<u64> map = sys::mmap(kUpperStackEnd - kFirstBytes, kFirstBytes,
+                                    sys::kProtRead | sys::kProtWrite,
+                                    sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve |
+                                        sys::kMapGrowsDown | sys::kMapFixedNoReplace);
+  if (!map) die("cannot map a part of the upper window", "stack", map.error, "memory may be short");
 }
 
 /// LD_PRELOAD for the application: what the user had, so that a tool which stands before MPI_X and
@@ -54,8 +57,7 @@ const char* saved_preload_variable() {
   const u64 vdso = install_vdso();
   const char* path = program_path();
   const Program program = load_program(path, Half::kUpper);
-  const u64 bytes = stack_bytes();
-  map_fixed(kUpperStackEnd - bytes, bytes, "stack");
+  map_stack();
   const char* extra[2];
   int extra_count = 0;
   if (config.front[0]) {

@@ -2,8 +2,31 @@
 #include "memory/maps.h"
 
 #include "base/text.h"
+#include "halves/layout.h"
+#include "sys/sys.h"
 
 namespace fermata::memory {
+namespace {
+
+constexpr u64 kTextCapacity = 256 << 20;
+constexpr u64 kLowest = 0x10000;
+
+u64 parse_device(const char*& p) {
+  const u64 major = parse_hex(p);
+  if (*p == ':') p++;
+  const u64 minor = parse_hex(p);
+  return (minor & 0xff) | major << 8 | (minor & ~u64(0xff)) << 12;  // the kernel's new_encode_dev
+}
+
+/// The line's end becomes NUL. Returns the next line.
+char* end_line(char* p) {
+  while (*p && *p != '\n') p++;
+  if (*p == 0) return p;
+  *p = 0;
+  return p + 1;
+}
+
+}  // namespace
 
 char* parse_mapping(char* text, Mapping& out) {
   const char* p = text;
@@ -21,16 +44,43 @@ char* parse_mapping(char* text, Mapping& out) {
   if (*p++ != ' ') return nullptr;
   out.file_offset = parse_hex(p);
   if (*p++ != ' ') return nullptr;
-  while (*p && *p != ' ') p++;  // device
+  out.device = parse_device(p);
   if (*p++ != ' ') return nullptr;
   out.inode = parse_decimal(p);
   while (*p == ' ') p++;
   out.path = p;
-  while (*p && *p != '\n') p++;
-  char* end = text + (p - text);
-  if (*end == 0) return end;
-  *end = 0;
-  return end + 1;
+  out.attributes = 0;
+  // The lines of smaps that belong to this mapping begin with a capital letter.
+  char* next = end_line(text + (p - text));
+  while (*next >= 'A' && *next <= 'Z') {
+    char* line = next;
+    next = end_line(next);
+    if (text_starts(line, "VmFlags:")) out.attributes = parse_vm_flags(line + 8);
+  }
+  return next;
+}
+
+char* read_mappings(Detail detail) {
+  const char* path = detail == Detail::kPlain ? "/proc/self/maps" : "/proc/self/smaps";
+  const Result<u64> map = sys::mmap(0, kTextCapacity, sys::kProtRead | sys::kProtWrite,
+                                    sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve);
+  const Result<u64> fd = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+  if (!map || !fd) return nullptr;
+  char* text = reinterpret_cast<char*>(map.value);
+  u64 size = 0;
+  for (;;) {
+    const Result<u64> got = sys::read(int(fd.value), text + size, kTextCapacity - 1 - size);
+    if (!got || got.value == 0) break;
+    size += got.value;
+  }
+  (void)sys::close(int(fd.value));
+  return text;
+}
+
+void free_mappings(char* text) { (void)sys::munmap(sys::word(text), kTextCapacity); }
+
+bool is_saved(const Mapping& mapping) {
+  return mapping.start >= kLowest && mapping.end <= kUpperEnd;
 }
 
 }  // namespace fermata::memory

@@ -6,15 +6,14 @@
 // guard pages and reports a page beyond a file's end as an error where touching it would be SIGBUS.
 #include "memory/save.h"
 
-#include "halves/layout.h"
 #include "image/build_id.h"
+#include "memory/forks.h"
 #include "memory/maps.h"
 
 namespace fermata::memory {
 namespace {
 
 constexpr u64 kRunPages = 1024;  // 4 MiB: the largest extent
-constexpr u64 kLowest = 0x10000;
 // /proc/PID/pagemap, Documentation/admin-guide/mm/pagemap.rst.
 constexpr u64 kPresent = u64(1) << 63, kSwapped = u64(1) << 62, kOfFile = u64(1) << 61;
 
@@ -126,7 +125,8 @@ Status save_region(const Walk& walk, const Mapping& mapping, Message& why) {
   region->end = mapping.end;
   region->prot = u32((mapping.read ? sys::kProtRead : 0) | (mapping.write ? sys::kProtWrite : 0) |
                      (mapping.execute ? sys::kProtExec : 0));
-  region->flags = u32(mapping.shared) | u32(is_file) << 1 | u32(by_reference) << 2;
+  region->flags = mapping.attributes | (mapping.shared ? u32(kShared) : 0) |
+                  (is_file ? u32(kFileBacked) : 0) | (by_reference ? u32(kByReference) : 0);
   region->file_offset = mapping.file_offset;
   region->path_string = walk.writer.string(mapping.path);
   region->build_id_string = walk.writer.string(hex.data);
@@ -140,24 +140,6 @@ Status save_region(const Walk& walk, const Mapping& mapping, Message& why) {
   return saved;
 }
 
-/// Reads all of /proc/self/maps into fresh memory. Returns null on failure.
-char* read_maps() {
-  constexpr u64 kCapacity = 64 << 20;
-  const Result<u64> map = sys::mmap(0, kCapacity, sys::kProtRead | sys::kProtWrite,
-                                    sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve);
-  const Result<u64> fd = sys::open("/proc/self/maps", sys::kReadOnly | sys::kCloseOnExec);
-  if (!map || !fd) return nullptr;
-  char* text = reinterpret_cast<char*>(map.value);
-  u64 size = 0;
-  for (;;) {
-    const Result<u64> got = sys::read(int(fd.value), text + size, kCapacity - 1 - size);
-    if (!got || got.value == 0) break;
-    size += got.value;
-  }
-  (void)sys::close(int(fd.value));
-  return text;
-}
-
 }  // namespace
 
 Status save_regions(image::Writer& writer, Message& why) {
@@ -166,20 +148,24 @@ Status save_regions(image::Writer& writer, Message& why) {
   const Result<u64> buffer =
       sys::mmap(0, kRunPages * kPageBytes, sys::kProtRead | sys::kProtWrite,
                 sys::kMapPrivate | sys::kMapAnonymous);
-  char* line = read_maps();
-  if (!memory || !pagemap || !buffer || !line) {
-    why << "cannot read /proc/self (maps, mem or pagemap)";
+  char* next = read_mappings(Detail::kAttributes);
+  if (!memory || !pagemap || !buffer || !next) {
+    why << "cannot read /proc/self (smaps, mem or pagemap)";
     return failure(memory.error ? memory.error : sys::kEio);
   }
   const Walk walk{writer, int(memory.value), int(pagemap.value),
                   reinterpret_cast<u8*>(buffer.value)};
-  while (line && *line) {
+  while (next && *next) {
     Mapping mapping;
-    line = parse_mapping(line, mapping);
-    if (!line) break;
-    if (mapping.start < kLowest || mapping.end > kUpperEnd) continue;
-    const Status saved = save_region(walk, mapping, why);
-    if (!saved) return saved;
+    next = parse_mapping(next, mapping);
+    if (!next || !is_saved(mapping)) continue;
+    while (mapping.bytes()) {
+      const Mapping part = first_noted_part(mapping);
+      const Status saved = save_region(walk, part, why);
+      if (!saved) return saved;
+      mapping.file_offset += part.bytes();
+      mapping.start = part.end;
+    }
   }
   (void)sys::close(walk.memory_fd);
   (void)sys::close(walk.pagemap_fd);

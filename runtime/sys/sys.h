@@ -19,8 +19,9 @@ inline constexpr i32 kEperm = 1, kEnoent = 2, kEintr = 4, kEio = 5, kEnoexec = 8
 
 inline constexpr int kProtRead = 1, kProtWrite = 2, kProtExec = 4;
 inline constexpr int kMapShared = 1, kMapPrivate = 2, kMapFixed = 0x10, kMapAnonymous = 0x20,
-                     kMap32Bit = 0x40, kMapDenyWrite = 0x800, kMapNoReserve = 0x4000,
-                     kMapStack = 0x20000, kMapFixedNoReplace = 0x100000;
+                     kMap32Bit = 0x40, kMapGrowsDown = 0x100, kMapDenyWrite = 0x800,
+                     kMapNoReserve = 0x4000, kMapStack = 0x20000, kMapHugeTlb = 0x40000,
+                     kMapFixedNoReplace = 0x100000;
 
 inline Result<u64> call(u64 number, u64 a = 0, u64 b = 0, u64 c = 0, u64 d = 0, u64 e = 0,
                         u64 f = 0) {
@@ -38,6 +39,7 @@ u64 word(T* pointer) {
 inline Result<u64> mmap(u64 address, u64 bytes, int prot, int flags, int fd = -1, u64 offset = 0) {
   return call(SYS_mmap, address, bytes, u64(prot), u64(flags), u64(i64(fd)), offset);
 }
+inline constexpr u32 kAdviseDontFork = 10, kAdviseWipeOnFork = 18;
 inline Result<u64> munmap(u64 address, u64 bytes) { return call(SYS_munmap, address, bytes); }
 inline Result<u64> mprotect(u64 address, u64 bytes, int prot) {
   return call(SYS_mprotect, address, bytes, u64(prot));

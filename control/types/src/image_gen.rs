@@ -263,7 +263,7 @@ pub struct ImageRegion {
     pub end: u64,
     /// PROT_*
     pub prot: u32,
-    /// bit 0 shared, 1 file-backed, 2 by reference: what the extents do not hold comes from the file
+    /// bits: enum Attribute of runtime/memory/attributes.h
     pub flags: u32,
     /// of a file-backed region
     pub file_offset: u64,

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/forks.h"
+
+#include "sys/sys.h"
+
+namespace fermata::memory {
+namespace {
+
+constexpr u64 kAdviseInForks = 11 /* MADV_DOFORK */, kAdviseKeepInForks = 19 /* MADV_KEEPONFORK */;
+
+struct Note {
+  u64 start, end;
+  u32 attributes;
+};
+constexpr u64 kCapacity = 4096;
+Note notes[kCapacity];  // by address, as the kernel lists mappings
+u64 note_count;
+bool advice_seen;
+
+/// True if anything is locked: the line VmLck of /proc/self/status.
+bool anything_locked() {
+  static char text[4096];
+  const Result<u64> fd = sys::open("/proc/self/status", sys::kReadOnly | sys::kCloseOnExec);
+  if (!fd) return false;
+  const Result<u64> got = sys::read(int(fd.value), text, sizeof text - 1);
+  (void)sys::close(int(fd.value));
+  text[got ? got.value : 0] = 0;
+  for (const char* p = text; *p; p++) {
+    if (!text_starts(p, "VmLck:")) continue;
+    p += 6;
+    while (*p == ' ' || *p == '\t') p++;
+    return parse_decimal(p) != 0;
+  }
+  return false;
+}
+
+void advise(const Note& note, u32 bit, u64 advice) {
+  if (note.attributes & bit)
+    (void)sys::call(SYS_madvise, note.start, note.end - note.start, advice);
+}
+
+}  // namespace
+
+void note_fork_advice() { advice_seen = true; }
+
+Status lift_fork_advice(Message& why) {
+  note_count = 0;
+  if (!advice_seen && !anything_locked()) return success();
+  char* const text = read_mappings(Detail::kAttributes);
+  Status done = text ? success() : failure(sys::kEio);
+  for (char* next = text; next && *next && done;) {
+    Mapping mapping;
+    next = parse_mapping(next, mapping);
+    if (!next || !is_saved(mapping) || !(mapping.attributes & kLostInForks)) continue;
+    if (note_count == kCapacity) {
+      why << "more than " << kCapacity << " mappings are locked or kept from children";
+      done = failure(sys::kEnomem);
+      break;
+    }
+    notes[note_count++] = {mapping.start, mapping.end, mapping.attributes & kLostInForks};
+  }
+  if (text) free_mappings(text);
+  if (!done) {
+    note_count = 0;
+    return done;
+  }
+  for (u64 i = 0; i < note_count; i++) {
+    advise(notes[i], kNotInForks, kAdviseInForks);
+    advise(notes[i], kWipedInForks, kAdviseKeepInForks);
+  }
+  return success();
+}
+
+void renew_fork_advice() {
+  for (u64 i = 0; i < note_count; i++)
+    for (const AttributeName& known : kAttributeNames)
+      if (known.advice) advise(notes[i], known.bit & kLostInForks, known.advice);
+}
+
+Mapping first_noted_part(const Mapping& mapping) {
+  Mapping part = mapping;
+  for (u64 i = 0; i < note_count; i++) {
+    const Note& note = notes[i];
+    if (note.end <= part.start) continue;
+    if (note.start > part.start) {
+      if (note.start < part.end) part.end = note.start;
+    } else {
+      if (note.end < part.end) part.end = note.end;
+      part.attributes |= note.attributes;
+    }
+    break;
+  }
+  return part;
+}
+
+}  // namespace fermata::memory

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings saved memory back to its addresses. Runs while there is no upper half and no libc.
+#pragma once
+
+#include "base/result.h"
+#include "base/text.h"
+#include "image/reader.h"
+
+namespace fermata::memory {
+
+/// A failure, as a person needs it told.
+struct Trouble {
+  const char* what = "";
+  Message where;
+  const char* advice = "";
+};
+
+/// Maps every region of the image and fills it. `path` is the image's, for messages. Errors: errno
+/// with `trouble` filled; some regions may have been mapped by then.
+Status map_regions(const image::Reader& reader, const char* path, Trouble& trouble);
+
+}  // namespace fermata::memory
