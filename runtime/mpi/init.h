@@ -21,6 +21,9 @@ inline Comm* adopt_predefined(u32 canonical, u64 id) {
 inline void fill_predefined() {
   Core& core = state();
   set_predefined(kComm, kCommNull, nullptr, reinterpret_cast<u64>(core.unused_clock));
+  Request* const none = arena_new<Request>();  // so that idle requests are all told alike
+  request_start(none, RequestKind::kSend, RequestState::kInactive);
+  set_predefined(kRequest, kRequestNull, none, 0);
   (void)adopt_predefined(kCommWorld, kWorldId);
   (void)adopt_predefined(kCommSelf, kSelfId + u64(core.world_rank));
   front::for_each_predefined(

@@ -24,10 +24,8 @@ int collective_begin(Slot* comm, Slot** handle, Begin begin) {
     return error;
   }
   Request* const request = request_of(slot);
-  request->kind = RequestKind::kCollective;
-  request->state = RequestState::kActive;
-  request->forgotten = false;
-  request->datatype = nullptr;
+  request_start(request, RequestKind::kCollective, RequestState::kActive);
+  request->owns = kept != nullptr;
   request->comm = comm;
   request->kept_until_done = kept;
   *handle = slot;

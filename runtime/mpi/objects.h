@@ -133,17 +133,33 @@ struct Request {
   SendMode mode;
   bool forgotten;  // the application called MPI_Request_free
   bool cancelled;  // the application called MPI_Cancel; the status tells whether that worked
-  i32 error;       // of a finished request
+  bool wants_status;  // the books need it: who sent the message, or whether it was cancelled
+  bool owns;          // a counted reference to `datatype`, or `kept_until_done`
+  u8 unused;
+  i32 error;  // of a finished request
   i32 count;
   i32 peer;
   i32 tag;
   void* buffer;
-  Slot* datatype;  // counted reference while set
+  Slot* datatype;
   Slot* comm;
   u64 order;  // posted as the n-th; receives are re-posted in this order
   void* kept_until_done;  // arena memory a non-blocking collective needs
   CanonStatus status;     // of a finished request
 };
+
+/// Begins the life of a request: sets all that is not recipe or outcome, with one store.
+[[gnu::always_inline]] inline void request_start(Request* request, RequestKind kind,
+                                                 RequestState state) {
+  request->kind = kind;
+  request->state = state;
+  request->mode = SendMode::kStandard;
+  request->forgotten = false;
+  request->cancelled = false;
+  request->wants_status = false;
+  request->owns = false;
+  request->unused = 0;
+}
 
 inline bool is_persistent(const Request* request) {
   return request->kind >= RequestKind::kPersistentSend;

@@ -44,9 +44,7 @@ using LowerIsend = int (*)(const void*, int, u64, int, int, u64, u64*);
     return error;
   }
   Request* const request = request_of(slot);
-  request->kind = RequestKind::kSend;
-  request->state = RequestState::kActive;
-  request->forgotten = false;
+  request_start(request, RequestKind::kSend, RequestState::kActive);
   request->peer = dest;
   request->comm = comm;
   count_sent(comm, dest);
@@ -54,18 +52,19 @@ using LowerIsend = int (*)(const void*, int, u64, int, int, u64, u64*);
   return kSuccess;
 }
 
-inline void fill_recipe(Request* request, RequestKind kind, void* buf, int count, Slot* datatype,
-                        int peer, int tag, Slot* comm) {
-  request->kind = kind;
-  request->forgotten = false;
-  request->cancelled = false;
+/// Describes an active request; a derived datatype is kept alive by it.
+[[gnu::always_inline]] inline void fill_recipe(Request* request, RequestKind kind, void* buf,
+                                               int count, Slot* datatype, int peer, int tag,
+                                               Slot* comm) {
+  request_start(request, kind, RequestState::kActive);
   request->buffer = buf;
   request->count = count;
   request->datatype = datatype;
   request->peer = peer;
   request->tag = tag;
   request->comm = comm;
-  type_ref(datatype);
+  if (FERMATA_UNLIKELY(peer == kAnySource)) request->wants_status = true;
+  if (FERMATA_UNLIKELY(type_ref(datatype))) request->owns = true;
 }
 
 /// Completes a receive without the lower half: from the kept messages, if one matches, or because
@@ -98,7 +97,6 @@ inline bool lower_alone(const Comm* comm, int source) {
   request->order = ++state().post_order;
   if (!lower_alone(comm_of(request->comm), request->peer) && receive_without_lower(slot))
     return kSuccess;
-  request->state = RequestState::kActive;
   return lower().Irecv(request->buffer, request->count, request->datatype->real, request->peer,
                        request->tag, request->comm->real, &slot->real);
 }
@@ -126,7 +124,6 @@ inline bool lower_alone(const Comm* comm, int source) {
   if (posted_real) {
     slot->real = posted_real;
     request_of(slot)->order = ++state().post_order;
-    request_of(slot)->state = RequestState::kActive;
   } else {
     error = post_receive(slot);
   }
@@ -356,6 +353,7 @@ inline int wait_exchange(Slot** receive, Slot** send, CanonStatus* status) {
 inline void abandon_receive(Slot** receive) {
   Request* const request = request_of(*receive);
   request->cancelled = true;
+  request->wants_status = true;
   if (request->state == RequestState::kActive) (void)lower().Cancel(&(*receive)->real);
   (void)wait_request(receive, nullptr);
 }

@@ -51,6 +51,7 @@ inline int persistent_start(Slot* slot) {
   if (!is_persistent(request) || request->state != RequestState::kInactive) return kErrRequest;
   request->order = ++state().post_order;
   request->cancelled = false;
+  request->wants_status = is_receive(request) && request->peer == kAnySource;
   if (request->kind == RequestKind::kPersistentRecv &&
       !lower_alone(comm_of(request->comm), request->peer) && receive_without_lower(slot))
     return kSuccess;

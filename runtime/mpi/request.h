@@ -17,22 +17,21 @@
 
 namespace fermata::mpi {
 
-inline void type_ref(Slot* datatype) {
-  if (Type* const type = type_of(datatype)) type->refs++;
+[[gnu::always_inline]] inline bool type_ref(Slot* datatype) {  // false: predefined, not counted
+  Type* const type = type_of(datatype);
+  if (FERMATA_UNLIKELY(type != nullptr)) type->refs++;
+  return type != nullptr;
 }
 void type_unref(Slot* datatype);  // datatypes.h
 
+[[gnu::noinline, gnu::cold]] inline void request_give_back(Request* request) {
+  if (request->kind == RequestKind::kCollective) arena_free(request->kept_until_done);
+  else type_unref(request->datatype);
+}
+
 [[gnu::always_inline]] inline void request_release(Slot* slot) {
   Request* const request = request_of(slot);
-  if (Slot* const datatype = request->datatype) {
-    if (FERMATA_UNLIKELY(datatype->object != nullptr)) type_unref(datatype);
-    request->datatype = nullptr;
-  }
-  if (FERMATA_UNLIKELY(request->kept_until_done != nullptr)) {
-    arena_free(request->kept_until_done);
-    request->kept_until_done = nullptr;
-  }
-  slot->real = 0;
+  if (FERMATA_UNLIKELY(request->owns)) request_give_back(request);
   request_slot_free(slot);
 }
 
@@ -61,14 +60,8 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
 
 /// True if waiting for it returns at once with an empty status.
 inline bool is_idle(const Slot* slot) {
-  return is_null_request(slot) ||
-         request_of(const_cast<Slot*>(slot))->state == RequestState::kInactive;
-}
-
-/// True if the books need the lower half's status of an active request: who sent the message, or
-/// whether it was cancelled.
-inline bool needs_status(const Request* request) {
-  return is_receive(request) && (request->peer == kAnySource || request->cancelled);
+  return slot == nullptr ||
+         static_cast<const Request*>(slot->object)->state == RequestState::kInactive;
 }
 
 /// settle() for a request that was completed without a status.
@@ -89,7 +82,7 @@ using LowerPoll = int (*)(u64*, int*, CanonStatus*);
   if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
     int flag = 0;
     CanonStatus local;
-    if (!status && needs_status(request)) status = &local;
+    if (!status && request->wants_status) status = &local;
     if (status) {
       status->source = request->peer;  // should the lower half leave it alone in an error
       status->internal[2] = 0;
@@ -136,13 +129,13 @@ class RealRequests {
     const u64 null_real = state().lower_request_null;
     for (i32 i = 0; i < count_; i++) {
       reals_[i] = null_real;
-      if (is_null_request(handles[i])) continue;
-      const RequestState request_state = request_of(handles[i])->state;
-      if (FERMATA_LIKELY(request_state == RequestState::kActive)) {
+      if (is_idle(handles[i])) continue;
+      const Request* const request = request_of(handles[i]);
+      if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
         reals_[i] = handles[i]->real;
-        needs_statuses_ |= needs_status(request_of(handles[i]));
+        needs_statuses_ |= request->wants_status;
         active++;
-      } else if (request_state == RequestState::kDone && *done < 0) {
+      } else if (request->state == RequestState::kDone && *done < 0) {
         *done = i;
       }
     }
@@ -213,10 +206,9 @@ inline int conclude_all(i32 count, Slot** handles, u64* reals, CanonStatus* stat
   int result = error ? kErrInStatus : kSuccess;
   for (i32 i = 0; i < count; i++) {
     Slot* const slot = handles[i];
-    if (FERMATA_UNLIKELY(is_null_request(slot))) continue;
+    if (FERMATA_UNLIKELY(is_idle(slot))) continue;
     Request* const request = request_of(slot);
     if (FERMATA_UNLIKELY(request->state != RequestState::kActive)) {
-      if (request->state == RequestState::kInactive) continue;
       if (request->error) result = kErrInStatus;
     } else {
       // In an error some may still be in progress: the lower half has left their handles alone.
@@ -465,6 +457,7 @@ inline int Cancel(Slot** handle) {
   if (is_null_request(*handle)) return kErrRequest;
   if (request_of(*handle)->state != RequestState::kActive) return kSuccess;  // too late
   request_of(*handle)->cancelled = true;
+  request_of(*handle)->wants_status = true;
   return lower().Cancel(&(*handle)->real);
 }
 

@@ -109,8 +109,7 @@ inline int Comm_idup(Slot* comm, Slot** newcomm, Slot** handle) {
   LowerScope scope;
   Slot* const slot = request_slot_new();
   Request* const request = request_of(slot);
-  request->kind = RequestKind::kCollective;
-  request->state = RequestState::kDone;
+  request_start(request, RequestKind::kCollective, RequestState::kDone);
   request->error = kSuccess;
   request->status = empty_status();
   *handle = slot;
