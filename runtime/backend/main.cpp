@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "backend/shim.gen.h"
+#include "backend/instant.h"
 #include "halves/crossing.h"
 
 #ifndef FERMATA_LOWER_NAME
@@ -17,30 +17,32 @@ namespace fermata::backend {
 namespace {
 
 /// The upper half runs the application's error handlers; the lower half only reports.
-void report_errors() {
+void after_init() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  find_instant();
 }
 
 int init_thread(int* argc, char*** argv, int required, int* provided) {
   const int result = Init_thread(argc, argv, required, provided);
-  if (result == 0) report_errors();
+  if (result == 0) after_init();
   return result;
 }
 
 int init(int* argc, char*** argv) {
   const int result = Init(argc, argv);
-  if (result == 0) report_errors();
+  if (result == 0) after_init();
   return result;
 }
 
-constexpr MpiCalls with_error_reporting() {
+constexpr MpiCalls with_own_calls() {
   MpiCalls calls = kCalls;
   calls.Init = init;
   calls.Init_thread = init_thread;
+  calls.Isend = isend;
   return calls;
 }
-constexpr MpiCalls kMpi = with_error_reporting();
+constexpr MpiCalls kMpi = with_own_calls();
 
 int report(Report kind, const void* payload, u64 bytes) {
   return agent_report(kind, payload, bytes);
@@ -68,7 +70,7 @@ int main() {
     int provided = 0, rank = 0, size = 0;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
       refuse("MPI_Init failed");
-    report_errors();
+    after_init();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     world[0] = u32(rank);

@@ -24,6 +24,10 @@ inline void fill_predefined() {
   Request* const none = arena_new<Request>();  // so that idle requests are all told alike
   request_start(none, RequestKind::kSend, RequestState::kInactive);
   set_predefined(kRequest, kRequestNull, none, 0);
+  core.instant = request_slot_first_use();
+  Request* const instant = request_of(core.instant);
+  request_start(instant, RequestKind::kInstant, RequestState::kDone);
+  instant->status = empty_status();
   (void)adopt_predefined(kCommWorld, kWorldId);
   (void)adopt_predefined(kCommSelf, kSelfId + u64(core.world_rank));
   front::for_each_predefined(

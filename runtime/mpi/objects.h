@@ -119,7 +119,11 @@ struct Info {
   InfoPair* first;
 };
 
-enum class RequestKind : u8 { kSend, kRecv, kCollective, kPersistentSend, kPersistentRecv };
+enum class RequestKind : u8 {
+  kSend, kRecv, kCollective,
+  kPersistentSend, kPersistentRecv,  // from here on: not given back when they complete
+  kInstant,  // Core::instant, which all sends share that were complete when they were begun
+};
 enum class SendMode : u8 { kStandard, kBuffered, kSynchronous, kReady };
 enum class RequestState : u8 {
   kActive,    // Slot::real is a real request in progress
@@ -162,7 +166,7 @@ struct Request {
 }
 
 inline bool is_persistent(const Request* request) {
-  return request->kind >= RequestKind::kPersistentSend;
+  return request->kind >= RequestKind::kPersistentSend && request->kind != RequestKind::kInstant;
 }
 inline bool is_receive(const Request* request) {
   return request->kind == RequestKind::kRecv || request->kind == RequestKind::kPersistentRecv;
@@ -202,6 +206,7 @@ struct Core {
   Comm* comms;
   Slot* free_request;
   Slot* null_request;  // what the application calls MPI_REQUEST_NULL
+  Slot* instant;       // see RequestKind::kInstant
   u32 high[kKindCount];       // slots used so far, from kFirstDynamic
   Slot* free_slot[kKindCount];
   u64* targets;  // by index into clocks()

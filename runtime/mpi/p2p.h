@@ -36,13 +36,16 @@ using LowerIsend = int (*)(const void*, int, u64, int, int, u64, u64*);
 [[gnu::always_inline]] inline int send_begin(LowerIsend MpiCalls::*call, const void* buf, int count,
                                              Slot* datatype, int dest, int tag, Slot* comm,
                                              Slot** handle) {
-  Slot* const slot = request_slot_new();
-  const int error =
-      (lower().*call)(buf, count, datatype->real, dest, tag, comm->real, &slot->real);
-  if (FERMATA_UNLIKELY(error != kSuccess)) {
-    request_slot_free(slot);
-    return error;
+  u64 real;
+  const int error = (lower().*call)(buf, count, datatype->real, dest, tag, comm->real, &real);
+  if (FERMATA_UNLIKELY(error != kSuccess)) return error;
+  if (real == 0) {  // complete already
+    count_sent(comm, dest);
+    *handle = state().instant;
+    return kSuccess;
   }
+  Slot* const slot = request_slot_new();
+  slot->real = real;
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kSend, RequestState::kActive);
   request->peer = dest;

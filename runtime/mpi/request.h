@@ -46,11 +46,14 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
 [[gnu::always_inline]] inline void retire(Slot** handle) {
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
-  if (FERMATA_UNLIKELY(is_persistent(request))) {
-    request->state = RequestState::kInactive;
-    return;
+  if (FERMATA_UNLIKELY(request->kind >= RequestKind::kPersistentSend)) {
+    if (request->kind != RequestKind::kInstant) {
+      request->state = RequestState::kInactive;
+      return;
+    }
+  } else {
+    request_release(slot);
   }
-  request_release(slot);
   *handle = state().null_request;
 }
 
@@ -124,6 +127,7 @@ class RealRequests {
   /// own books, or -1.
   i32 gather(Slot* const* handles, i32* done) {
     i32 active = 0;
+    last_ = -1;
     *done = -1;
     needs_statuses_ = false;
     const u64 null_real = state().lower_request_null;
@@ -134,6 +138,7 @@ class RealRequests {
       if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
         reals_[i] = handles[i]->real;
         needs_statuses_ |= request->wants_status;
+        last_ = i;
         active++;
       } else if (request->state == RequestState::kDone && *done < 0) {
         *done = i;
@@ -143,6 +148,7 @@ class RealRequests {
   }
   /// Of the last gather(): room for statuses if the books need some request's, else null.
   CanonStatus* needed_statuses() { return needs_statuses_ ? statuses_ : nullptr; }
+  i32 last() const { return last_; }  // the last one in progress, or -1
   u64* reals() { return reals_; }
   CanonStatus* statuses() { return statuses_; }
 
@@ -153,6 +159,7 @@ class RealRequests {
     u64 reals[kInline];
   };
   i32 count_;
+  i32 last_ = -1;
   bool needs_statuses_ = false;
   Room room_;
   u64* reals_ = room_.reals;
@@ -262,18 +269,34 @@ inline int Test(Slot** request, int* flag, CanonStatus* status) {
 
 using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
 
-/// Asks the lower half for all requests, once (MpiCalls::Testall) or until all have finished or a
-/// checkpoint is pending (MpiCalls::wait_all). If *flag, or in an error, the requests that have
+/// Asks the lower half for the only request of an array that is in progress. Returns what the call
+/// for all of them would.
+[[gnu::always_inline]] inline int poll_single(LowerPoll MpiCalls::*poll, RealRequests& real,
+                                              int count, Slot** requests, int* flag,
+                                              CanonStatus* statuses) {
+  const i32 i = real.last();
+  CanonStatus* const status = statuses ? &statuses[i] : nullptr;
+  if (status) status->source = request_of(requests[i])->peer;
+  const int error = (lower().*poll)(&real.reals()[i], flag, status);
+  if (FERMATA_LIKELY(error == kSuccess)) return kSuccess;
+  for (i32 k = 0; statuses && k < count; k++) statuses[k].error = kSuccess;
+  if (status) status->error = error;
+  return kErrInStatus;
+}
+
+/// Asks the lower half for all requests, once (Test, Testall) or until all have finished or a
+/// checkpoint is pending (wait, wait_all). If *flag, or in an error, the requests that have
 /// finished are retired.
-[[gnu::always_inline]] inline int poll_all(LowerPollAll MpiCalls::*poll, RealRequests& real,
-                                           int count, Slot** requests, int* flag,
-                                           CanonStatus* statuses) {
+[[gnu::always_inline]] inline int poll_all(LowerPoll MpiCalls::*one, LowerPollAll MpiCalls::*all,
+                                           RealRequests& real, int count, Slot** requests,
+                                           int* flag, CanonStatus* statuses) {
   i32 done;
   int error = kSuccess;
   *flag = 1;
   const i32 active = real.gather(requests, &done);
   CanonStatus* const room = statuses ? statuses : real.needed_statuses();
-  if (FERMATA_LIKELY(active != 0)) error = (lower().*poll)(count, real.reals(), flag, room);
+  if (active == 1) error = poll_single(one, real, count, requests, flag, room);
+  else if (active != 0) error = (lower().*all)(count, real.reals(), flag, room);
   if (!*flag && error == kSuccess) return kSuccess;
   if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
   if (room) return conclude_all(count, requests, real.reals(), room, error);
@@ -287,7 +310,8 @@ inline int Waitall(int count, Slot** requests, CanonStatus* statuses) {
   RealRequests real(count);
   for (Patience patience;; between_polls(patience)) {
     int flag;
-    const int error = poll_all(&MpiCalls::wait_all, real, count, requests, &flag, statuses);
+    const int error = poll_all(&MpiCalls::wait, &MpiCalls::wait_all, real, count,
+                               requests, &flag, statuses);
     if (FERMATA_LIKELY(flag || error != kSuccess)) return error;
     safe_point();
   }
@@ -296,7 +320,7 @@ inline int Waitall(int count, Slot** requests, CanonStatus* statuses) {
 inline int Testall(int count, Slot** requests, int* flag, CanonStatus* statuses) {
   LowerScope scope;
   RealRequests real(count);
-  return poll_all(&MpiCalls::Testall, real, count, requests, flag, statuses);
+  return poll_all(&MpiCalls::Test, &MpiCalls::Testall, real, count, requests, flag, statuses);
 }
 
 }  // namespace core
@@ -441,6 +465,7 @@ inline int Request_free(Slot** handle) {
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
   *handle = null_of(kRequest);
+  if (request->kind == RequestKind::kInstant) return kSuccess;
   if (request->state == RequestState::kActive && is_receive(request)) {
     request->forgotten = true;  // it may still receive; the draining must see and count that
     return kSuccess;
