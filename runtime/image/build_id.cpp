@@ -17,9 +17,10 @@ bool find_build_id(const u8* notes, u64 bytes, BuildId& key) {
     const u64 data = name + ((u64(note->n_namesz) + 3) & ~u64(3));
     const u64 next = data + ((u64(note->n_descsz) + 3) & ~u64(3));
     if (next > bytes) return false;
-    if (note->n_type == NT_GNU_BUILD_ID && note->n_descsz > 0 && note->n_descsz <= 20) {
-      __builtin_memcpy(key.bytes, notes + data, note->n_descsz);
-      key.size = note->n_descsz;
+    const bool is_gnu = note->n_namesz == 4 && __builtin_memcmp(notes + name, "GNU", 4) == 0;
+    if (is_gnu && note->n_type == NT_GNU_BUILD_ID && note->n_descsz > 0) {
+      key.size = note->n_descsz < sizeof key.bytes ? note->n_descsz : u32(sizeof key.bytes);
+      __builtin_memcpy(key.bytes, notes + data, key.size);
       return true;
     }
     at = next;

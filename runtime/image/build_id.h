@@ -8,7 +8,7 @@
 namespace fermata::image {
 
 struct BuildId {
-  u8 bytes[20];
+  u8 bytes[20];  // a longer one is cut
   u32 size;  // 0: the file has no build-id
 };
 

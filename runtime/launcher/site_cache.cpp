@@ -2,6 +2,7 @@
 #include "launcher/site_cache.h"
 
 #include "base/crc32c.h"
+#include "base/sha1.h"
 #include "base/text.h"
 #include "sys/sys.h"
 
@@ -22,6 +23,20 @@ struct CacheHeader {  // the sites tool's format, version 1
 static_assert(sizeof(CacheHeader) == 64);
 
 }  // namespace
+
+image::BuildId site_key(int fd) {
+  image::BuildId key = image::build_id(fd);
+  sys::KernelStat info;
+  if (key.size || !sys::fstat(fd, &info)) return key;
+  const u64 bytes = u64(info.size);
+  const Result<u64> map = sys::mmap(0, bytes, sys::kProtRead, sys::kMapPrivate, fd);
+  if (!map) return key;
+  const Sha1 content = sha1(reinterpret_cast<const void*>(map.value), bytes);
+  (void)sys::munmap(map.value, bytes);
+  __builtin_memcpy(key.bytes, content.bytes, sizeof key.bytes);
+  key.size = sizeof key.bytes;
+  return key;
+}
 
 i32 open_sites(const image::BuildId& key, const char* directory, SiteFile& out) {
   if (key.size == 0) return sys::kEinval;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading the cache that the sites tool writes: DIR/<hex build-id>.sites.
+// Reading the cache that the sites tool writes: DIR/<hex identity>.sites.
 #pragma once
 
 #include "base/types.h"
@@ -13,6 +13,10 @@ struct SiteFile {
   const char* reason = "";       // why the file was refused
   u64 mapped = 0, mapped_bytes = 0;
 };
+
+/// What the cache knows a file by: its build-id, or the SHA-1 of its content if it has none.
+/// Of size zero if the file cannot be read. Blocks: a file without a build-id is read as a whole.
+image::BuildId site_key(int fd);
 
 /// Maps the cache entry. Returns 0; ENOENT: not cached; EPERM: the file was refused (reason says
 /// why); EINVAL: the entry is damaged; or the errno of open and mmap.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lower half runs on GS: every FS prefix (0x64) of its code becomes a GS prefix (0x65) when the
 // code is mapped. Where the prefixes are, the sites tool has found by disassembly and cached under
-// the file's build-id; a file that is not cached yet is looked at once, here and now, by that tool.
+// the file's identity; a file that is not cached yet is looked at once, here and now, by that tool.
 #include <elf.h>
 
 #include "launcher/launcher.h"
@@ -37,7 +37,7 @@ void rewrite_sites(int fd, u64 offset, u64 address, u64 bytes) {
   Text<64> link;
   link << "/proc/self/fd/" << fd;
   if (!sys::readlink(link.data, path.data, sizeof path.data)) path << "(unknown file)";
-  const image::BuildId key = image::build_id(fd);
+  const image::BuildId key = site_key(fd);
   SiteFile sites;
   i32 error = open_sites(key, config.sites_cache, sites);
   if (error == sys::kEnoent) {

@@ -19,7 +19,7 @@ changed=
 for source in runtime/sites/*.cpp; do
   object=$objects/$(basename "${source%.cpp}").o
   newer=
-  [[ -f $object ]] && newer=$(find runtime/sites runtime/base/types.h -newer "$object" -print -quit)
+  [[ -f $object ]] && newer=$(find runtime/sites runtime/base -newer "$object" -print -quit)
   if [[ ! -f $object || -n $newer ]]; then
     g++ "${flags[@]}" -c "$source" -o "$object"
     changed=1

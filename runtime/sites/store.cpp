@@ -10,49 +10,12 @@
 
 #include <array>
 
+#include "base/sha1.h"
+
 namespace fermata::sites {
 namespace {
 
 constexpr char kMagic[8] = {'F', 'S', 'I', 'T', 'E', 'S', '0', '1'};
-
-u32 rotate(u32 value, int bits) { return value << bits | value >> (32 - bits); }
-
-void sha1_block(const u8* block, u32 state[5]) {
-  u32 w[80];
-  for (int i = 0; i < 16; i++)
-    w[i] = u32(block[4 * i]) << 24 | u32(block[4 * i + 1]) << 16 | u32(block[4 * i + 2]) << 8 |
-           block[4 * i + 3];
-  for (int i = 16; i < 80; i++) w[i] = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
-  u32 a = state[0], b = state[1], c = state[2], d = state[3], e = state[4];
-  for (int i = 0; i < 80; i++) {
-    u32 f, k;
-    if (i < 20) f = (b & c) | (~b & d), k = 0x5a827999;
-    else if (i < 40) f = b ^ c ^ d, k = 0x6ed9eba1;
-    else if (i < 60) f = (b & c) | (b & d) | (c & d), k = 0x8f1bbcdc;
-    else f = b ^ c ^ d, k = 0xca62c1d6;
-    const u32 next = rotate(a, 5) + f + e + k + w[i];
-    e = d, d = c, c = rotate(b, 30), b = a, a = next;
-  }
-  state[0] += a, state[1] += b, state[2] += c, state[3] += d, state[4] += e;
-}
-
-/// SHA-1 names content here; nothing secret depends on it. Source: FIPS 180-4, section 6.1.
-std::vector<u8> sha1(const u8* data, u64 bytes) {
-  u32 state[5] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0};
-  u64 done = 0;
-  for (; bytes - done >= 64; done += 64) sha1_block(data + done, state);
-  u8 tail[128] = {};
-  const u64 rest = bytes - done;
-  memcpy(tail, data + done, rest);
-  tail[rest] = 0x80;
-  const u64 tail_bytes = rest < 56 ? 64 : 128;
-  for (int i = 0; i < 8; i++) tail[tail_bytes - 1 - u64(i)] = u8(bytes * 8 >> (8 * i));
-  for (u64 i = 0; i < tail_bytes; i += 64) sha1_block(tail + i, state);
-  std::vector<u8> out;
-  for (const u32 word : state)
-    for (int shift = 24; shift >= 0; shift -= 8) out.push_back(u8(word >> shift));
-  return out;
-}
 
 constexpr std::array<u32, 256> make_crc_table() {
   std::array<u32, 256> table{};
@@ -79,7 +42,9 @@ u32 crc32c(const void* data, u64 bytes) {
 }
 
 std::vector<u8> identity(const ElfFile& file) {
-  return file.build_id().empty() ? sha1(file.data(), file.bytes()) : file.build_id();
+  if (!file.build_id().empty()) return file.build_id();
+  const Sha1 content = sha1(file.data(), file.bytes());
+  return {content.bytes, content.bytes + sizeof content.bytes};
 }
 
 std::string hex(const std::vector<u8>& bytes) {
