@@ -24,7 +24,8 @@ enum Rule : u8 {
   kEither,      // from either half
   kUpperOnly,
   kLowerOnly,
-  kMmap,        // upper: always; lower: code (PROT_EXEC) and the first mapping of a library
+  kMmap,        // upper: always; lower: code (PROT_EXEC), the first mapping of a library, and what
+                // names an address in the upper window
   kClone,       // either, threads only: a fork or vfork child keeps its parent's stack
   kLowerFcntl,  // lower, F_DUPFD and F_DUPFD_CLOEXEC only
   kMadvise,     // upper, MADV_DONTFORK and MADV_WIPEONFORK only
@@ -114,12 +115,15 @@ void emit_rule(Filter& filter, Rule rule) {
   if (rule != kLowerOnly && rule != kLowerFcntl)
     filter.ret_if_within(kUpperBase, kUpperEnd, kTrapUpper);
   if (rule == kMmap) {
-    filter.jump(BPF_JGE, u32(kLowerBase >> 32), 0, 5);
-    filter.jump(BPF_JGE, u32(kLowerEnd >> 32), 4, 0);
+    filter.jump(BPF_JGE, u32(kLowerBase >> 32), 0, 8);
+    filter.jump(BPF_JGE, u32(kLowerEnd >> 32), 7, 0);
     filter.load(argument_at(2));
-    filter.jump(BPF_JSET, sys::kProtExec, 3, 0);
+    filter.jump(BPF_JSET, sys::kProtExec, 6, 0);
     filter.load(argument_at(3));
-    filter.jump(BPF_JSET, sys::kMapDenyWrite, 1, 0);
+    filter.jump(BPF_JSET, sys::kMapDenyWrite, 4, 0);
+    filter.load(argument_at(0) + 4);
+    filter.jump(BPF_JGE, u32(kUpperBase >> 32), 0, 1);
+    filter.jump(BPF_JGE, u32(kUpperEnd >> 32), 0, 1);
     filter.ret(SECCOMP_RET_ALLOW);
     filter.ret(kTrapLower);
     return;

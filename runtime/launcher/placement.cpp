@@ -62,11 +62,18 @@ u64 upper_mmap(u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset) 
   });
 }
 
-/// Code of the lower half, or a library whose code will follow with MAP_FIXED.
+/// Code of the lower half, a library whose code will follow with MAP_FIXED, or memory that is asked
+/// for at an upper address (a peer has it there). The last goes elsewhere, or nowhere: what lies in
+/// the upper window is saved, and must be free at a restart.
 u64 lower_mmap(u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset) {
-  const bool code = (prot & u64(sys::kProtExec)) && !(flags & u64(sys::kMapAnonymous));
+  const bool fixed = flags & u64(sys::kMapFixed | sys::kMapFixedNoReplace);
+  if (fixed && in_upper(address)) return failed(sys::kEexist);
+  const bool executable = prot & u64(sys::kProtExec);
+  const bool library = executable || (flags & u64(sys::kMapDenyWrite));
+  if (!library) return outcome(sys::call(SYS_mmap, 0, bytes, prot, flags, fd, offset));
+  const bool code = executable && !(flags & u64(sys::kMapAnonymous));
   const u64 first_prot = code ? u64(sys::kProtRead | sys::kProtWrite) : prot;
-  if (!(flags & u64(sys::kMapFixed | sys::kMapFixedNoReplace))) {
+  if (!fixed) {
     address = place_lower(bytes);
     flags |= u64(sys::kMapFixedNoReplace);
   }
