@@ -7,6 +7,7 @@ mod cli;
 mod doctor;
 mod exec;
 mod exit;
+mod flavour;
 mod jobs;
 mod manual;
 mod mpi;

@@ -4,11 +4,12 @@
 //! now, by the name of the library that cannot, and not in the middle of a job.
 
 use crate::exit::refused;
+use crate::flavour;
 use crate::output::{Output, Progress};
 use crate::registry::{Family, Lower, Prefix};
 use anyhow::{Context, Result};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,8 +17,6 @@ use std::time::SystemTime;
 
 /// Where this program was built; the back end's source is there.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// Plug-ins of hwloc that would load graphics drivers and compilers into the lower half.
-const HWLOC_COMPONENTS: &str = "-opencl,-gl,-cuda,-nvml,-rsmi,-levelzero";
 const SITES_REFUSED: i32 = 3;
 
 /// `fermata mpi list`
@@ -65,7 +64,8 @@ pub fn add(what: &str, name: Option<&str>, output: Output) -> Result<u8> {
             program.display()
         ))
     })?;
-    let mpirun = find_mpirun(&mpicc)?;
+    let mpirun = flavour::mpirun_beside(&mpicc)
+        .ok_or_else(|| refused(format!("there is no mpirun beside {}", mpicc.display())))?;
     progress.say(format!("looking through {} libraries and their plug-ins", closure.len()));
     find_sites(&prefix, &program, &closure)?;
     drop(progress);
@@ -73,16 +73,15 @@ pub fn add(what: &str, name: Option<&str>, output: Output) -> Result<u8> {
         .arg("--version")
         .stdin(Stdio::null())
         .output()
-        .map(|out| describe_version(&String::from_utf8_lossy(&out.stdout)))
+        .map(|out| flavour::describe_version(&String::from_utf8_lossy(&out.stdout)))
         .unwrap_or_default();
-    let env = BTreeMap::from([("HWLOC_COMPONENTS".to_owned(), HWLOC_COMPONENTS.to_owned())]);
     let lower = Lower {
         name: name.clone(),
         family,
         version,
         mpirun: vec![mpirun.to_string_lossy().into_owned(), "-n".into(), "{n}".into()],
         mpicc: mpicc.to_string_lossy().into_owned(),
-        env,
+        env: flavour::lower_environment(&mpicc, family),
     };
     let record = prefix.lower_record(&name);
     fs::write(&record, serde_json::to_string_pretty(&lower)? + "\n")
@@ -126,29 +125,6 @@ fn default_name(mpicc: &Path) -> String {
         .map_or("mpi".into(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The process manager beside the compiler: mpicc.openmpi has mpirun.openmpi.
-fn find_mpirun(mpicc: &Path) -> Result<PathBuf> {
-    let file = mpicc.file_name().unwrap_or_default().to_string_lossy();
-    ["mpirun", "mpiexec"]
-        .iter()
-        .map(|tool| mpicc.with_file_name(file.replacen("mpicc", tool, 1)))
-        .find(|path| path.is_file())
-        .ok_or_else(|| refused(format!("there is no mpirun beside {}", mpicc.display())))
-}
-
-fn describe_version(text: &str) -> String {
-    let hydra = text.lines().find_map(|line| line.trim().strip_prefix("Version:"));
-    let first = text.lines().next().unwrap_or_default().trim();
-    match (hydra, first.rsplit_once(' ')) {
-        (Some(version), _) => format!("MPICH {}", version.trim()),
-        // "mpirun (Open MPI) 4.1.4" or "mpirun.openmpi (OpenRTE) 4.1.4"
-        (None, Some((program, version))) if program.contains("(Open") => {
-            format!("Open MPI {version}")
-        }
-        _ => first.to_owned(),
-    }
-}
-
 fn build_back_end(prefix: &Prefix, mpicc: &Path, name: &str) -> Result<()> {
     let source = Path::new(SOURCE);
     let script = source.join("runtime/backend/build.sh");
@@ -167,6 +143,7 @@ fn build_back_end(prefix: &Prefix, mpicc: &Path, name: &str) -> Result<()> {
         .arg(mpicc)
         .arg(prefix.lower_dir())
         .arg(name)
+        .envs(flavour::compiler_environment(mpicc))
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("cannot run {}", script.display()))?;
@@ -288,13 +265,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_versions() {
+    fn default_names() {
         assert_eq!(default_name(Path::new("/usr/bin/mpicc.openmpi")), "openmpi");
         assert_eq!(default_name(Path::new("/opt/mpich-5/bin/mpicc")), "mpich-5");
-        assert_eq!(describe_version("mpirun.openmpi (OpenRTE) 4.1.4\n\nReport"), "Open MPI 4.1.4");
-        assert_eq!(
-            describe_version("HYDRA build details:\n    Version:      4.0.2\n"),
-            "MPICH 4.0.2"
-        );
     }
 }
