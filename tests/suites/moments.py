@@ -2,40 +2,26 @@
 """The distribution's own binaries, saved at random moments (computing, receiving, inside a
 collective, whatever they happen to do), stopped, and restarted under the same and the other MPI.
 Each test takes five moments from a seed that it prints; FERMATA_SEED repeats a run."""
-import os
-import random
 import shutil
 import time
 
 from suites.apps import NETPIPE, compare_thermo, lammps
-from support import fermata, mpis
+from support import fermata, moments, mpis
 from support.cases import Skipped, check, check_equal, slow, timeout
-
-MOMENTS = 5
-
-
-def _random(name):
-    seed = int(os.environ.get("FERMATA_SEED") or time.time_ns() % 1_000_000)
-    print(f"seed {seed}")
-    return random.Random(f"{name} {seed}")
 
 
 def _make_lammps(first, second):
     @slow
     @timeout(600)
     def test(work):
-        chance = _random(f"lammps {first} {second}")
         command = lammps(8, 3000)
         native = mpis.native("openmpi", command, 2, work, 90).expect_success("lmp").out
-        for moment in range(MOMENTS):
-            job = fermata.Job(work, f"melt{moment}")
+        for job, chance in moments.jobs(work, f"lammps {first} {second}"):
             job.start(first, command)
             job.running.wait_for(f"\n{50 * chance.randrange(1, 40):8} ", 90)
             time.sleep(chance.random() * 0.1)
-            job.checkpoint_and_stop()
-            before = job.running.out
-            job.restart(second)
-            compare_thermo(fermata.thermo(before + job.finish(120)), fermata.thermo(native))
+            printed = moments.go_on(job, second)
+            compare_thermo(fermata.thermo(printed), fermata.thermo(native))
     return test
 
 
@@ -48,21 +34,17 @@ def _make_netpipe(front, first, second):
     @slow
     @timeout(600)
     def test(work):
-        chance = _random(f"netpipe {front} {first} {second}")
         program = shutil.which(NETPIPE[front])
         if not program:
             raise Skipped(f"{NETPIPE[front]} is not installed")
         command = [program, "-u", 30000, "-n", 1000, "-o", work / "np.out"]
         mpis.native(front, command, 2, work, 90).expect_success(NETPIPE[front])
         expected = sizes(work / "np.out")
-        for moment in range(MOMENTS):
-            job = fermata.Job(work, f"np{moment}")
+        for job, chance in moments.jobs(work, f"netpipe {front} {first} {second}"):
             job.start(first, command)
             job.running.wait_for(f"\n{chance.randrange(2, 50):3}: ", 90)
             time.sleep(chance.random() * 0.05)
-            job.checkpoint_and_stop()
-            job.restart(second)
-            job.finish()
+            moments.go_on(job, second)
             check_equal(sizes(work / "np.out"), expected, "message sizes of the table")
             check(len(expected) > 60, "NetPIPE measured its range")
     return test

@@ -58,10 +58,11 @@ def own_arguments(name, work):
     return []
 
 
-def native(mpi, command, ranks, work, timeout_s=60):
+def native(mpi, command, ranks, work, timeout_s=60, env=None):
     if not shutil.which(mpirun(mpi, ranks)[0]):
         raise Skipped(f"{mpirun(mpi, ranks)[0]} is not installed")
-    return process.run([*mpirun(mpi, ranks), *map(str, command)], timeout_s, environment(), work)
+    return process.run([*mpirun(mpi, ranks), *map(str, command)], timeout_s,
+                       environment(**(env or {})), work)
 
 
 def checksum(text):
