@@ -91,7 +91,11 @@ def run(command, timeout_s=60, env=None, cwd=None):
 
 
 class Running:
-    """A command in the background whose output goes to files, so that no pipe can block it."""
+    """A command in the background whose output goes to files, so that no pipe can block it.
+
+    It stays in the session of the runner. Linux schedules sessions against each other (autogroup),
+    and the spinning ranks of a crowded machine kept a runner in another one off the CPU for
+    seconds, until the moment that it meant to hit was over."""
 
     def __init__(self, command, directory, name="run", env=None, cwd=None, keep=True):
         self.command = [str(word) for word in command]
@@ -104,7 +108,7 @@ class Running:
         self.began = time.monotonic()
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=self._out, stderr=self._err, env=env,
-            cwd=cwd, start_new_session=True)
+            cwd=cwd, process_group=0)
 
     def _read(self, file):
         descriptor, parts, offset = file.fileno(), [], 0
