@@ -885,6 +885,56 @@ inline int seek_out(int value) {
   return value;
 }
 
+inline int win_flavor_in(int value) {
+#ifdef FERMATA_HAS_WIN_FLAVOR_CREATE
+  if (value == 311) return MPI_WIN_FLAVOR_CREATE;
+#endif
+#ifdef FERMATA_HAS_WIN_FLAVOR_ALLOCATE
+  if (value == 312) return MPI_WIN_FLAVOR_ALLOCATE;
+#endif
+#ifdef FERMATA_HAS_WIN_FLAVOR_DYNAMIC
+  if (value == 313) return MPI_WIN_FLAVOR_DYNAMIC;
+#endif
+#ifdef FERMATA_HAS_WIN_FLAVOR_SHARED
+  if (value == 314) return MPI_WIN_FLAVOR_SHARED;
+#endif
+  return value;
+}
+inline int win_flavor_out(int value) {
+#ifdef FERMATA_HAS_WIN_FLAVOR_CREATE
+  if (value == MPI_WIN_FLAVOR_CREATE) return 311;
+#endif
+#ifdef FERMATA_HAS_WIN_FLAVOR_ALLOCATE
+  if (value == MPI_WIN_FLAVOR_ALLOCATE) return 312;
+#endif
+#ifdef FERMATA_HAS_WIN_FLAVOR_DYNAMIC
+  if (value == MPI_WIN_FLAVOR_DYNAMIC) return 313;
+#endif
+#ifdef FERMATA_HAS_WIN_FLAVOR_SHARED
+  if (value == MPI_WIN_FLAVOR_SHARED) return 314;
+#endif
+  return value;
+}
+
+inline int win_model_in(int value) {
+#ifdef FERMATA_HAS_WIN_UNIFIED
+  if (value == 321) return MPI_WIN_UNIFIED;
+#endif
+#ifdef FERMATA_HAS_WIN_SEPARATE
+  if (value == 322) return MPI_WIN_SEPARATE;
+#endif
+  return value;
+}
+inline int win_model_out(int value) {
+#ifdef FERMATA_HAS_WIN_UNIFIED
+  if (value == MPI_WIN_UNIFIED) return 321;
+#endif
+#ifdef FERMATA_HAS_WIN_SEPARATE
+  if (value == MPI_WIN_SEPARATE) return 322;
+#endif
+  return value;
+}
+
 inline int win_assert_in(int value) {
   int result = 0;
 #ifdef FERMATA_HAS_MODE_NOCHECK

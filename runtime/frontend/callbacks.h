@@ -52,6 +52,10 @@ inline i32 app_error_code(int canonical_class);
 // Canonical keyval -> the application's number (predefined ones differ).
 inline int app_keyval(int canonical);
 
+// The values of two window attributes: canonical MPI_WIN_FLAVOR_*, MPI_WIN_UNIFIED and its like.
+inline int app_win_flavor(int canonical);
+inline int app_win_model(int canonical);
+
 // Lengths of the type arrays of Alltoallw (peers) and of its neighbourhood form (degrees).
 inline void peer_counts(Slot* comm, int* sends, int* receives);
 inline void degree_counts(Slot* comm, int* sends, int* receives);

@@ -20,6 +20,8 @@ inline void for_each_predefined(PredefinedVisitor visit, void* context) {
 
 inline i32 app_error_code(int canonical_class) { return error_class_out(canonical_class); }
 inline int app_keyval(int canonical) { return keyval_out(canonical); }
+inline int app_win_flavor(int canonical) { return win_flavor_out(canonical); }
+inline int app_win_model(int canonical) { return win_model_out(canonical); }
 
 // An operation of Open MPI's C++ bindings: the function has this bit, and is called through the
 // bindings' library with itself as a further argument.

@@ -161,16 +161,21 @@ inline Comm* live_comm(Slot* slot) {
   return is_null(slot, kCommNull) ? nullptr : comm_of(slot);
 }
 
-/// The part that all constructors share: count on the parent, make the real one, adopt it.
-template <typename Make>
-int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make) {
+/// The part that all constructors share: count on the parent, make the real one, adopt it, and let
+/// `complete` describe what else it is before this rank can be stopped.
+template <typename Make, typename Complete>
+int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make, Complete complete) {
   Comm* const from = live_comm(parent);
   if (!from) return kErrComm;
   CollectiveScope scope(parent);
   u64 real = 0;
-  const int error = make(&real);
-  if (error) return error;
-  return comm_adopt(real, inter, from->errhandler, newcomm);
+  int error = make(&real);
+  if (!error) error = comm_adopt(real, inter, from->errhandler, newcomm);
+  return error || !live_comm(*newcomm) ? error : complete(*newcomm);
+}
+template <typename Make>
+int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make) {
+  return comm_construct(parent, inter, newcomm, make, [](Slot*) { return int(kSuccess); });
 }
 
 namespace core {

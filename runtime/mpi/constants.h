@@ -25,7 +25,9 @@ inline constexpr i32 kSuccess = 0, kErrBuffer = 1, kErrCount = 2, kErrType = 3, 
                      kErrOp = 10, kErrTopology = 11, kErrDims = 12, kErrArg = 13, kErrUnknown = 14,
                      kErrTruncate = 15, kErrOther = 16, kErrIntern = 17, kErrPending = 18,
                      kErrInStatus = 19, kErrInfo = 34, kErrInfoKey = 31, kErrInfoNoKey = 32,
-                     kErrInfoValue = 33, kErrKeyval = 36, kErrNoMem = 39, kErrSize = 52,
+                     kErrInfoValue = 33, kErrKeyval = 36, kErrLocktype = 37, kErrNoMem = 39,
+                     kErrRmaAttach = 46, kErrRmaShared = 49, kErrRmaSync = 50, kErrSize = 52,
+                     kErrWin = 56, kErrRmaFlavor = 57,
                      kErrUnsupportedOperation = 55, kErrErrhandler = 61, kErrLastCode = 0x3fff;
 
 inline constexpr i32 kThreadSingle = 0, kThreadFunneled = 1024, kThreadSerialized = 2048,
@@ -41,6 +43,12 @@ inline constexpr i32 kCombinerNamed = 101, kCombinerDup = 102, kCombinerContiguo
 inline constexpr i32 kIdent = 201, kCongruent = 202, kSimilar = 203, kUnequal = 204;
 inline constexpr i32 kTopoCart = 211, kTopoGraph = 212, kTopoDistGraph = 213;
 inline constexpr i32 kCommTypeShared = 221;
+
+inline constexpr i32 kWinCreate = 311, kWinAllocate = 312, kWinDynamic = 313, kWinShared = 314,
+                     kWinUnified = 321;
+inline constexpr i32 kWinBase = 601, kWinDispUnit = 602, kWinSize = 603, kWinCreateFlavor = 604,
+                     kWinModel = 605;
+inline constexpr i32 kLockExclusive = 301, kLockShared = 302;
 
 inline constexpr i32 kKeyvalInvalid = 0, kTagUb = 501, kIo = 502, kHost = 503,
                      kWtimeIsGlobal = 504, kAppnum = 505, kLastUsedCode = 506, kUniverseSize = 507;

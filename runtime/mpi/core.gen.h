@@ -26,7 +26,7 @@ int raise(Slot* object, int error_class, const char* function);
 
 constexpr bool fits_int(i64 value) { return value == int(value); }
 
-// hand: 181 functions
+// hand: 221 functions
 inline int Abort(Slot* comm, int errorcode);
 inline int Add_error_class(int* errorclass);
 inline int Add_error_code(int errorclass, int* errorcode);
@@ -133,12 +133,20 @@ inline int Op_create_c(void* user_fn, int commute, Slot** op);
 inline int Op_free(Slot** op);
 inline int Probe(int source, int tag, Slot* comm, CanonStatus* status);
 inline int Query_thread(int* provided);
+inline int Raccumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
+inline int Raccumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
 inline int Recv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm, CanonStatus* status);
 inline int Recv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, CanonStatus* status);
 inline int Recv_init(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm, Slot** request);
 inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot** request);
 inline int Request_free(Slot** request);
 inline int Request_get_status(Slot* request, int* flag, CanonStatus* status);
+inline int Rget(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request);
+inline int Rget_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request);
+inline int Rget_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
+inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
+inline int Rput(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request);
+inline int Rput_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request);
 inline int Rsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm);
 inline int Rsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm);
 inline int Rsend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
@@ -207,6 +215,38 @@ inline int Wait(Slot** request, CanonStatus* status);
 inline int Waitall(int count, Slot** array_of_requests, CanonStatus* array_of_statuses);
 inline int Waitany(int count, Slot** array_of_requests, int* index, CanonStatus* status);
 inline int Waitsome(int incount, Slot** array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
+inline int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
+inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
+inline int Win_attach(Slot* win, void* base, i64 size);
+inline int Win_call_errhandler(Slot* win, int errorcode);
+inline int Win_complete(Slot* win);
+inline int Win_create(void* base, i64 size, int disp_unit, Slot* info, Slot* comm, Slot** win);
+inline int Win_create_c(void* base, i64 size, i64 disp_unit, Slot* info, Slot* comm, Slot** win);
+inline int Win_create_dynamic(Slot* info, Slot* comm, Slot** win);
+inline int Win_create_errhandler(void* win_errhandler_fn, Slot** errhandler);
+inline int Win_create_keyval(void* win_copy_attr_fn, void* win_delete_attr_fn, int* win_keyval, void* extra_state);
+inline int Win_delete_attr(Slot* win, int win_keyval);
+inline int Win_detach(Slot* win, const void* base);
+inline int Win_fence(int assertion, Slot* win);
+inline int Win_free(Slot** win);
+inline int Win_free_keyval(int* win_keyval);
+inline int Win_get_attr(Slot* win, int win_keyval, void* attribute_val, int* flag);
+inline int Win_get_errhandler(Slot* win, Slot** errhandler);
+inline int Win_get_group(Slot* win, Slot** group);
+inline int Win_get_info(Slot* win, Slot** info_used);
+inline int Win_get_name(Slot* win, char* win_name, int* resultlen);
+inline int Win_lock(int lock_type, int rank, int assertion, Slot* win);
+inline int Win_lock_all(int assertion, Slot* win);
+inline int Win_post(Slot* group, int assertion, Slot* win);
+inline int Win_set_attr(Slot* win, int win_keyval, void* attribute_val);
+inline int Win_set_errhandler(Slot* win, Slot* errhandler);
+inline int Win_set_info(Slot* win, Slot* info);
+inline int Win_set_name(Slot* win, const char* win_name);
+inline int Win_start(Slot* group, int assertion, Slot* win);
+inline int Win_test(Slot* win, int* flag);
+inline int Win_unlock(int rank, Slot* win);
+inline int Win_unlock_all(Slot* win);
+inline int Win_wait(Slot* win);
 inline double Wtime();
 
 // icollective: 45 functions
@@ -256,15 +296,13 @@ inline int Iscatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* 
 inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
 inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
 
-// absent: 260 functions
+// absent: 205 functions
 inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false, int* is_set);
 inline int Abi_get_fortran_info(Slot** info);
 inline int Abi_get_info(Slot** info);
 inline int Abi_get_version(int* abi_major, int* abi_minor);
 inline int Abi_set_fortran_booleans(int logical_size, void* logical_true, void* logical_false);
 inline int Abi_set_fortran_info(Slot* info);
-inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
-inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Allgather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
 inline int Allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
 inline int Allgatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
@@ -296,10 +334,8 @@ inline int Comm_iflush_buffer(Slot* comm, Slot** request);
 inline int Comm_join(int fd, Slot** intercomm);
 inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes);
 inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, Slot* const* array_of_info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes);
-inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* win);
 inline int Exscan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
 inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* op, Slot* win);
 inline int File_call_errhandler(Slot* fh, int errorcode);
 inline int File_close(Slot** fh);
 inline int File_create_errhandler(void* file_errhandler_fn, Slot** errhandler);
@@ -392,10 +428,6 @@ inline int Gather_init(const void* sendbuf, int sendcount, Slot* sendtype, void*
 inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 inline int Gatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
-inline int Get(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
-inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
-inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
-inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Get_hw_resource_info(Slot** hw_info);
 inline int Grequest_complete(Slot* request);
 inline int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state, Slot** request);
@@ -425,10 +457,6 @@ inline int Pready_range(int partition_low, int partition_high, Slot* request);
 inline int Precv_init(void* buf, int partitions, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot* info, Slot** request);
 inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot* info, Slot** request);
 inline int Publish_name(const char* service_name, Slot* info, const char* port_name);
-inline int Put(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
-inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
-inline int Raccumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
-inline int Raccumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
 inline int Reduce_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm, Slot* info, Slot** request);
 inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, int root, Slot* comm, Slot* info, Slot** request);
 inline int Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
@@ -443,12 +471,6 @@ inline int Remove_error_string(int errorcode);
 inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag, CanonStatus* array_of_statuses);
 inline int Request_get_status_any(int count, Slot* const* array_of_requests, int* index, int* flag, CanonStatus* status);
 inline int Request_get_status_some(int incount, Slot* const* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
-inline int Rget(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request);
-inline int Rget_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request);
-inline int Rget_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
-inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
-inline int Rput(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request);
-inline int Rput_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request);
 inline int Scan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
 inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
 inline int Scatter_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
@@ -476,60 +498,31 @@ inline int Type_create_f90_integer(int r, Slot** newtype);
 inline int Type_create_f90_real(int p, int r, Slot** newtype);
 inline int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_type);
 inline int Unpublish_name(const char* service_name, Slot* info, const char* port_name);
-inline int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
-inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
 inline int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
 inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
-inline int Win_attach(Slot* win, void* base, i64 size);
-inline int Win_call_errhandler(Slot* win, int errorcode);
-inline int Win_complete(Slot* win);
-inline int Win_create(void* base, i64 size, int disp_unit, Slot* info, Slot* comm, Slot** win);
-inline int Win_create_c(void* base, i64 size, i64 disp_unit, Slot* info, Slot* comm, Slot** win);
-inline int Win_create_dynamic(Slot* info, Slot* comm, Slot** win);
-inline int Win_create_errhandler(void* win_errhandler_fn, Slot** errhandler);
-inline int Win_create_keyval(void* win_copy_attr_fn, void* win_delete_attr_fn, int* win_keyval, void* extra_state);
-inline int Win_delete_attr(Slot* win, int win_keyval);
-inline int Win_detach(Slot* win, const void* base);
-inline int Win_fence(int assertion, Slot* win);
-inline int Win_flush(int rank, Slot* win);
-inline int Win_flush_all(Slot* win);
-inline int Win_flush_local(int rank, Slot* win);
-inline int Win_flush_local_all(Slot* win);
-inline int Win_free(Slot** win);
-inline int Win_free_keyval(int* win_keyval);
-inline int Win_get_attr(Slot* win, int win_keyval, void* attribute_val, int* flag);
-inline int Win_get_errhandler(Slot* win, Slot** errhandler);
-inline int Win_get_group(Slot* win, Slot** group);
-inline int Win_get_info(Slot* win, Slot** info_used);
-inline int Win_get_name(Slot* win, char* win_name, int* resultlen);
-inline int Win_lock(int lock_type, int rank, int assertion, Slot* win);
-inline int Win_lock_all(int assertion, Slot* win);
-inline int Win_post(Slot* group, int assertion, Slot* win);
-inline int Win_set_attr(Slot* win, int win_keyval, void* attribute_val);
-inline int Win_set_errhandler(Slot* win, Slot* errhandler);
-inline int Win_set_info(Slot* win, Slot* info);
-inline int Win_set_name(Slot* win, const char* win_name);
 inline int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void* baseptr);
 inline int Win_shared_query_c(Slot* win, int rank, i64* size, i64* disp_unit, void* baseptr);
-inline int Win_start(Slot* group, int assertion, Slot* win);
-inline int Win_sync(Slot* win);
-inline int Win_test(Slot* win, int* flag);
-inline int Win_unlock(int rank, Slot* win);
-inline int Win_unlock_all(Slot* win);
-inline int Win_wait(Slot* win);
 
-// plain: 46 functions
+// plain: 61 functions
+inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
+inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Cart_coords(Slot* comm, int rank, int maxdims, int* coords);
 inline int Cart_get(Slot* comm, int maxdims, int* dims, int* periods, int* coords);
 inline int Cart_map(Slot* comm, int ndims, const int* dims, const int* periods, int* newrank);
 inline int Cart_rank(Slot* comm, const int* coords, int* rank);
 inline int Cart_shift(Slot* comm, int direction, int disp, int* rank_source, int* rank_dest);
 inline int Cartdim_get(Slot* comm, int* ndims);
+inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* win);
 inline int Dims_create(int nnodes, int ndims, int* dims);
 inline int Dist_graph_neighbors(Slot* comm, int maxindegree, int* sources, int* sourceweights, int maxoutdegree, int* destinations, int* destweights);
 inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree, int* weighted);
 inline int Error_class(int errorcode, int* errorclass);
 inline int Error_string(int errorcode, char* text, int* resultlen);
+inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* op, Slot* win);
+inline int Get(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
+inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
+inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
+inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Get_address(const void* location, i64* address);
 inline int Get_library_version(char* version, int* resultlen);
 inline int Get_processor_name(char* name, int* resultlen);
@@ -548,6 +541,8 @@ inline int Pack_external_size(const char* datarep, int incount, Slot* datatype, 
 inline int Pack_external_size_c(const char* datarep, i64 incount, Slot* datatype, i64* size);
 inline int Pack_size(int incount, Slot* datatype, Slot* comm, int* size);
 inline int Pack_size_c(i64 incount, Slot* datatype, Slot* comm, i64* size);
+inline int Put(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
+inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
 inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, Slot* datatype, Slot* op);
 inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, Slot* datatype, Slot* op);
 inline int Topo_test(Slot* comm, int* status);
@@ -564,6 +559,11 @@ inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, in
 inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, Slot* datatype, Slot* comm);
 inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, int outcount, Slot* datatype);
 inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, Slot* datatype);
+inline int Win_flush(int rank, Slot* win);
+inline int Win_flush_all(Slot* win);
+inline int Win_flush_local(int rank, Slot* win);
+inline int Win_flush_local_all(Slot* win);
+inline int Win_sync(Slot* win);
 inline double Wtick();
 
 // collective: 43 functions
@@ -648,29 +648,17 @@ inline int Abi_set_fortran_info(Slot* info) {
 }
 
 inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().Accumulate(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, op->real, win->real);
 }
 
 inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(origin_count) && fits_int(target_count))) {
+    LowerScope scope;
+    return lower_mpi().Accumulate_c(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, op->real, win->real);
+  }
+  int error = Accumulate(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win);
+  return error;
 }
 
 inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
@@ -1145,14 +1133,8 @@ inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** arra
 }
 
 inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* win) {
-  (void)origin_addr;
-  (void)compare_addr;
-  (void)result_addr;
-  (void)datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().Compare_and_swap(origin_addr, compare_addr, result_addr, datatype->real, target_rank, target_disp, win->real);
 }
 
 inline int Dims_create(int nnodes, int ndims, int* dims) {
@@ -1219,14 +1201,8 @@ inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* da
 }
 
 inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* op, Slot* win) {
-  (void)origin_addr;
-  (void)result_addr;
-  (void)datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)op;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().Fetch_and_op(origin_addr, result_addr, datatype->real, target_rank, target_disp, op->real, win->real);
 }
 
 inline int File_call_errhandler(Slot* fh, int errorcode) {
@@ -2035,59 +2011,31 @@ inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
 }
 
 inline int Get(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().Get(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, win->real);
 }
 
 inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(origin_count) && fits_int(target_count))) {
+    LowerScope scope;
+    return lower_mpi().Get_c(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, win->real);
+  }
+  int error = Get(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win);
+  return error;
 }
 
 inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)result_addr;
-  (void)result_count;
-  (void)result_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().Get_accumulate(origin_addr, origin_count, origin_datatype->real, result_addr, result_count, result_datatype->real, target_rank, target_disp, target_count, target_datatype->real, op->real, win->real);
 }
 
 inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)result_addr;
-  (void)result_count;
-  (void)result_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(origin_count) && fits_int(result_count) && fits_int(target_count))) {
+    LowerScope scope;
+    return lower_mpi().Get_accumulate_c(origin_addr, origin_count, origin_datatype->real, result_addr, result_count, result_datatype->real, target_rank, target_disp, target_count, target_datatype->real, op->real, win->real);
+  }
+  int error = Get_accumulate(origin_addr, int(origin_count), origin_datatype, result_addr, int(result_count), result_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win);
+  return error;
 }
 
 inline int Get_address(const void* location, i64* address) {
@@ -2851,55 +2799,23 @@ inline int Publish_name(const char* service_name, Slot* info, const char* port_n
 }
 
 inline int Put(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().Put(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, win->real);
 }
 
 inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Raccumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(origin_count) && fits_int(target_count))) {
+    LowerScope scope;
+    return lower_mpi().Put_c(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, win->real);
+  }
+  int error = Put(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win);
+  return error;
 }
 
 inline int Raccumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
+  int error = Raccumulate(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win, request);
+  return error;
 }
 
 inline int Recv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, CanonStatus* status) {
@@ -3099,90 +3015,22 @@ inline int Request_get_status_some(int incount, Slot* const* array_of_requests, 
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Rget(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Rget_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Rget_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)result_addr;
-  (void)result_count;
-  (void)result_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
+  int error = Rget(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win, request);
+  return error;
 }
 
 inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)result_addr;
-  (void)result_count;
-  (void)result_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Rput(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(origin_count) && fits_int(result_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
+  int error = Rget_accumulate(origin_addr, int(origin_count), origin_datatype, result_addr, int(result_count), result_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win, request);
+  return error;
 }
 
 inline int Rput_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
+  int error = Rput(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win, request);
+  return error;
 }
 
 inline int Rsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm) {
@@ -3705,24 +3553,10 @@ inline int Unpublish_name(const char* service_name, Slot* info, const char* port
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)comm;
-  (void)baseptr;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)comm;
-  (void)baseptr;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(disp_unit))) return abi::kErrValueTooLarge;
+  int error = Win_allocate(size, int(disp_unit), info, comm, baseptr, win);
+  return error;
 }
 
 inline int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
@@ -3745,192 +3579,30 @@ inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Win_attach(Slot* win, void* base, i64 size) {
-  (void)win;
-  (void)base;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_call_errhandler(Slot* win, int errorcode) {
-  (void)win;
-  (void)errorcode;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_complete(Slot* win) {
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_create(void* base, i64 size, int disp_unit, Slot* info, Slot* comm, Slot** win) {
-  (void)base;
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)comm;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Win_create_c(void* base, i64 size, i64 disp_unit, Slot* info, Slot* comm, Slot** win) {
-  (void)base;
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)comm;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_create_dynamic(Slot* info, Slot* comm, Slot** win) {
-  (void)info;
-  (void)comm;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_create_errhandler(void* win_errhandler_fn, Slot** errhandler) {
-  (void)win_errhandler_fn;
-  (void)errhandler;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_create_keyval(void* win_copy_attr_fn, void* win_delete_attr_fn, int* win_keyval, void* extra_state) {
-  (void)win_copy_attr_fn;
-  (void)win_delete_attr_fn;
-  (void)win_keyval;
-  (void)extra_state;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_delete_attr(Slot* win, int win_keyval) {
-  (void)win;
-  (void)win_keyval;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_detach(Slot* win, const void* base) {
-  (void)win;
-  (void)base;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_fence(int assertion, Slot* win) {
-  (void)assertion;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(disp_unit))) return abi::kErrValueTooLarge;
+  int error = Win_create(base, size, int(disp_unit), info, comm, win);
+  return error;
 }
 
 inline int Win_flush(int rank, Slot* win) {
-  (void)rank;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().Win_flush(rank, win->real);
 }
 
 inline int Win_flush_all(Slot* win) {
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().Win_flush_all(win->real);
 }
 
 inline int Win_flush_local(int rank, Slot* win) {
-  (void)rank;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().Win_flush_local(rank, win->real);
 }
 
 inline int Win_flush_local_all(Slot* win) {
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_free(Slot** win) {
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_free_keyval(int* win_keyval) {
-  (void)win_keyval;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_get_attr(Slot* win, int win_keyval, void* attribute_val, int* flag) {
-  (void)win;
-  (void)win_keyval;
-  (void)attribute_val;
-  (void)flag;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_get_errhandler(Slot* win, Slot** errhandler) {
-  (void)win;
-  (void)errhandler;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_get_group(Slot* win, Slot** group) {
-  (void)win;
-  (void)group;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_get_info(Slot* win, Slot** info_used) {
-  (void)win;
-  (void)info_used;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_get_name(Slot* win, char* win_name, int* resultlen) {
-  (void)win;
-  (void)win_name;
-  (void)resultlen;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_lock(int lock_type, int rank, int assertion, Slot* win) {
-  (void)lock_type;
-  (void)rank;
-  (void)assertion;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_lock_all(int assertion, Slot* win) {
-  (void)assertion;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_post(Slot* group, int assertion, Slot* win) {
-  (void)group;
-  (void)assertion;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_set_attr(Slot* win, int win_keyval, void* attribute_val) {
-  (void)win;
-  (void)win_keyval;
-  (void)attribute_val;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_set_errhandler(Slot* win, Slot* errhandler) {
-  (void)win;
-  (void)errhandler;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_set_info(Slot* win, Slot* info) {
-  (void)win;
-  (void)info;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_set_name(Slot* win, const char* win_name) {
-  (void)win;
-  (void)win_name;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().Win_flush_local_all(win->real);
 }
 
 inline int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void* baseptr) {
@@ -3951,38 +3623,9 @@ inline int Win_shared_query_c(Slot* win, int rank, i64* size, i64* disp_unit, vo
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Win_start(Slot* group, int assertion, Slot* win) {
-  (void)group;
-  (void)assertion;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Win_sync(Slot* win) {
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_test(Slot* win, int* flag) {
-  (void)win;
-  (void)flag;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_unlock(int rank, Slot* win) {
-  (void)rank;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_unlock_all(Slot* win) {
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Win_wait(Slot* win) {
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().Win_sync(win->real);
 }
 
 inline double Wtick() {

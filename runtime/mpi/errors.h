@@ -58,29 +58,50 @@ inline int errhandler_new(Kind kind, void* fn, Slot** handle) {
   sys::exit_group(error_class ? error_class : 1);
 }
 
-inline Comm* comm_for_errors(Slot* object) {
-  if (object && object->kind == kComm && comm_of(object) && !is_null(object, kCommNull))
-    return comm_of(object);
-  Slot* const world = slot_at(kComm, kCommWorld);
-  return state().initialized ? comm_of(world) : nullptr;
+// Where an error of an object goes: its handler, and the handle that is called with it.
+struct ErrorTarget {
+  Slot* handler;  // null: MPI_ERRORS_ARE_FATAL
+  Slot* object;
+  const Comm* comm;  // for the message; null if it is no communicator's
+};
+
+/// Errors of nothing in particular, and of null handles, are MPI_COMM_WORLD's.
+inline ErrorTarget error_target(Slot* object) {
+  if (object && object->kind == kWin && window_of(object))
+    return ErrorTarget{window_of(object)->errhandler, object, nullptr};
+  if (!object || object->kind != kComm || !comm_of(object)) object = slot_at(kComm, kCommWorld);
+  const Comm* const comm = state().initialized ? comm_of(object) : nullptr;
+  return ErrorTarget{comm ? comm->errhandler : nullptr, comm ? comm->slot : object, comm};
+}
+
+inline int set_errhandler(Slot** place, Slot* errhandler) {
+  LowerScope scope;
+  if (is_null(errhandler, kErrhandlerNull)) return kErrErrhandler;
+  errhandler_ref(errhandler);
+  errhandler_unref(*place);
+  *place = errhandler;
+  return kSuccess;
+}
+inline int get_errhandler(Slot* current, u32 by_default, Slot** errhandler) {
+  LowerScope scope;
+  *errhandler = current ? current : front::predefined(kErrhandler, by_default);
+  errhandler_ref(*errhandler);
+  return kSuccess;
 }
 
 namespace core {
 
-inline int raise_on(Comm* comm, int error_class, const char* function) {
-  Slot* const handler = comm ? comm->errhandler : nullptr;
-  int code = front::app_error_code(error_class);
-  if (!handler || handler->index == kErrorsAreFatal || handler->index == kErrorsAbort)
-    abort_on_error(comm, error_class, function);
-  if (handler->index == kErrorsReturn) return code;
-  const Errhandler* const user = static_cast<const Errhandler*>(handler->object);
-  front::call_errhandler(user->kind, user->fn, comm->slot, &code);
-  return code;
-}
-
 [[gnu::noinline]] inline int raise(Slot* object, int error_class, const char* function) {
   if (error_class == kSuccess) return kSuccess;
-  return raise_on(comm_for_errors(object), error_class, function);
+  const ErrorTarget target = error_target(object);
+  const Slot* const handler = target.handler;
+  int code = front::app_error_code(error_class);
+  if (!handler || handler->index == kErrorsAreFatal || handler->index == kErrorsAbort)
+    abort_on_error(target.comm, error_class, function);
+  if (handler->index == kErrorsReturn) return code;
+  const Errhandler* const user = static_cast<const Errhandler*>(handler->object);
+  front::call_errhandler(user->kind, user->fn, target.object, &code);
+  return code;
 }
 
 inline int Comm_create_errhandler(void* fn, Slot** errhandler) {
@@ -94,28 +115,17 @@ inline int Errhandler_free(Slot** handle) {
   return kSuccess;
 }
 inline int Comm_set_errhandler(Slot* comm, Slot* errhandler) {
-  LowerScope scope;
   Comm* const c = live_comm(comm);
-  if (!c) return kErrComm;
-  if (is_null(errhandler, kErrhandlerNull)) return kErrErrhandler;
-  errhandler_ref(errhandler);
-  errhandler_unref(c->errhandler);
-  c->errhandler = errhandler;
-  return kSuccess;
+  return c ? set_errhandler(&c->errhandler, errhandler) : int(kErrComm);
 }
 inline int Comm_get_errhandler(Slot* comm, Slot** errhandler) {
-  LowerScope scope;
   Comm* const c = live_comm(comm);
-  if (!c) return kErrComm;
-  *errhandler =
-      c->errhandler ? c->errhandler : front::predefined(kErrhandler, kErrorsAreFatal);
-  errhandler_ref(*errhandler);
-  return kSuccess;
+  return c ? get_errhandler(c->errhandler, kErrorsAreFatal, errhandler) : int(kErrComm);
 }
 inline int Comm_call_errhandler(Slot* comm, int errorcode) {
   Comm* const c = live_comm(comm);
   if (!c) return kErrComm;
-  (void)raise_on(c, errorcode, "MPI_Comm_call_errhandler");
+  (void)raise(comm, errorcode, "MPI_Comm_call_errhandler");
   return kSuccess;
 }
 

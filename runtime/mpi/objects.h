@@ -110,6 +110,42 @@ struct Group {
   i32* ranks;  // world ranks
 };
 
+struct AttachedMemory {  // of a dynamic window
+  AttachedMemory* next;
+  void* base;
+  i64 size;
+};
+
+enum class LockKind : u8 { kNone, kUnchecked, kShared, kExclusive };
+
+// The peers of an epoch of MPI_Win_start or MPI_Win_post: ranks in the window; null: no epoch.
+struct Peers {
+  i32* ranks;
+  i32 count;
+  bool unchecked;  // MPI_MODE_NOCHECK: no message announces the other side
+};
+
+struct Window {
+  Slot* slot;
+  Slot* counters;  // slot of the lower window over counter[]
+  Slot* comm;
+  i32 flavor;  // canonical
+  i32 disp_unit;
+  void* base;
+  i64 size;
+  AttachedMemory* attached;
+  Slot* errhandler;
+  Slot* info;
+  Attribute* attributes;
+  char* name;
+  i32 app_flavor, app_model;  // as the application's ABI spells them: attribute values
+  i64 counter[2];             // see epochs.h
+  LockKind* locks;            // by rank in the window
+  LockKind all_locked;
+  Peers access, exposure;
+  i32 own_posts, own_completes;  // of this rank for itself: no message is sent
+};
+
 struct InfoPair {
   InfoPair* next;
   char* key;
@@ -120,7 +156,7 @@ struct Info {
 };
 
 enum class RequestKind : u8 {
-  kSend, kRecv, kCollective,
+  kSend, kRecv, kCollective, kOther,
   kPersistentSend, kPersistentRecv,  // from here on: not given back when they complete
   kInstant,  // Core::instant, which all sends share that were complete when they were begun
 };
@@ -241,6 +277,7 @@ inline Comm* comm_of(Slot* slot) { return static_cast<Comm*>(slot->object); }
 inline Type* type_of(Slot* slot) { return static_cast<Type*>(slot->object); }
 inline Request* request_of(Slot* slot) { return static_cast<Request*>(slot->object); }
 inline Group* group_of(Slot* slot) { return static_cast<Group*>(slot->object); }
+inline Window* window_of(Slot* slot) { return static_cast<Window*>(slot->object); }
 inline Info* info_of(Slot* slot) { return static_cast<Info*>(slot->object); }
 inline Op* op_of(Slot* slot) { return static_cast<Op*>(slot->object); }
 

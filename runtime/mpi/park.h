@@ -15,7 +15,7 @@
 // Invariant: every loop here ends when the agent stores Phase::kRun; the agent has the deadlines.
 #pragma once
 
-#include "mpi/nonblocking.h"
+#include "mpi/lower_requests.h"
 
 namespace fermata::mpi {
 
@@ -200,6 +200,7 @@ inline void drain_step(u32 epoch) {
   if (!park.sent_reported) {
     if (has_active(true)) return;
     park.sent_reported = true;
+    windows_flush();
     report_sent();
     return;
   }

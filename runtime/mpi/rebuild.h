@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // After a restart: every MPI object is made again in the new lower half, from its recipe.
 //
-// Order: predefined objects, communicators, datatypes (children first), operations, the buffer of
-// MPI_Bsend, persistent requests, posted receives in the order they were posted.
+// Order: predefined objects, communicators, datatypes (children first), operations, windows, the
+// buffer of MPI_Bsend, persistent requests, posted receives in the order they were posted.
 //
 // Communicators are made one after the other in ascending order of their ids, each by a call that
 // is collective over its members alone. No rank can wait for ever: suppose some ranks are stuck,
@@ -103,6 +103,21 @@ inline void rebuild_type(Slot* slot) {
   type->built = state().rebuilds;
 }
 
+/// Like rebuild_comms(), and after it: every member has made all its communicators by then.
+inline void rebuild_windows() {
+  for (u64 last = 0;;) {
+    Window* next = nullptr;
+    for_each_live(kWin, [&](Slot* slot) {
+      if (!is_window(slot)) return;
+      const u64 id = comm_of(window_of(slot)->comm)->id;
+      if (id > last && (!next || id < comm_of(next->comm)->id)) next = window_of(slot);
+    });
+    if (!next) return;
+    last = comm_of(next->comm)->id;
+    if (const int error = window_make(next)) rebuild_failed("a window", error);
+  }
+}
+
 /// Sorts slots by the order their receives were posted in (heap sort: in place, no recursion).
 inline void sort_by_order(Slot** slots, u32 count) {
   const auto order = [&](u32 i) { return request_of(slots[i])->order; };
@@ -170,6 +185,7 @@ inline void rebuild() {
     if (!slot || op_of(slot)->commute < 0) continue;
     if (const int error = make_op(slot)) rebuild_failed("a reduction operation", error);
   }
+  rebuild_windows();
   for_each_live(kInfo, [](Slot* slot) { slot->real = slot_at(kInfo, kInfoNull)->real; });
   if (core.attached_buffer)
     if (const int error = lower().Buffer_attach(core.attached_buffer, int(core.attached_bytes)))

@@ -45,8 +45,8 @@ inline int load_dist_graph(u64 real, Topology* t) {
 
 /// Reads the topology of a communicator that has just been made. The gate is held.
 inline int load_topology(Slot* comm) {
-  Comm* const c = live_comm(comm);
-  if (!c || c->remote_size >= 0) return kSuccess;
+  Comm* const c = comm_of(comm);
+  if (c->remote_size >= 0) return kSuccess;
   int kind = kUndefined;
   int error = lower().Topo_test(comm->real, &kind);
   if (error || kind == kUndefined) return error;
@@ -75,9 +75,7 @@ inline int make_topology(const Topology* t, u64 plain, u64* real) {
 /// comm_construct for constructors that give their communicator a topology.
 template <typename Make>
 int comm_construct_topology(Slot* parent, bool inter, Slot** newcomm, Make make) {
-  LowerScope scope;
-  const int error = comm_construct(parent, inter, newcomm, make);
-  return error ? error : load_topology(*newcomm);
+  return comm_construct(parent, inter, newcomm, make, load_topology);
 }
 
 namespace core {

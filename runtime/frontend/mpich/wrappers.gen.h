@@ -70,33 +70,29 @@ extern "C" FERMATA_EXPORT int MPI_Abort(App<mpi::kComm> comm, int errorcode)
     __attribute__((weak, alias("PMPI_Abort")));
 
 extern "C" FERMATA_EXPORT int PMPI_Accumulate(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Accumulate");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Accumulate(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, op_slot, win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Accumulate");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Accumulate(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Accumulate")));
 
 extern "C" FERMATA_EXPORT int PMPI_Accumulate_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Accumulate_c");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Accumulate_c(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, op_slot, win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Accumulate_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Accumulate_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Accumulate_c")));
@@ -1342,15 +1338,13 @@ extern "C" FERMATA_EXPORT int MPI_Comm_toint(App<mpi::kComm> comm)
     __attribute__((weak, alias("PMPI_Comm_toint")));
 
 extern "C" FERMATA_EXPORT int PMPI_Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, App<mpi::kDatatype> datatype, int target_rank, i64 target_disp, App<mpi::kWin> win) {
-  (void)origin_addr;
-  (void)compare_addr;
-  (void)result_addr;
-  (void)datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Compare_and_swap");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Compare_and_swap(origin_addr, compare_addr, result_addr, datatype_slot, rank_in(target_rank), target_disp, win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Compare_and_swap");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, App<mpi::kDatatype> datatype, int target_rank, i64 target_disp, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Compare_and_swap")));
@@ -1526,15 +1520,14 @@ extern "C" FERMATA_EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvb
     __attribute__((weak, alias("PMPI_Exscan_init_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Fetch_and_op(const void* origin_addr, void* result_addr, App<mpi::kDatatype> datatype, int target_rank, i64 target_disp, App<mpi::kOp> op, App<mpi::kWin> win) {
-  (void)origin_addr;
-  (void)result_addr;
-  (void)datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)op;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Fetch_and_op");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Fetch_and_op(origin_addr, result_addr, datatype_slot, rank_in(target_rank), target_disp, op_slot, win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Fetch_and_op");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Fetch_and_op(const void* origin_addr, void* result_addr, App<mpi::kDatatype> datatype, int target_rank, i64 target_disp, App<mpi::kOp> op, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Fetch_and_op")));
@@ -2690,69 +2683,57 @@ extern "C" FERMATA_EXPORT int MPI_Gatherv_init_c(const void* sendbuf, i64 sendco
     __attribute__((weak, alias("PMPI_Gatherv_init_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Get(void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Get");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Get(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Get");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Get(void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Get")));
 
 extern "C" FERMATA_EXPORT int PMPI_Get_c(void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Get_c");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Get_c(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Get_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Get_c(void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Get_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Get_accumulate(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, void* result_addr, int result_count, App<mpi::kDatatype> result_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)result_addr;
-  (void)result_count;
-  (void)result_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Get_accumulate");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Get_accumulate(origin_addr, origin_count, origin_datatype_slot, result_addr, result_count, result_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, op_slot, win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Get_accumulate");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Get_accumulate(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, void* result_addr, int result_count, App<mpi::kDatatype> result_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Get_accumulate")));
 
 extern "C" FERMATA_EXPORT int PMPI_Get_accumulate_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, void* result_addr, i64 result_count, App<mpi::kDatatype> result_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)result_addr;
-  (void)result_count;
-  (void)result_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Get_accumulate_c");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Get_accumulate_c(origin_addr, origin_count, origin_datatype_slot, result_addr, result_count, result_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, op_slot, win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Get_accumulate_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Get_accumulate_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, void* result_addr, i64 result_count, App<mpi::kDatatype> result_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Get_accumulate_c")));
@@ -4932,31 +4913,27 @@ extern "C" FERMATA_EXPORT int MPI_Publish_name(const char* service_name, App<mpi
     __attribute__((weak, alias("PMPI_Publish_name")));
 
 extern "C" FERMATA_EXPORT int PMPI_Put(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Put");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Put(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Put");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Put(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Put")));
 
 extern "C" FERMATA_EXPORT int PMPI_Put_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Put_c");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Put_c(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Put_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Put_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Put_c")));
@@ -4973,35 +4950,33 @@ extern "C" FERMATA_EXPORT int MPI_Query_thread(int* provided)
     __attribute__((weak, alias("PMPI_Query_thread")));
 
 extern "C" FERMATA_EXPORT int PMPI_Raccumulate(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Raccumulate");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* request_slot = nullptr;
+  int error = core::Raccumulate(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, op_slot, win_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Raccumulate");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Raccumulate(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Raccumulate")));
 
 extern "C" FERMATA_EXPORT int PMPI_Raccumulate_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Raccumulate_c");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* request_slot = nullptr;
+  int error = core::Raccumulate_c(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, op_slot, win_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Raccumulate_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Raccumulate_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Raccumulate_c")));
@@ -5375,105 +5350,95 @@ extern "C" FERMATA_EXPORT int MPI_Request_toint(App<mpi::kRequest> request)
     __attribute__((weak, alias("PMPI_Request_toint")));
 
 extern "C" FERMATA_EXPORT int PMPI_Rget(void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Rget");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* request_slot = nullptr;
+  int error = core::Rget(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, win_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Rget");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Rget(void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Rget")));
 
 extern "C" FERMATA_EXPORT int PMPI_Rget_c(void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Rget_c");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* request_slot = nullptr;
+  int error = core::Rget_c(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, win_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Rget_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Rget_c(void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Rget_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Rget_accumulate(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, void* result_addr, int result_count, App<mpi::kDatatype> result_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)result_addr;
-  (void)result_count;
-  (void)result_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Rget_accumulate");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* request_slot = nullptr;
+  int error = core::Rget_accumulate(origin_addr, origin_count, origin_datatype_slot, result_addr, result_count, result_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, op_slot, win_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Rget_accumulate");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Rget_accumulate(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, void* result_addr, int result_count, App<mpi::kDatatype> result_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Rget_accumulate")));
 
 extern "C" FERMATA_EXPORT int PMPI_Rget_accumulate_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, void* result_addr, i64 result_count, App<mpi::kDatatype> result_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)result_addr;
-  (void)result_count;
-  (void)result_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)op;
-  (void)win;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Rget_accumulate_c");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* request_slot = nullptr;
+  int error = core::Rget_accumulate_c(origin_addr, origin_count, origin_datatype_slot, result_addr, result_count, result_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, op_slot, win_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Rget_accumulate_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Rget_accumulate_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, void* result_addr, i64 result_count, App<mpi::kDatatype> result_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kOp> op, App<mpi::kWin> win, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Rget_accumulate_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Rput(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Rput");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* request_slot = nullptr;
+  int error = core::Rput(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, win_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Rput");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Rput(const void* origin_addr, int origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, int target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Rput")));
 
 extern "C" FERMATA_EXPORT int PMPI_Rput_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  (void)origin_addr;
-  (void)origin_count;
-  (void)origin_datatype;
-  (void)target_rank;
-  (void)target_disp;
-  (void)target_count;
-  (void)target_datatype;
-  (void)win;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Rput_c");
+  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* request_slot = nullptr;
+  int error = core::Rput_c(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank), target_disp, target_count, target_datatype_slot, win_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Rput_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Rput_c(const void* origin_addr, i64 origin_count, App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp, i64 target_count, App<mpi::kDatatype> target_datatype, App<mpi::kWin> win, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Rput_c")));
@@ -7389,25 +7354,29 @@ extern "C" FERMATA_EXPORT int MPI_Waitsome(int incount, App<mpi::kRequest>* arra
     __attribute__((weak, alias("PMPI_Waitsome")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_allocate(i64 size, int disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, void* baseptr, App<mpi::kWin>* win) {
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)baseptr;
-  (void)win;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Win_allocate");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* win_slot = nullptr;
+  int error = core::Win_allocate(size, disp_unit, info_slot, comm_slot, baseptr, &win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Win_allocate");
+  }
+  *win = handle_out<mpi::kWin>(win_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_allocate(i64 size, int disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, void* baseptr, App<mpi::kWin>* win)
     __attribute__((weak, alias("PMPI_Win_allocate")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_allocate_c(i64 size, i64 disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, void* baseptr, App<mpi::kWin>* win) {
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)baseptr;
-  (void)win;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Win_allocate_c");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* win_slot = nullptr;
+  int error = core::Win_allocate_c(size, disp_unit, info_slot, comm_slot, baseptr, &win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Win_allocate_c");
+  }
+  *win = handle_out<mpi::kWin>(win_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_allocate_c(i64 size, i64 disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, void* baseptr, App<mpi::kWin>* win)
     __attribute__((weak, alias("PMPI_Win_allocate_c")));
@@ -7437,11 +7406,12 @@ extern "C" FERMATA_EXPORT int MPI_Win_allocate_shared_c(i64 size, i64 disp_unit,
     __attribute__((weak, alias("PMPI_Win_allocate_shared_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_attach(App<mpi::kWin> win, void* base, i64 size) {
-  (void)win;
-  (void)base;
-  (void)size;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_attach");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_attach(win_slot, buffer_in(base), size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_attach");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_attach(App<mpi::kWin> win, void* base, i64 size)
     __attribute__((weak, alias("PMPI_Win_attach")));
@@ -7451,89 +7421,110 @@ extern "C" FERMATA_EXPORT int MPI_Win_c2f(App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_c2f")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_call_errhandler(App<mpi::kWin> win, int errorcode) {
-  (void)win;
-  (void)errorcode;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_call_errhandler");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_call_errhandler(win_slot, error_class_in(errorcode));
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_call_errhandler");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_call_errhandler(App<mpi::kWin> win, int errorcode)
     __attribute__((weak, alias("PMPI_Win_call_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_complete(App<mpi::kWin> win) {
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_complete");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_complete(win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_complete");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_complete(App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_complete")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_create(void* base, i64 size, int disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, App<mpi::kWin>* win) {
-  (void)base;
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)win;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Win_create");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* win_slot = nullptr;
+  int error = core::Win_create(base, size, disp_unit, info_slot, comm_slot, &win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Win_create");
+  }
+  *win = handle_out<mpi::kWin>(win_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_create(void* base, i64 size, int disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, App<mpi::kWin>* win)
     __attribute__((weak, alias("PMPI_Win_create")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_create_c(void* base, i64 size, i64 disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, App<mpi::kWin>* win) {
-  (void)base;
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)win;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Win_create_c");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* win_slot = nullptr;
+  int error = core::Win_create_c(base, size, disp_unit, info_slot, comm_slot, &win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Win_create_c");
+  }
+  *win = handle_out<mpi::kWin>(win_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_create_c(void* base, i64 size, i64 disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, App<mpi::kWin>* win)
     __attribute__((weak, alias("PMPI_Win_create_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_create_dynamic(App<mpi::kInfo> info, App<mpi::kComm> comm, App<mpi::kWin>* win) {
-  (void)info;
-  (void)win;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Win_create_dynamic");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* win_slot = nullptr;
+  int error = core::Win_create_dynamic(info_slot, comm_slot, &win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Win_create_dynamic");
+  }
+  *win = handle_out<mpi::kWin>(win_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_create_dynamic(App<mpi::kInfo> info, App<mpi::kComm> comm, App<mpi::kWin>* win)
     __attribute__((weak, alias("PMPI_Win_create_dynamic")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_create_errhandler(void* win_errhandler_fn, App<mpi::kErrhandler>* errhandler) {
-  (void)win_errhandler_fn;
-  (void)errhandler;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_create_errhandler");
+  Slot* errhandler_slot = nullptr;
+  int error = core::Win_create_errhandler(win_errhandler_fn, &errhandler_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Win_create_errhandler");
+  }
+  *errhandler = handle_out<mpi::kErrhandler>(errhandler_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_create_errhandler(void* win_errhandler_fn, App<mpi::kErrhandler>* errhandler)
     __attribute__((weak, alias("PMPI_Win_create_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_create_keyval(void* win_copy_attr_fn, void* win_delete_attr_fn, int* win_keyval, void* extra_state) {
-  (void)win_copy_attr_fn;
-  (void)win_delete_attr_fn;
-  (void)win_keyval;
-  (void)extra_state;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_create_keyval");
+  int error = core::Win_create_keyval(win_copy_attr_fn, win_delete_attr_fn, win_keyval, extra_state);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Win_create_keyval");
+  }
+  *win_keyval = keyval_out(*win_keyval);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_create_keyval(void* win_copy_attr_fn, void* win_delete_attr_fn, int* win_keyval, void* extra_state)
     __attribute__((weak, alias("PMPI_Win_create_keyval")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_delete_attr(App<mpi::kWin> win, int win_keyval) {
-  (void)win;
-  (void)win_keyval;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_delete_attr");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_delete_attr(win_slot, keyval_in(win_keyval));
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_delete_attr");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_delete_attr(App<mpi::kWin> win, int win_keyval)
     __attribute__((weak, alias("PMPI_Win_delete_attr")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_detach(App<mpi::kWin> win, const void* base) {
-  (void)win;
-  (void)base;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_detach");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_detach(win_slot, base);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_detach");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_detach(App<mpi::kWin> win, const void* base)
     __attribute__((weak, alias("PMPI_Win_detach")));
@@ -7543,60 +7534,80 @@ extern "C" FERMATA_EXPORT App<mpi::kWin> MPI_Win_f2c(int win)
     __attribute__((weak, alias("PMPI_Win_f2c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_fence(int assertion, App<mpi::kWin> win) {
-  (void)assertion;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_fence");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_fence(win_assert_in(assertion), win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_fence");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_fence(int assertion, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_fence")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_flush(int rank, App<mpi::kWin> win) {
-  (void)rank;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_flush");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_flush(rank_in(rank), win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_flush");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_flush(int rank, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_flush")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_flush_all(App<mpi::kWin> win) {
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_flush_all");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_flush_all(win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_flush_all");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_flush_all(App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_flush_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_flush_local(int rank, App<mpi::kWin> win) {
-  (void)rank;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_flush_local");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_flush_local(rank_in(rank), win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_flush_local");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_flush_local(int rank, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_flush_local")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_flush_local_all(App<mpi::kWin> win) {
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_flush_local_all");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_flush_local_all(win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_flush_local_all");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_flush_local_all(App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_flush_local_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_free(App<mpi::kWin>* win) {
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_free");
+  Slot* win_slot = handle_in<mpi::kWin>(*win);
+  int error = core::Win_free(&win_slot);
+  *win = handle_out<mpi::kWin>(win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Win_free");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_free(App<mpi::kWin>* win)
     __attribute__((weak, alias("PMPI_Win_free")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_free_keyval(int* win_keyval) {
-  (void)win_keyval;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_free_keyval");
+  *win_keyval = keyval_in(*win_keyval);
+  int error = core::Win_free_keyval(win_keyval);
+  *win_keyval = keyval_out(*win_keyval);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Win_free_keyval");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_free_keyval(int* win_keyval)
     __attribute__((weak, alias("PMPI_Win_free_keyval")));
@@ -7606,116 +7617,144 @@ extern "C" FERMATA_EXPORT App<mpi::kWin> MPI_Win_fromint(int win)
     __attribute__((weak, alias("PMPI_Win_fromint")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_get_attr(App<mpi::kWin> win, int win_keyval, void* attribute_val, int* flag) {
-  (void)win;
-  (void)win_keyval;
-  (void)attribute_val;
-  (void)flag;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_get_attr");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_get_attr(win_slot, keyval_in(win_keyval), attribute_val, flag);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_get_attr");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_get_attr(App<mpi::kWin> win, int win_keyval, void* attribute_val, int* flag)
     __attribute__((weak, alias("PMPI_Win_get_attr")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_get_errhandler(App<mpi::kWin> win, App<mpi::kErrhandler>* errhandler) {
-  (void)win;
-  (void)errhandler;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_get_errhandler");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* errhandler_slot = nullptr;
+  int error = core::Win_get_errhandler(win_slot, &errhandler_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_get_errhandler");
+  }
+  *errhandler = handle_out<mpi::kErrhandler>(errhandler_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_get_errhandler(App<mpi::kWin> win, App<mpi::kErrhandler>* errhandler)
     __attribute__((weak, alias("PMPI_Win_get_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_get_group(App<mpi::kWin> win, App<mpi::kGroup>* group) {
-  (void)win;
-  (void)group;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_get_group");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* group_slot = nullptr;
+  int error = core::Win_get_group(win_slot, &group_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_get_group");
+  }
+  *group = handle_out<mpi::kGroup>(group_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_get_group(App<mpi::kWin> win, App<mpi::kGroup>* group)
     __attribute__((weak, alias("PMPI_Win_get_group")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_get_info(App<mpi::kWin> win, App<mpi::kInfo>* info_used) {
-  (void)win;
-  (void)info_used;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_get_info");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* info_used_slot = nullptr;
+  int error = core::Win_get_info(win_slot, &info_used_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_get_info");
+  }
+  *info_used = handle_out<mpi::kInfo>(info_used_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_get_info(App<mpi::kWin> win, App<mpi::kInfo>* info_used)
     __attribute__((weak, alias("PMPI_Win_get_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_get_name(App<mpi::kWin> win, char* win_name, int* resultlen) {
-  (void)win;
-  (void)win_name;
-  (void)resultlen;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_get_name");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  StringOut<abi::kMaxObjectName, app::kMaxObjectName> win_name_out(win_name);
+  int error = core::Win_get_name(win_slot, win_name_out.data(), resultlen);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_get_name");
+  }
+  win_name_out.finish(resultlen);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_get_name(App<mpi::kWin> win, char* win_name, int* resultlen)
     __attribute__((weak, alias("PMPI_Win_get_name")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_lock(int lock_type, int rank, int assertion, App<mpi::kWin> win) {
-  (void)lock_type;
-  (void)rank;
-  (void)assertion;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_lock");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_lock(lock_type_in(lock_type), rank_in(rank), win_assert_in(assertion), win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_lock");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_lock(int lock_type, int rank, int assertion, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_lock")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_lock_all(int assertion, App<mpi::kWin> win) {
-  (void)assertion;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_lock_all");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_lock_all(win_assert_in(assertion), win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_lock_all");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_lock_all(int assertion, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_lock_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_post(App<mpi::kGroup> group, int assertion, App<mpi::kWin> win) {
-  (void)group;
-  (void)assertion;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_post");
+  Slot* group_slot = handle_in<mpi::kGroup>(group);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_post(group_slot, win_assert_in(assertion), win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_post");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_post(App<mpi::kGroup> group, int assertion, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_post")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_set_attr(App<mpi::kWin> win, int win_keyval, void* attribute_val) {
-  (void)win;
-  (void)win_keyval;
-  (void)attribute_val;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_set_attr");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_set_attr(win_slot, keyval_in(win_keyval), attribute_val);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_set_attr");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_set_attr(App<mpi::kWin> win, int win_keyval, void* attribute_val)
     __attribute__((weak, alias("PMPI_Win_set_attr")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_set_errhandler(App<mpi::kWin> win, App<mpi::kErrhandler> errhandler) {
-  (void)win;
-  (void)errhandler;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_set_errhandler");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  int error = core::Win_set_errhandler(win_slot, errhandler_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_set_errhandler");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_set_errhandler(App<mpi::kWin> win, App<mpi::kErrhandler> errhandler)
     __attribute__((weak, alias("PMPI_Win_set_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_set_info(App<mpi::kWin> win, App<mpi::kInfo> info) {
-  (void)win;
-  (void)info;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_set_info");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  int error = core::Win_set_info(win_slot, info_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_set_info");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_set_info(App<mpi::kWin> win, App<mpi::kInfo> info)
     __attribute__((weak, alias("PMPI_Win_set_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_set_name(App<mpi::kWin> win, const char* win_name) {
-  (void)win;
-  (void)win_name;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_set_name");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_set_name(win_slot, win_name);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_set_name");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_set_name(App<mpi::kWin> win, const char* win_name)
     __attribute__((weak, alias("PMPI_Win_set_name")));
@@ -7745,28 +7784,35 @@ extern "C" FERMATA_EXPORT int MPI_Win_shared_query_c(App<mpi::kWin> win, int ran
     __attribute__((weak, alias("PMPI_Win_shared_query_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_start(App<mpi::kGroup> group, int assertion, App<mpi::kWin> win) {
-  (void)group;
-  (void)assertion;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_start");
+  Slot* group_slot = handle_in<mpi::kGroup>(group);
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_start(group_slot, win_assert_in(assertion), win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_start");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_start(App<mpi::kGroup> group, int assertion, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_start")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_sync(App<mpi::kWin> win) {
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_sync");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_sync(win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_sync");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_sync(App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_sync")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_test(App<mpi::kWin> win, int* flag) {
-  (void)win;
-  (void)flag;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_test");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_test(win_slot, flag);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_test");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_test(App<mpi::kWin> win, int* flag)
     __attribute__((weak, alias("PMPI_Win_test")));
@@ -7776,26 +7822,34 @@ extern "C" FERMATA_EXPORT int MPI_Win_toint(App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_toint")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_unlock(int rank, App<mpi::kWin> win) {
-  (void)rank;
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_unlock");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_unlock(rank_in(rank), win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_unlock");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_unlock(int rank, App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_unlock")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_unlock_all(App<mpi::kWin> win) {
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_unlock_all");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_unlock_all(win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_unlock_all");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_unlock_all(App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_unlock_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_wait(App<mpi::kWin> win) {
-  (void)win;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_wait");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_wait(win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_wait");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_wait(App<mpi::kWin> win)
     __attribute__((weak, alias("PMPI_Win_wait")));

@@ -455,6 +455,42 @@ inline int seek_out(int value) {
   }
 }
 
+inline int win_flavor_in(int value) {
+  switch (value) {
+    case 1: return 311;  // WIN_FLAVOR_CREATE
+    case 2: return 312;  // WIN_FLAVOR_ALLOCATE
+    case 3: return 313;  // WIN_FLAVOR_DYNAMIC
+    case 4: return 314;  // WIN_FLAVOR_SHARED
+    default: return kNoValue;
+  }
+}
+
+inline int win_flavor_out(int value) {
+  switch (value) {
+    case 311: return 1;  // WIN_FLAVOR_CREATE
+    case 312: return 2;  // WIN_FLAVOR_ALLOCATE
+    case 313: return 3;  // WIN_FLAVOR_DYNAMIC
+    case 314: return 4;  // WIN_FLAVOR_SHARED
+    default: return value;
+  }
+}
+
+inline int win_model_in(int value) {
+  switch (value) {
+    case 0: return 321;  // WIN_UNIFIED
+    case 1: return 322;  // WIN_SEPARATE
+    default: return kNoValue;
+  }
+}
+
+inline int win_model_out(int value) {
+  switch (value) {
+    case 321: return 0;  // WIN_UNIFIED
+    case 322: return 1;  // WIN_SEPARATE
+    default: return value;
+  }
+}
+
 inline int win_assert_in(int value) {
   return 0 | ((value & 1) ? 1024 : 0)
          | ((value & 2) ? 2048 : 0)

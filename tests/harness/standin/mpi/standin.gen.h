@@ -719,6 +719,13 @@ inline int Query_thread(int* provided) {
   return error;
 }
 
+inline int Raccumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().Raccumulate(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, op->real, win->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
 inline int Recv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm, CanonStatus* status) {
   int error = lower_mpi().Recv(buf, count, datatype->real, source, tag, comm->real, status);
   return error;
@@ -740,6 +747,27 @@ inline int Request_free(Slot** request) {
 
 inline int Request_get_status(Slot* request, int* flag, CanonStatus* status) {
   int error = lower_mpi().Request_get_status(request->real, flag, status);
+  return error;
+}
+
+inline int Rget(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().Rget(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, win->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int Rget_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().Rget_accumulate(origin_addr, origin_count, origin_datatype->real, result_addr, result_count, result_datatype->real, target_rank, target_disp, target_count, target_datatype->real, op->real, win->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int Rput(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().Rput(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, win->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
   return error;
 }
 
@@ -1048,6 +1076,174 @@ inline int Waitsome(int incount, Slot** array_of_requests, int* outcount, int* a
   for (i64 i = 0; i < incount; i++) real_array_of_requests[i] = array_of_requests[i]->real;
   int error = lower_mpi().Waitsome(incount, real_array_of_requests.data(), outcount, array_of_indices, array_of_statuses);
   for (i64 i = 0; i < incount; i++) settle(kRequest, &array_of_requests[i], real_array_of_requests[i]);
+  return error;
+}
+
+inline int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
+  u64 real_win = 0;
+  int error = lower_mpi().Win_allocate(size, disp_unit, info->real, comm->real, baseptr, &real_win);
+  if (error == 0) *win = make(kWin, real_win);
+  return error;
+}
+
+inline int Win_attach(Slot* win, void* base, i64 size) {
+  int error = lower_mpi().Win_attach(win->real, base, size);
+  return error;
+}
+
+inline int Win_call_errhandler(Slot* win, int errorcode) {
+  (void)win;
+  (void)errorcode;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Win_complete(Slot* win) {
+  int error = lower_mpi().Win_complete(win->real);
+  return error;
+}
+
+inline int Win_create(void* base, i64 size, int disp_unit, Slot* info, Slot* comm, Slot** win) {
+  u64 real_win = 0;
+  int error = lower_mpi().Win_create(base, size, disp_unit, info->real, comm->real, &real_win);
+  if (error == 0) *win = make(kWin, real_win);
+  return error;
+}
+
+inline int Win_create_dynamic(Slot* info, Slot* comm, Slot** win) {
+  u64 real_win = 0;
+  int error = lower_mpi().Win_create_dynamic(info->real, comm->real, &real_win);
+  if (error == 0) *win = make(kWin, real_win);
+  return error;
+}
+
+inline int Win_create_errhandler(void* win_errhandler_fn, Slot** errhandler) {
+  (void)win_errhandler_fn;
+  (void)errhandler;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Win_create_keyval(void* win_copy_attr_fn, void* win_delete_attr_fn, int* win_keyval, void* extra_state) {
+  (void)win_copy_attr_fn;
+  (void)win_delete_attr_fn;
+  (void)win_keyval;
+  (void)extra_state;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Win_delete_attr(Slot* win, int win_keyval) {
+  int error = lower_mpi().Win_delete_attr(win->real, win_keyval);
+  return error;
+}
+
+inline int Win_detach(Slot* win, const void* base) {
+  int error = lower_mpi().Win_detach(win->real, base);
+  return error;
+}
+
+inline int Win_fence(int assertion, Slot* win) {
+  int error = lower_mpi().Win_fence(assertion, win->real);
+  return error;
+}
+
+inline int Win_free(Slot** win) {
+  u64 real_win = (*win)->real;
+  int error = lower_mpi().Win_free(&real_win);
+  settle(kWin, win, real_win);
+  return error;
+}
+
+inline int Win_free_keyval(int* win_keyval) {
+  (void)win_keyval;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Win_get_attr(Slot* win, int win_keyval, void* attribute_val, int* flag) {
+  int error = lower_mpi().Win_get_attr(win->real, win_keyval, attribute_val, flag);
+  return error;
+}
+
+inline int Win_get_errhandler(Slot* win, Slot** errhandler) {
+  (void)win;
+  (void)errhandler;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Win_get_group(Slot* win, Slot** group) {
+  u64 real_group = 0;
+  int error = lower_mpi().Win_get_group(win->real, &real_group);
+  if (error == 0) *group = make(kGroup, real_group);
+  return error;
+}
+
+inline int Win_get_info(Slot* win, Slot** info_used) {
+  u64 real_info_used = 0;
+  int error = lower_mpi().Win_get_info(win->real, &real_info_used);
+  if (error == 0) *info_used = make(kInfo, real_info_used);
+  return error;
+}
+
+inline int Win_get_name(Slot* win, char* win_name, int* resultlen) {
+  int error = lower_mpi().Win_get_name(win->real, win_name, resultlen);
+  return error;
+}
+
+inline int Win_lock(int lock_type, int rank, int assertion, Slot* win) {
+  int error = lower_mpi().Win_lock(lock_type, rank, assertion, win->real);
+  return error;
+}
+
+inline int Win_lock_all(int assertion, Slot* win) {
+  int error = lower_mpi().Win_lock_all(assertion, win->real);
+  return error;
+}
+
+inline int Win_post(Slot* group, int assertion, Slot* win) {
+  int error = lower_mpi().Win_post(group->real, assertion, win->real);
+  return error;
+}
+
+inline int Win_set_attr(Slot* win, int win_keyval, void* attribute_val) {
+  int error = lower_mpi().Win_set_attr(win->real, win_keyval, attribute_val);
+  return error;
+}
+
+inline int Win_set_errhandler(Slot* win, Slot* errhandler) {
+  int error = lower_mpi().Win_set_errhandler(win->real, errhandler->real);
+  return error;
+}
+
+inline int Win_set_info(Slot* win, Slot* info) {
+  int error = lower_mpi().Win_set_info(win->real, info->real);
+  return error;
+}
+
+inline int Win_set_name(Slot* win, const char* win_name) {
+  int error = lower_mpi().Win_set_name(win->real, win_name);
+  return error;
+}
+
+inline int Win_start(Slot* group, int assertion, Slot* win) {
+  int error = lower_mpi().Win_start(group->real, assertion, win->real);
+  return error;
+}
+
+inline int Win_test(Slot* win, int* flag) {
+  int error = lower_mpi().Win_test(win->real, flag);
+  return error;
+}
+
+inline int Win_unlock(int rank, Slot* win) {
+  int error = lower_mpi().Win_unlock(rank, win->real);
+  return error;
+}
+
+inline int Win_unlock_all(Slot* win) {
+  int error = lower_mpi().Win_unlock_all(win->real);
+  return error;
+}
+
+inline int Win_wait(Slot* win) {
+  int error = lower_mpi().Win_wait(win->real);
   return error;
 }
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that the lower half finishes by itself: one-sided operations, reads and writes of files.
+// They count for no message and no clock. All have ended before an image is cut (park.h waits for
+// every active request that is not a receive), so they need no recipe.
+#pragma once
+
+#include "mpi/epochs.h"
+
+namespace fermata::mpi {
+
+/// Begins one: `begin(real)` makes the lower call.
+template <typename Begin>
+int lower_request(Slot** handle, Begin begin) {
+  LowerScope scope;
+  Slot* const slot = request_slot_new();
+  const int error = begin(&slot->real);
+  if (error) {
+    request_slot_free(slot);
+    return error;
+  }
+  Request* const request = request_of(slot);
+  request_start(request, RequestKind::kOther, RequestState::kActive);
+  request->comm = nullptr;
+  request->peer = kUndefined;
+  *handle = slot;
+  return kSuccess;
+}
+
+namespace core {
+
+inline int Rput(const void* origin, int count, Slot* type, int target, i64 at, int target_count,
+                Slot* target_type, Slot* win, Slot** request) {
+  return lower_request(request, [&](u64* real) {
+    return lower().Rput(origin, count, type->real, target, at, target_count, target_type->real,
+                        win->real, real);
+  });
+}
+inline int Rget(void* origin, int count, Slot* type, int target, i64 at, int target_count,
+                Slot* target_type, Slot* win, Slot** request) {
+  return lower_request(request, [&](u64* real) {
+    return lower().Rget(origin, count, type->real, target, at, target_count, target_type->real,
+                        win->real, real);
+  });
+}
+inline int Raccumulate(const void* origin, int count, Slot* type, int target, i64 at,
+                       int target_count, Slot* target_type, Slot* op, Slot* win, Slot** request) {
+  return lower_request(request, [&](u64* real) {
+    return lower().Raccumulate(origin, count, type->real, target, at, target_count,
+                               target_type->real, op->real, win->real, real);
+  });
+}
+inline int Rget_accumulate(const void* origin, int count, Slot* type, void* result,
+                           int result_count, Slot* result_type, int target, i64 at,
+                           int target_count, Slot* target_type, Slot* op, Slot* win,
+                           Slot** request) {
+  return lower_request(request, [&](u64* real) {
+    return lower().Rget_accumulate(origin, count, type->real, result, result_count,
+                                   result_type->real, target, at, target_count, target_type->real,
+                                   op->real, win->real, real);
+  });
+}
+
+}  // namespace core
+}  // namespace fermata::mpi

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// One-sided communication: windows, made, named, freed. Synchronization is in epochs.h.
+//
+// Idea: the lower half's window knows one epoch only, MPI_Win_lock_all, from its creation to its
+// end. Within it Put, Get and Accumulate are legal at any time and a flush completes them, so a
+// window can be brought to rest at any moment without its other members' help. What the application
+// calls epochs (fences, groups, locks) is built on flush, on messages and on atomic counters in
+// upper memory; so a checkpoint may come in the middle of an epoch, and after a restart the epoch
+// is still open, because the lower half never knew of it.
+//
+// A window has a communicator of its own (a duplicate the application never sees): its members, its
+// id, its collective clock and the messages of its epochs. It also has a second lower window over
+// two counters, see epochs.h. A window's memory is upper memory, also where MPI allocates it.
+//
+// Invariant: both lower windows of a live window are in a lock_all epoch.
+// Invariant: Slot::spare of a window's slot is the clock of its communicator.
+// Source: docs/decisions/0019-windows-in-one-epoch.md.
+#pragma once
+
+#include "mpi/nonblocking.h"
+
+namespace fermata::mpi {
+
+inline u64 no_info() { return slot_at(kInfo, kInfoNull)->real; }
+
+/// Makes a window's two real windows. Collective over its communicator, whose real one exists.
+inline int window_make(Window* window) {
+  const MpiCalls& mpi = lower();
+  const u64 comm = window->comm->real;
+  u64* const real = &window->slot->real;
+  int error = window->flavor == kWinDynamic
+                  ? mpi.Win_create_dynamic(no_info(), comm, real)
+                  : mpi.Win_create(window->base, window->size, window->disp_unit, no_info(), comm,
+                                   real);
+  if (!error)
+    error = mpi.Win_create(window->counter, sizeof window->counter, sizeof window->counter[0],
+                           no_info(), comm, &window->counters->real);
+  if (!error) error = mpi.Win_lock_all(0, *real);
+  if (!error) error = mpi.Win_lock_all(0, window->counters->real);
+  for (AttachedMemory* a = window->attached; a && !error; a = a->next)
+    error = mpi.Win_attach(*real, a->base, a->size);
+  return error;
+}
+
+inline void window_forget(Window* window) {
+  arena_free(window->locks);
+  arena_free(window->access.ranks);
+  arena_free(window->exposure.ranks);
+  arena_free(window->name);
+  while (AttachedMemory* const a = window->attached) {
+    window->attached = a->next;
+    arena_free(a);
+  }
+  if (window->flavor == kWinAllocate) arena_free(window->base);
+  if (window->errhandler) errhandler_unref(window->errhandler);
+  slot_free(window->counters);
+  slot_free(window->slot);
+  arena_free(window);
+}
+
+/// The part that all constructors share. `memory` fills in base and size. All of it belongs to the
+/// one call on `comm` that is counted: a rank that has entered it finishes it before it parks.
+template <typename Memory>
+int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot** win, Memory memory) {
+  Slot* own = nullptr;
+  const auto duplicate = [&](u64* real) { return lower().Comm_dup(comm->real, real); };
+  return comm_construct(comm, false, &own, duplicate, [&](Slot* made) {
+    Window* const window = arena_new<Window>();
+    const u64 members = u64(comm_of(made)->size);
+    window->comm = made;
+    window->flavor = flavor;
+    window->disp_unit = disp_unit;
+    window->app_flavor = front::app_win_flavor(flavor);
+    window->app_model = front::app_win_model(kWinUnified);
+    window->locks = arena_array<LockKind>(members);
+    __builtin_memset(window->locks, 0, members);
+    window->slot = slot_new(kWin, window);
+    window->counters = slot_new(kWin, nullptr);
+    window->slot->spare = made->spare;
+    int error = memory(window);
+    if (!error) error = window_make(window);
+    if (error) {
+      window_forget(window);  // its communicator stays: other members may have had no error
+      return error;
+    }
+    *win = window->slot;
+    return int(kSuccess);
+  });
+}
+
+inline bool is_window(const Slot* slot) { return slot->object != nullptr; }
+
+/// Completes everything this rank has begun on any window. All members are parked or run on, and
+/// poll, so this ends.
+inline void windows_flush() {
+  for_each_live(kWin, [](Slot* slot) {
+    if (is_window(slot)) (void)lower().Win_flush_all(slot->real);
+  });
+}
+
+namespace core {
+
+inline int Win_create(void* base, i64 size, int disp_unit, Slot*, Slot* comm, Slot** win) {
+  return window_new(comm, kWinCreate, disp_unit, win, [&](Window* window) {
+    window->base = base;
+    window->size = size;
+    return kSuccess;
+  });
+}
+inline int Win_allocate(i64 size, int disp_unit, Slot*, Slot* comm, void* baseptr, Slot** win) {
+  if (size < 0) return kErrSize;
+  return window_new(comm, kWinAllocate, disp_unit, win, [&](Window* window) {
+    window->size = size;
+    window->base = arena_alloc(u64(size));
+    *static_cast<void**>(baseptr) = window->base;
+    return kSuccess;
+  });
+}
+inline int Win_create_dynamic(Slot*, Slot* comm, Slot** win) {
+  return window_new(comm, kWinDynamic, 1, win, [](Window*) { return kSuccess; });
+}
+
+inline int Win_attach(Slot* win, void* base, i64 size) {
+  LowerScope scope;
+  Window* const window = window_of(win);
+  if (!window || window->flavor != kWinDynamic) return window ? kErrRmaFlavor : kErrWin;
+  const int error = lower().Win_attach(win->real, base, size);
+  if (error) return error;
+  AttachedMemory* const attached = arena_new<AttachedMemory>();
+  *attached = AttachedMemory{window->attached, base, size};
+  window->attached = attached;
+  return kSuccess;
+}
+inline int Win_detach(Slot* win, const void* base) {
+  LowerScope scope;
+  Window* const window = window_of(win);
+  if (!window || window->flavor != kWinDynamic) return window ? kErrRmaFlavor : kErrWin;
+  for (AttachedMemory** at = &window->attached; *at; at = &(*at)->next) {
+    if ((*at)->base != base) continue;
+    AttachedMemory* const gone = *at;
+    *at = gone->next;
+    arena_free(gone);
+    return lower().Win_detach(win->real, base);
+  }
+  return kErrRmaAttach;
+}
+
+inline int Win_free(Slot** handle) {
+  Slot* const win = *handle;
+  Window* const window = window_of(win);
+  if (!window) return kErrWin;
+  attributes_drop(kWin, win, window->attributes);
+  window->attributes = nullptr;
+  Slot* comm = window->comm;
+  {
+    CollectiveScope scope(win);
+    const MpiCalls& mpi = lower();
+    u64* const counters = &window->counters->real;
+    // Nobody may touch a counter once its owner has left.
+    int error = mpi.Win_flush_all(win->real);
+    if (!error) error = mpi.Barrier(comm->real);
+    if (!error) error = mpi.Win_unlock_all(win->real);
+    if (!error) error = mpi.Win_unlock_all(*counters);
+    if (!error) error = mpi.Win_free(&win->real);
+    if (!error) error = mpi.Win_free(counters);
+    if (error) return error;
+    if (window->info) (void)Info_free(&window->info);
+    window_forget(window);
+    *handle = null_of(kWin);
+  }
+  return Comm_free(&comm);
+}
+
+inline int Win_get_group(Slot* win, Slot** group) {
+  const Window* const window = window_of(win);
+  return window ? Comm_group(window->comm, group) : int(kErrWin);
+}
+inline int Win_set_name(Slot* win, const char* name) {
+  LowerScope scope;
+  Window* const window = window_of(win);
+  if (!window) return kErrWin;
+  arena_free(window->name);
+  window->name = text_copy(name);
+  return kSuccess;
+}
+inline int Win_get_name(Slot* win, char* name, int* length) {
+  const Window* const window = window_of(win);
+  const char* const text = window ? window->name ? window->name : "" : "MPI_WIN_NULL";
+  copy_truncated(name, text, kMaxObjectName - 1);
+  *length = int(text_length(name));
+  return kSuccess;
+}
+
+// Hints are kept for the application; the lower half never sees them.
+inline int Win_set_info(Slot* win, Slot* info) {
+  Window* const window = window_of(win);
+  if (!window) return kErrWin;
+  if (window->info) (void)Info_free(&window->info);
+  return is_info(info) ? Info_dup(info, &window->info) : int(kSuccess);
+}
+inline int Win_get_info(Slot* win, Slot** info) {
+  const Window* const window = window_of(win);
+  if (!window) return kErrWin;
+  return window->info ? Info_dup(window->info, info) : Info_create(info);
+}
+
+inline int Win_create_keyval(void* copy_fn, void* delete_fn, int* number, void* extra_state) {
+  return keyval_new(kWin, copy_fn, delete_fn, number, extra_state);
+}
+inline int Win_free_keyval(int* number) { return keyval_free(kWin, number); }
+inline int Win_set_attr(Slot* win, int number, void* value) {
+  Window* const w = window_of(win);
+  return w ? attribute_set(kWin, win, &w->attributes, number, value) : int(kErrWin);
+}
+inline int Win_delete_attr(Slot* win, int number) {
+  Window* const w = window_of(win);
+  return w ? attribute_remove(kWin, win, &w->attributes, number) : int(kErrWin);
+}
+inline int Win_get_attr(Slot* win, int number, void* value, int* flag) {
+  Window* const window = window_of(win);
+  if (!window) return kErrWin;
+  void** const out = static_cast<void**>(value);
+  *flag = 1;
+  switch (number) {
+    case kWinBase: *out = window->base; return kSuccess;
+    case kWinSize: *out = &window->size; return kSuccess;
+    case kWinDispUnit: *out = &window->disp_unit; return kSuccess;
+    case kWinCreateFlavor: *out = &window->app_flavor; return kSuccess;
+    case kWinModel: *out = &window->app_model; return kSuccess;
+    default: break;
+  }
+  if (!keyval_of(number)) return kErrKeyval;
+  const Attribute* const attribute = attribute_find(window->attributes, number);
+  *flag = attribute != nullptr;
+  if (attribute) *out = attribute->value;
+  return kSuccess;
+}
+
+inline int Win_create_errhandler(void* fn, Slot** errhandler) {
+  return errhandler_new(kWin, fn, errhandler);
+}
+inline int Win_set_errhandler(Slot* win, Slot* errhandler) {
+  Window* const window = window_of(win);
+  return window ? set_errhandler(&window->errhandler, errhandler) : int(kErrWin);
+}
+inline int Win_get_errhandler(Slot* win, Slot** errhandler) {
+  Window* const window = window_of(win);
+  return window ? get_errhandler(window->errhandler, kErrorsAreFatal, errhandler) : int(kErrWin);
+}
+inline int Win_call_errhandler(Slot* win, int errorcode) {
+  if (!window_of(win)) return kErrWin;
+  (void)raise(win, errorcode, "MPI_Win_call_errhandler");
+  return kSuccess;
+}
+
+}  // namespace core
+}  // namespace fermata::mpi
