@@ -193,6 +193,8 @@ struct LauncherCalls {
   // "rank", "restore" (snapshot directory), "front" (front-end library), "lower" (back-end
   // program).
   const char* (*config)(const char* key);
+  // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
+  void (*leave)(void* frame);
 };
 
 inline const LauncherCalls& launcher() {

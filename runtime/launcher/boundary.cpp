@@ -29,6 +29,8 @@ enum Rule : u8 {
   kClone,       // either, threads only: a fork or vfork child keeps its parent's stack
   kLowerFcntl,  // lower, F_DUPFD and F_DUPFD_CLOEXEC only
   kMadvise,     // upper, MADV_DONTFORK and MADV_WIPEONFORK only
+  kMask,        // upper, not from the vdso page: calls that take a signal mask
+  kMask3, kMask4, kMask5,  // likewise, if argument 3, 4 or 5, the mask, is given
 };
 struct Trapped {
   u16 number;
@@ -51,6 +53,9 @@ constexpr Trapped kTrapped[] = {
     {SYS_set_robust_list, kLowerOnly},
     {SYS_sigaltstack, kLowerOnly},
     {SYS_fcntl, kLowerFcntl},
+    {SYS_rt_sigsuspend, kMask},      {SYS_rt_sigtimedwait, kMask},
+    {SYS_ppoll, kMask3},             {SYS_epoll_pwait, kMask4},
+    {SYS_epoll_pwait2, kMask4},      {SYS_pselect6, kMask5},
     {SYS_open, kLowerOnly},          {SYS_openat, kLowerOnly},
     {SYS_openat2, kLowerOnly},       {SYS_creat, kLowerOnly},
     {SYS_socket, kLowerOnly},        {SYS_socketpair, kLowerOnly},
@@ -93,7 +98,25 @@ struct Filter {
 constexpr u32 kTrapUpper = SECCOMP_RET_TRAP | u32(Half::kUpper);
 constexpr u32 kTrapLower = SECCOMP_RET_TRAP | u32(Half::kLower);
 
+constexpr bool is_mask_rule(Rule rule) { return rule >= kMask; }
+
+/// What takes a signal mask passes without one, and from the vdso page, where calls.cpp makes it.
+void emit_mask_rule(Filter& filter, Rule rule) {
+  if (rule != kMask) {  // a pointer is given if either half of the argument is not zero
+    const u32 index = 3 + u32(rule - kMask3);
+    filter.load(argument_at(index));
+    filter.jump(BPF_JEQ, 0, 0, 3);
+    filter.load(argument_at(index) + 4);
+    filter.jump(BPF_JEQ, 0, 0, 1);
+    filter.ret(SECCOMP_RET_ALLOW);
+  }
+  filter.load(kIpHighAt);
+  filter.ret_if_within(kUpperBase + (u64(1) << 32), kUpperEnd, kTrapUpper);
+  filter.ret(SECCOMP_RET_ALLOW);
+}
+
 void emit_rule(Filter& filter, Rule rule) {
+  if (is_mask_rule(rule)) return emit_mask_rule(filter, rule);
   if (rule == kClone) {
     filter.load(argument_at(0));
     filter.jump(BPF_JSET, 0x10000 /* CLONE_THREAD */, 1, 0);
@@ -141,8 +164,8 @@ u64 block_size(Rule rule) {
 }
 
 void build(Filter& filter) {
-  constexpr Rule kRules[] = {kEither, kUpperOnly,  kLowerOnly, kMmap,
-                             kClone,  kLowerFcntl, kMadvise};
+  constexpr Rule kRules[] = {kEither, kUpperOnly, kLowerOnly, kMmap,  kClone, kLowerFcntl,
+                             kMadvise, kMask,     kMask3,     kMask4, kMask5};
   filter.load(kArchAt);
   filter.jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
   filter.ret(SECCOMP_RET_ALLOW);
@@ -184,6 +207,12 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_exit: trap_exit(a[0]);
     case SYS_set_tid_address: return trap_set_tid_address(half, a[0]);
     case SYS_arch_prctl: return trap_arch_prctl(a[0], a[1]);
+    case SYS_rt_sigsuspend:
+    case SYS_rt_sigtimedwait:
+    case SYS_ppoll:
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_pselect6: return trap_masked_call(number, context);
     case SYS_set_robust_list:  // the kernel keeps one list per thread, and it is the upper half's
     case SYS_sigaltstack: return 0;
     case SYS_clone3:  // glibc falls back to clone, whose flags a filter can read

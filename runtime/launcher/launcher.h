@@ -101,6 +101,10 @@ inline constexpr u64 kOurSignals = u64(1) << (kSignalTrap - 1) | u64(1) << (kSig
 
 // --- threads.cpp -------------------------------------------------------------------------------
 enum class ThreadState : u32 { kFree, kReserved, kLive, kStopped };
+// What /proc/<pid>/task/<tid>/syscall said of a thread shortly before it was asked to stop.
+struct CallSample {
+  u64 number, arguments[6], stack, instruction;
+};
 struct Thread {
   ThreadState state;
   u32 tid;
@@ -109,6 +113,7 @@ struct Thread {
   u64 hold_stack;  // for the MPI thread in hold(): its stack pointer; 0 otherwise
   u64 fs_base;     // while stopped
   u64 robust_list, robust_bytes;  // while stopped: set_robust_list(2)
+  CallSample sample;
 };
 inline constexpr u32 kThreadCapacity = 4096;
 extern Thread threads[kThreadCapacity];
@@ -120,10 +125,27 @@ void install_quiesce_handler();
 void adopt_main_thread();
 /// Stops every live upper thread but the one in hold(). Errors: kEtimedout with *late = its tid.
 Status quiesce(u64 deadline_ns, u32* late);
+void nudge(u32 tid);       // LauncherCalls::nudge
+void leave(void* frame);  // LauncherCalls::leave
 /// Lets every stopped thread, and the one in hold(), go on.
 void release();
 /// Waits until the MPI thread has entered hold(). Errors: kEtimedout.
 Status await_hold(u64 deadline_ns);
+
+// --- calls.cpp: system calls that a checkpoint interrupts ---------------------------------------
+/// Notes what call the thread is blocked in, for carry_call() in its signal handler.
+void sample_call(Thread& thread);
+/// In the quiesce handler: if the signal made a blocking call return EINTR, changes the frame so
+/// that the call is carried on, with what is left of its timeout. `sample` may be null.
+void carry_call(UserContext* frame, const CallSample* sample);
+/// A call with a signal mask has trapped: arranges for it to be made without our signals in the
+/// mask. Returns what rax must hold then.
+u64 trap_masked_call(u64 number, UserContext* context);
+/// Before the frame is returned to: a call that was to be carried on fails with EINTR after all if
+/// a signal handler of the application will run first. Signal-safe: yes, all signals blocked.
+void settle_carried_call(UserContext* frame);
+/// After a restart: deadlines on the monotonic clock are moved to the new machine's.
+void shift_carried_call(UserContext* frame);
 
 // --- vdso.cpp ----------------------------------------------------------------------------------
 inline constexpr u64 kVdsoTable = kUpperVdso + 0xe000;
@@ -133,6 +155,7 @@ inline constexpr u64 kTrampoline = kUpperVdso + 0xd000;
 u64 install_vdso();
 /// Points the (already mapped) table at the live vdso.
 void refresh_vdso();
+extern u64 carry_address, carried_address;  // the code of vdso.S that carries a call on
 
 // --- start.cpp, save.cpp, restore.cpp ----------------------------------------------------------
 [[noreturn]] void lower_ready(const LowerCalls* lower, u32 world_rank, u32 world_size);

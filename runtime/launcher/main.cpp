@@ -15,10 +15,6 @@ void register_upper(const UpperCalls* upper, i64 gate_offset) {
   crossing().upper = upper;
 }
 
-void nudge(u32 tid) {
-  if (tid) (void)sys::tgkill(sys::getpid(), tid, kSignalQuiesce);
-}
-
 /// The application's descriptor numbers must be free after a restart; the one that MPICH's launcher
 /// passes by number is moved up, and its name in the lower half's environment with it.
 void move_process_manager_descriptor() {
@@ -58,7 +54,7 @@ constexpr u64 kLowerStackBytes = 16 << 20;
     // Not wrapped: what hold() leaves on the upper stack must be the assembly's frame alone.
     reinterpret_cast<HoldResult (*)(void*)>(&arch::fermata_hold_entry),
     save,             save_finish,       nudge,
-    config_value,
+    config_value,     leave,
 };
 
 extern "C" void fermata_main(u64* initial_stack) {

@@ -77,6 +77,9 @@ void restored_thread(void* argument) {
   Crossing& shared = crossing();
   while (__atomic_load_n(&shared.rebuilding, __ATOMIC_ACQUIRE))
     sys::futex_wait(&shared.rebuilding, 1, 10'000'000);
+  UserContext* const frame = reinterpret_cast<UserContext*>(saved.frame);
+  shift_carried_call(frame);
+  settle_carried_call(frame);
   arch::fermata_sigreturn_to(saved.frame);
 }
 
@@ -156,6 +159,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   renew_tid(main.clear_tid, main.tid, sys::gettid());
   if (main.robust_list) (void)sys::call(SYS_set_robust_list, main.robust_list, main.robust_bytes);
   create_threads(reader);
+  shift_carried_call(reinterpret_cast<UserContext*>(main.frame));
   arch::write_fs_base(main.fs_base);
   arch::fermata_hold_resume(main.hold_stack);
 }

@@ -54,6 +54,7 @@ void stop_thread(Thread& thread, UserContext* frame) {
          __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE) != 0)
     sys::futex_wait(&release_count, seen, kLookAgainNs);
   set_state(thread, ThreadState::kLive);
+  settle_carried_call(frame);
 }
 
 constexpr u64 kCloneThread = 0x10000, kCloneSetTls = 0x80000, kCloneChildClearTid = 0x200000;
@@ -62,6 +63,8 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
   const Crossing& shared = crossing();
   if (!shared.upper) return;
   const u32 tid = sys::gettid();
+  Thread* thread = find_thread(tid);
+  carry_call(static_cast<UserContext*>(frame), thread ? &thread->sample : nullptr);
   Gate* gate = reinterpret_cast<Gate*>(arch::read_fs_base() + u64(shared.gate_offset));
   if (gate->depth) {  // inside the lower half: its frames cannot be saved; stop on the way out
     gate->interrupted = 1;
@@ -71,7 +74,6 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
     if (shared.pending) arch::fermata_park(sys::word(frame), shared.upper->park, kTrampoline);
     return;
   }
-  Thread* thread = find_thread(tid);
   if (thread && shared.pending) stop_thread(*thread, static_cast<UserContext*>(frame));
 }
 
@@ -156,14 +158,24 @@ Status quiesce(u64 deadline_ns, u32* late) {
       if (state == ThreadState::kFree || state == ThreadState::kStopped) continue;
       all = false;
       *late = threads[i].tid;
-      if (state == ThreadState::kLive && !asked[i])
-        asked[i] = bool(sys::tgkill(pid, threads[i].tid, kSignalQuiesce));
+      if (state != ThreadState::kLive || asked[i]) continue;
+      sample_call(threads[i]);
+      asked[i] = bool(sys::tgkill(pid, threads[i].tid, kSignalQuiesce));
     }
     if (all) return success();
     if (sys::now_ns() > deadline_ns) return failure(sys::kEtimedout);
     sys::sleep_ns(20'000);
   }
 }
+
+void nudge(u32 tid) {
+  if (tid == 0) return;
+  Thread* const thread = find_thread(tid);
+  if (thread && tid != sys::gettid()) sample_call(*thread);
+  (void)sys::tgkill(sys::getpid(), tid, kSignalQuiesce);
+}
+
+void leave(void* frame) { settle_carried_call(static_cast<UserContext*>(frame)); }
 
 void release() {
   __atomic_add_fetch(&release_count, 1, __ATOMIC_RELEASE);

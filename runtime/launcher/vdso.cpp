@@ -44,11 +44,16 @@ u64 live_function(u64 image, const char* name) {
 
 }  // namespace
 
+u64 carry_address, carried_address;
+
 void refresh_vdso() {
+  carry_address = live_function(kUpperVdso, "__vdso_fermata_carry");
+  carried_address = live_function(kUpperVdso, "__vdso_fermata_carried");
   const u64 live = auxv_value(AT_SYSINFO_EHDR);
+  if (!live) return;  // then the upper half was told of none
   u64* table = reinterpret_cast<u64*>(kVdsoTable);
   for (u64 i = 0; i < sizeof kFunctions / sizeof *kFunctions; i++) {
-    table[i] = live ? live_function(live, kFunctions[i]) : 0;
+    table[i] = live_function(live, kFunctions[i]);
     if (!table[i])
       die("the kernel's vdso lacks a function", kFunctions[i], 0,
           "report the kernel version with `fermata doctor`");
@@ -66,9 +71,8 @@ u64 install_vdso() {
   __builtin_memcpy(reinterpret_cast<void*>(kTrampoline), arch::kSigreturnTrampoline,
                    sizeof arch::kSigreturnTrampoline);
   (void)sys::mprotect(kUpperVdso, kVdsoTable - kUpperVdso, sys::kProtRead | sys::kProtExec);
-  if (!auxv_value(AT_SYSINFO_EHDR)) return 0;
   refresh_vdso();
-  return kUpperVdso;
+  return auxv_value(AT_SYSINFO_EHDR) ? kUpperVdso : 0;
 }
 
 }  // namespace fermata::launch

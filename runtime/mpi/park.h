@@ -268,6 +268,7 @@ inline void park(void* frame) {
     run_on = follow_protocol(frame);
   } while (!run_on && gate.interrupted && taking_part());
   if (run_on) gate.interrupted = 1;  // the way out of every call looks again until it may park
+  launcher().leave(frame);
   compiler_barrier();
   gate.depth = gate.depth - 1;
   compiler_barrier();

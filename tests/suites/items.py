@@ -121,12 +121,13 @@ class Moments:
 
 
 def _checkpoint(job, stop):
-    """As soon as the job can be saved; after a restart that takes a moment."""
+    """As soon as the job can be saved; at the start and after a restart that takes a moment."""
     until = time.monotonic() + 30
     while True:
         words = ["checkpoint", job.name] + (["--stop"] if stop else [])
         result = fermata.fermata(job.work, *words)
-        if "is not running" not in result.err or time.monotonic() > until:
+        early = "is not running" in result.err or "returned from MPI_Init" in result.err
+        if not early or time.monotonic() > until:
             break
         time.sleep(0.02)
     result.expect_success("fermata checkpoint")

@@ -20,4 +20,31 @@
         forward __vdso_getcpu, 3
         forward __vdso_clock_getres, 4
 
+// Carries on a system call that a checkpoint interrupted. Entered by rt_sigreturn with the call's
+// number in rax and its (perhaps changed) arguments in their registers; rsp names a CarriedCall
+// (launcher/calls.cpp). Gives the caller its registers and its stack back and goes on behind the
+// system call instruction it had issued; rcx and r11 are what a system call leaves there.
+        .globl  __vdso_fermata_carry, __vdso_fermata_carried
+        .type   __vdso_fermata_carry, @function
+__vdso_fermata_carry:
+        .cfi_startproc
+        .cfi_signal_frame               // the caller may be at any instruction
+        .cfi_escape 0x0f, 4, 0x77, 0xf0, 0x00, 0x06     // CFA: what lies at rsp + 112
+        .cfi_escape 0x10, 16, 3, 0x77, 0xe8, 0x00       // rip: at rsp + 104
+        syscall
+__vdso_fermata_carried:
+        movq    56(%rsp), %rdi
+        movq    64(%rsp), %rsi
+        movq    72(%rsp), %rdx
+        movq    80(%rsp), %r10
+        movq    88(%rsp), %r8
+        movq    96(%rsp), %r9
+        movq    104(%rsp), %rcx
+        movq    112(%rsp), %rsp
+        .cfi_def_cfa rsp, 0
+        .cfi_register rip, rcx
+        jmp     *%rcx
+        .cfi_endproc
+        .size   __vdso_fermata_carry, . - __vdso_fermata_carry
+
         .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint must not be visible, but the quiesce signal makes some blocking system calls return
+// EINTR even under SA_RESTART (signal(7)): sleeps, polls, waits with a timeout. Such a call is
+// carried on: the thread's context is moved to a piece of code in the vdso page that makes the call
+// again, with what is left of its timeout, then gives the caller's registers back and returns
+// behind the caller's own system call instruction. It works alike in this process and after a
+// restart, where the thread begins in that code.
+//
+// The kernel does not say in the frame which call it interrupted. The agent looks that up in /proc
+// just before it sends the signal; the handler believes it if instruction, stack and arguments
+// agree, and otherwise reads the number from the instruction before (mov $number,%eax; syscall).
+//
+// The same code makes the calls that take a signal mask (sigsuspend, ppoll, ...): they trap, for
+// the mask must not keep our signals out, and cannot be made in the trap handler, where they would
+// block. The boundary lets calls from the vdso page pass.
+//
+// Invariant: what a carried call needs lies on its thread's own stack, at its stack pointer.
+#include <asm/unistd.h>
+
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+namespace {
+
+constexpr u64 kUnknownCall = ~u64(0);
+constexpr u64 kInterrupted = u64(-i64(sys::kEintr));
+
+struct CarriedCall {  // vdso.S knows this layout
+  u64 number;
+  u64 began_ns;     // monotonic: when it was last interrupted
+  u64 deadline_ns;  // monotonic: of a relative timeout; 0 = none yet
+  u64 scratch[4];   // what a changed argument points at
+  u64 rdi, rsi, rdx, r10, r8, r9, rip, rsp;  // the caller's
+};
+constexpr u64 kSignalInfoBytes = 128;  // siginfo_t
+static_assert(sizeof(CarriedCall) <= kSignalInfoBytes);
+
+enum class Timeout : u8 {
+  kNone,          // waits for ever, or the kernel keeps what is left where the call will find it
+  kSpec,          // struct timespec, relative
+  kSpecWithRest,  // likewise, and the next argument says where the kernel put what is left
+  kMilliseconds,
+  kDeadline,      // struct timespec, absolute
+};
+struct Blocking {
+  u16 number;
+  Timeout timeout;
+  u8 argument;  // index of the timeout
+};
+constexpr Blocking kBlocking[] = {
+    {__NR_nanosleep, Timeout::kSpecWithRest, 0}, {__NR_clock_nanosleep, Timeout::kSpecWithRest, 2},
+    {__NR_poll, Timeout::kMilliseconds, 2},      {__NR_ppoll, Timeout::kNone, 0},
+    {__NR_select, Timeout::kNone, 0},            {__NR_pselect6, Timeout::kNone, 0},
+    {__NR_epoll_wait, Timeout::kMilliseconds, 3}, {__NR_epoll_pwait, Timeout::kMilliseconds, 3},
+    {__NR_epoll_pwait2, Timeout::kSpec, 3},      {__NR_futex, Timeout::kSpec, 3},
+    {__NR_pause, Timeout::kNone, 0},             {__NR_rt_sigsuspend, Timeout::kNone, 0},
+    {__NR_rt_sigtimedwait, Timeout::kSpec, 2},   {__NR_semop, Timeout::kNone, 0},
+    {__NR_semtimedop, Timeout::kSpec, 3},        {__NR_msgrcv, Timeout::kNone, 0},
+    {__NR_msgsnd, Timeout::kNone, 0},
+};
+
+const Blocking* find_blocking(u64 number) {
+  for (const Blocking& call : kBlocking)
+    if (call.number == number) return &call;
+  return nullptr;
+}
+
+u64* argument(UserContext* frame, u32 index) {
+  u64* const registers[6] = {&frame->rdi, &frame->rsi, &frame->rdx,
+                             &frame->r10, &frame->r8,  &frame->r9};
+  return registers[index];
+}
+
+/// What sort of timeout this very call has: futex and clock_nanosleep come in two.
+Timeout timeout_of(const Blocking& call, UserContext* frame) {
+  if (call.number == __NR_clock_nanosleep && (frame->rsi & 1)) return Timeout::kDeadline;
+  if (call.number != __NR_futex) return call.timeout;
+  return (frame->rsi & FUTEX_CMD_MASK) == FUTEX_WAIT ? Timeout::kSpec : Timeout::kDeadline;
+}
+
+bool same_call(UserContext* frame, const CallSample& sample) {
+  for (u32 i = 0; i < 6; i++)
+    if (*argument(frame, i) != sample.arguments[i]) return false;
+  return frame->rip == sample.instruction && frame->rsp == sample.stack;
+}
+
+/// The number of the call that the frame has just come out of, or kUnknownCall.
+u64 interrupted_number(UserContext* frame, const CallSample* sample) {
+  const u8* const code = reinterpret_cast<const u8*>(frame->rip);
+  if (page_floor(frame->rip - 2) != page_floor(frame->rip)) return kUnknownCall;
+  if (code[-2] != 0x0f || code[-1] != 0x05) return kUnknownCall;
+  const bool known = sample && sample->number != kUnknownCall &&
+                     sample->number != __NR_restart_syscall && same_call(frame, *sample);
+  if (known) return sample->number;
+  if (page_floor(frame->rip - 7) != page_floor(frame->rip - 2) || code[-7] != 0xb8)
+    return kUnknownCall;
+  return u64(code[-6]) | u64(code[-5]) << 8;
+}
+
+sys::TimeSpec to_spec(u64 ns) { return {i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)}; }
+u64 to_ns(const sys::TimeSpec& t) { return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds); }
+
+void set_scratch(CarriedCall& call, const sys::TimeSpec& time) {
+  call.scratch[0] = u64(time.seconds);
+  call.scratch[1] = u64(time.nanoseconds);
+}
+
+/// Replaces the timeout of a call that is about to be made once more by what is left of it. How
+/// long it has waited the first time nobody can say, unless the kernel does: then it starts anew.
+void renew_timeout(CarriedCall& call, const Blocking& kind, UserContext* frame) {
+  u64* const value = argument(frame, kind.argument);
+  const Timeout timeout = timeout_of(kind, frame);
+  u64 left;
+  switch (timeout) {
+    case Timeout::kNone:
+    case Timeout::kDeadline: return;
+    case Timeout::kMilliseconds:
+      if (i32(*value) <= 0) return;
+      left = u64(*value) * 1'000'000;
+      break;
+    default:
+      if (*value == 0) return;
+      left = to_ns(*reinterpret_cast<const sys::TimeSpec*>(*value));
+      if (timeout == Timeout::kSpecWithRest)
+        if (const u64 rest = *argument(frame, kind.argument + 1))
+          left = to_ns(*reinterpret_cast<const sys::TimeSpec*>(rest));
+  }
+  if (call.deadline_ns == 0) call.deadline_ns = call.began_ns + left;
+  const u64 rest = call.deadline_ns > call.began_ns ? call.deadline_ns - call.began_ns : 0;
+  if (rest < left) left = rest;
+  if (timeout == Timeout::kMilliseconds) {
+    *value = (left + 999'999) / 1'000'000;
+    return;
+  }
+  set_scratch(call, to_spec(left));
+  *value = sys::word(call.scratch);
+}
+
+CarriedCall* carried_call(UserContext* frame) {
+  return reinterpret_cast<CarriedCall*>(frame->rsp);
+}
+
+/// The signal frame has room for a carried call: its siginfo_t, which follows the context and which
+/// nobody needs any more. Once the frame is left, that lies at the thread's stack pointer.
+CarriedCall* begin_carrying(UserContext* frame, u64 number) {
+  CarriedCall* const call = reinterpret_cast<CarriedCall*>(frame + 1);
+  *call = {number,     0,          0,         {},        frame->rdi, frame->rsi,
+           frame->rdx, frame->r10, frame->r8, frame->r9, frame->rip, frame->rsp};
+  frame->rsp = sys::word(call);
+  return call;
+}
+
+}  // namespace
+
+void sample_call(Thread& thread) {
+  thread.sample.number = kUnknownCall;
+  Path path;
+  path << "/proc/self/task/" << thread.tid << "/syscall";
+  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
+  if (!file) return;
+  char text[256];
+  const Result<u64> got = sys::read(int(file.value), text, sizeof text - 1);
+  (void)sys::close(int(file.value));
+  // "running", or "number 0x.. (six arguments) 0x<sp> 0x<pc>".
+  if (!got || got.value == 0 || text[0] < '0' || text[0] > '9') return;
+  text[got.value] = 0;
+  const char* at = text;
+  const u64 number = parse_decimal(at);
+  u64 words[8] = {};
+  for (u64& word : words) {
+    if (at[0] != ' ' || at[1] != '0' || at[2] != 'x') return;
+    at += 3;
+    word = parse_hex(at);
+  }
+  __builtin_memcpy(thread.sample.arguments, words, sizeof thread.sample.arguments);
+  thread.sample.stack = words[6];
+  thread.sample.instruction = words[7];
+  thread.sample.number = number;
+}
+
+void carry_call(UserContext* frame, const CallSample* sample) {
+  if (frame->rax != kInterrupted || in_lower(frame->rip) || carry_address == 0) return;
+  CarriedCall* call = nullptr;
+  if (frame->rip == carried_address) call = carried_call(frame);
+  const u64 number = call ? call->number : interrupted_number(frame, sample);
+  const Blocking* const kind = find_blocking(number);
+  if (!kind) return;
+  if (!call) call = begin_carrying(frame, number);
+  call->began_ns = sys::now_ns();
+  renew_timeout(*call, *kind, frame);
+  frame->rax = number;
+  frame->rip = carry_address;
+}
+
+u64 trap_masked_call(u64 number, UserContext* context) {
+  struct SizedMask {
+    u64 mask, bytes;
+  };
+  CarriedCall* const call = begin_carrying(context, number);
+  u64* mask = number == __NR_rt_sigsuspend || number == __NR_rt_sigtimedwait ? &context->rdi
+              : number == __NR_ppoll                                         ? &context->r10
+                                                                             : &context->r8;
+  if (number == __NR_pselect6) {
+    const SizedMask given = *reinterpret_cast<const SizedMask*>(context->r9);
+    call->scratch[0] = given.mask;
+    call->scratch[1] = given.bytes;
+    context->r9 = sys::word(call->scratch);
+    mask = &call->scratch[0];
+  }
+  if (*mask) {
+    call->scratch[2] = *reinterpret_cast<const u64*>(*mask) & ~kOurSignals;
+    *mask = sys::word(&call->scratch[2]);
+  }
+  context->rip = carry_address;
+  return number;
+}
+
+void settle_carried_call(UserContext* frame) {
+  if (frame->rip != carry_address || carry_address == 0) return;
+  u64 pending = 0;
+  (void)sys::call(SYS_rt_sigpending, sys::word(&pending), sizeof pending);
+  pending &= ~frame->mask & ~kOurSignals;
+  for (int signal = 1; signal <= 64; signal++) {
+    sys::KernelAction action;
+    if (!(pending & sys::signal_bit(signal)) || !sys::sigaction(signal, nullptr, &action)) continue;
+    if (action.handler <= 1) continue;
+    frame->rip = carried_address;
+    frame->rax = kInterrupted;
+    return;
+  }
+}
+
+void shift_carried_call(UserContext* frame) {
+  if (frame->rip != carry_address) return;
+  CarriedCall& call = *carried_call(frame);
+  const u64 now = sys::now_ns(), then = call.began_ns;
+  if (call.deadline_ns) call.deadline_ns += now - then;
+  call.began_ns = now;
+  const Blocking* const kind = find_blocking(call.number);
+  if (!kind || timeout_of(*kind, frame) != Timeout::kDeadline) return;
+  constexpr u64 kMonotonic = 1;
+  u64* const value = argument(frame, kind->argument);
+  const bool of_futex = call.number == __NR_futex;
+  const bool on_monotonic = of_futex ? !(frame->rsi & FUTEX_CLOCK_REALTIME) &&
+                                           (frame->rsi & FUTEX_CMD_MASK) != FUTEX_LOCK_PI
+                                     : frame->rdi == kMonotonic;
+  if (*value == 0 || !on_monotonic) return;
+  set_scratch(call, to_spec(to_ns(*reinterpret_cast<const sys::TimeSpec*>(*value)) + now - then));
+  *value = sys::word(call.scratch);
+}
+
+}  // namespace fermata::launch
