@@ -10,6 +10,11 @@ use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine, name_ranks};
 use fermata_types::{Abort, Committed, Drain, Expected, Message, Progress, Request, Save, Targets};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// EAGAIN from a rank's save: what stands in the way, say a child process, may soon be gone.
+const TRANSIENT: i32 = 11;
+/// So long a rank may go on saying so, and so long the job runs freely in between.
+const TRANSIENT_MS_MAX: u64 = 1000;
+const TRANSIENT_PAUSE_MS: u64 = 20;
 const FIRST_PATIENCE_MS: u64 = 2000;
 const FIRST_PAUSE_MS: u64 = 100;
 /// Longest free run between two attempts.
@@ -44,6 +49,8 @@ pub(crate) struct Run {
     kept: u64,
     attempts: u32,
     begun_ms: u64,
+    /// When a rank first said that it cannot be saved just now.
+    transient_ms: Option<u64>,
     safe_ms: u64,
     deadline_ms: u64,
     progress_ms: u64,
@@ -89,6 +96,7 @@ impl Machine {
             kept: 0,
             attempts: 0,
             begun_ms: now,
+            transient_ms: None,
             safe_ms: now,
             deadline_ms: now.saturating_add(timeout_ms),
             progress_ms: now,
@@ -174,6 +182,10 @@ impl Machine {
                         "" => format!("rank {rank}: errno {}", m.error),
                         text => format!("rank {rank}: {text}"),
                     };
+                    let since = *run.transient_ms.get_or_insert(now);
+                    if m.error == TRANSIENT && now < since + TRANSIENT_MS_MAX {
+                        return self.try_later(why, now);
+                    }
                     return self.fail(&why, now);
                 }
                 let host = self
@@ -291,6 +303,16 @@ impl Machine {
         if run.stop {
             self.stop_all();
         }
+    }
+
+    /// Gives this attempt up; the next one begins in a moment.
+    fn try_later(&mut self, reason: String, now: u64) {
+        let Some(run) = &mut self.run else { return };
+        run.phase = Phase::Pause(now + TRANSIENT_PAUSE_MS);
+        let epoch = run.epoch;
+        self.log(format!("checkpoint {epoch}: {reason}; trying again"));
+        self.send_ranks(Abort { epoch, reason });
+        self.out.push(Action::Discard(epoch));
     }
 
     /// Ends the checkpoint; the job goes on.
