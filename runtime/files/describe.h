@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// The application's open files: described for the image, reopened at restart.
+// The application's descriptors: described for the image, brought back at restart.
 #pragma once
 
 #include "base/result.h"
 #include "base/text.h"
+#include "image/reader.h"
 #include "image/writer.h"
 
 namespace fermata::files {
 
-enum FileKind : u32 { kRegular = 1, kDirectory = 2, kDevice = 3, kStandard = 4, kDuplicate = 5 };
+/// What only the launcher knows of descriptors.
+struct Surroundings {
+  bool (*belongs)(int fd);  // whether a descriptor is the application's
+  const int* streams;       // the rank's own streams 0, 1, 2 as it was started; -1 = was closed
+  u32 pid;                  // the process that is being saved
+};
 
-/// Adds every descriptor for which belongs(fd) holds. A descriptor that cannot be saved (a socket,
-/// a pipe to another process, a deleted file) is EPERM, named in `why`. Blocks: no.
-Status describe_files(image::Writer& writer, bool (*belongs)(int fd), Message& why);
+/// Adds every descriptor for which belongs(fd) holds, with what fork(2) does not copy: offsets, and
+/// the contents of pipes, sockets and deleted files. The application must stand still meanwhile.
+/// Runs in the forked child. Errors: EPERM for what cannot be saved, named in `why`.
+Status describe_files(image::Writer& writer, const Surroundings& around, Message& why);
 
-/// Reopens one file under its number. `path` is from the image. Errors: errno, `why` names the
-/// file.
-Status reopen(const image::ImageFile& file, const char* path, Message& why);
+/// Brings every descriptor of the image back under its number, with its contents, members and
+/// locks. reader.fd must be open and out of the way. Errors: errno, `why` names the file.
+Status restore_files(const image::Reader& reader, const Surroundings& around, Message& why);
 
 }  // namespace fermata::files

@@ -6,7 +6,7 @@
 
 namespace fermata::image {
 
-inline constexpr u32 kVersion = 1;
+inline constexpr u32 kVersion = 2;
 inline constexpr u64 kHeaderBytes = 4096;
 inline constexpr char kMagic[9] = "FERMIMG1";  // without the closing NUL
 
@@ -52,17 +52,23 @@ struct ImageHeader {
   u32 cwd_string;
   u32 saved_pid;
   u64 saved_unix_s;
-  u64 cpu_features[4];  // xgetbv(0), cpuid 1.ecx|edx<<32, cpuid 7.ebx|ecx<<32, reserved
+  // xgetbv(0), cpuid 1.ecx|edx<<32, cpuid 7.ebx|ecx<<32, cpuid 7.edx|80000001.ecx<<32
+  u64 cpu_features[4];
+  u64 limits[32];  // soft and hard resource limit, by RLIMIT_* number
+  u32 limits_changed;  // bit per RLIMIT_* that the application set itself
+  u32 xsave_layout;  // CRC32C of cpuid 13's offsets and sizes of the components in xgetbv(0)
+  u8 command[16];  // PR_GET_NAME of the main thread
   TableRef regions;
   TableRef extents;
   TableRef threads;
   TableRef files;
+  TableRef members;
   TableRef actions;
   TableRef strings;
   u32 header_crc;
   u32 reserved;
 };
-static_assert(sizeof(ImageHeader) == 512);
+static_assert(sizeof(ImageHeader) == 824);
 static_assert(offsetof(ImageHeader, magic) == 0);
 static_assert(offsetof(ImageHeader, version) == 8);
 static_assert(offsetof(ImageHeader, header_bytes) == 12);
@@ -89,14 +95,19 @@ static_assert(offsetof(ImageHeader, cwd_string) == 264);
 static_assert(offsetof(ImageHeader, saved_pid) == 268);
 static_assert(offsetof(ImageHeader, saved_unix_s) == 272);
 static_assert(offsetof(ImageHeader, cpu_features) == 280);
-static_assert(offsetof(ImageHeader, regions) == 312);
-static_assert(offsetof(ImageHeader, extents) == 344);
-static_assert(offsetof(ImageHeader, threads) == 376);
-static_assert(offsetof(ImageHeader, files) == 408);
-static_assert(offsetof(ImageHeader, actions) == 440);
-static_assert(offsetof(ImageHeader, strings) == 472);
-static_assert(offsetof(ImageHeader, header_crc) == 504);
-static_assert(offsetof(ImageHeader, reserved) == 508);
+static_assert(offsetof(ImageHeader, limits) == 312);
+static_assert(offsetof(ImageHeader, limits_changed) == 568);
+static_assert(offsetof(ImageHeader, xsave_layout) == 572);
+static_assert(offsetof(ImageHeader, command) == 576);
+static_assert(offsetof(ImageHeader, regions) == 592);
+static_assert(offsetof(ImageHeader, extents) == 624);
+static_assert(offsetof(ImageHeader, threads) == 656);
+static_assert(offsetof(ImageHeader, files) == 688);
+static_assert(offsetof(ImageHeader, members) == 720);
+static_assert(offsetof(ImageHeader, actions) == 752);
+static_assert(offsetof(ImageHeader, strings) == 784);
+static_assert(offsetof(ImageHeader, header_crc) == 816);
+static_assert(offsetof(ImageHeader, reserved) == 820);
 
 // One mapping of the upper half.
 struct ImageRegion {
@@ -163,26 +174,59 @@ static_assert(offsetof(ImageThread, altstack) == 56);
 static_assert(offsetof(ImageThread, altstack_bytes) == 64);
 static_assert(offsetof(ImageThread, altstack_flags) == 72);
 
-// An open file descriptor of the upper half.
+// An open file descriptor of the upper half. Kinds: runtime/files/kinds.h.
 struct ImageFile {
   i32 fd;
-  u32 kind;  // 1 regular file, 2 directory, 3 device, 4 standard stream, 5 duplicate of another fd
+  // 1 regular file, 2 directory, 3 device, 4 standard stream, 5 duplicate of another fd, 6 deleted
+  // file, 7 pipe, 8 socket, 9 eventfd, 10 timerfd, 11 signalfd, 12 epoll, 13 inotify
+  u32 kind;
   u32 flags;  // open(2) flags
   u32 fd_flags;  // FD_CLOEXEC
   u64 offset;
-  u64 size;  // of the file when saved
+  u64 size;  // of the file when saved; of the contents in the extents
+  u64 inode;  // when saved
+  u64 modified_ns;  // regular file: time of its last change, since 1970
   u32 path_string;
-  i32 same_as;  // kind 5: the lowest fd sharing the open file description
+  // kind 4: the stream (0, 1, 2); kind 5: the lowest fd sharing the open file description; 6, 7:
+  // the lowest fd of the same object; 8: the peer, -1 if closed
+  i32 same_as;
+  u64 values[4];  // by kind, see runtime/files/kinds.h
+  u64 first_extent;  // contents: extents whose address is an offset in them
+  u64 extent_count;
 };
-static_assert(sizeof(ImageFile) == 40);
+static_assert(sizeof(ImageFile) == 104);
 static_assert(offsetof(ImageFile, fd) == 0);
 static_assert(offsetof(ImageFile, kind) == 4);
 static_assert(offsetof(ImageFile, flags) == 8);
 static_assert(offsetof(ImageFile, fd_flags) == 12);
 static_assert(offsetof(ImageFile, offset) == 16);
 static_assert(offsetof(ImageFile, size) == 24);
-static_assert(offsetof(ImageFile, path_string) == 32);
-static_assert(offsetof(ImageFile, same_as) == 36);
+static_assert(offsetof(ImageFile, inode) == 32);
+static_assert(offsetof(ImageFile, modified_ns) == 40);
+static_assert(offsetof(ImageFile, path_string) == 48);
+static_assert(offsetof(ImageFile, same_as) == 52);
+static_assert(offsetof(ImageFile, values) == 56);
+static_assert(offsetof(ImageFile, first_extent) == 88);
+static_assert(offsetof(ImageFile, extent_count) == 96);
+
+// Something that belongs to a descriptor: a lock, an epoll member, an inotify watch.
+struct ImageMember {
+  i32 fd;  // the descriptor it belongs to
+  u32 kind;  // 1 epoll member, 2 inotify watch, 3 flock, 4 POSIX lock, 5 open file description lock
+  i32 target;  // epoll: the descriptor watched; inotify: the watch's number
+  u32 flags;  // epoll: events; inotify: mask; lock: 1 if exclusive
+  u64 values[2];  // epoll: data; lock: first byte, number of bytes (0 = to the end)
+  u32 path_string;  // inotify: what is watched
+  u32 reserved;
+};
+static_assert(sizeof(ImageMember) == 40);
+static_assert(offsetof(ImageMember, fd) == 0);
+static_assert(offsetof(ImageMember, kind) == 4);
+static_assert(offsetof(ImageMember, target) == 8);
+static_assert(offsetof(ImageMember, flags) == 12);
+static_assert(offsetof(ImageMember, values) == 16);
+static_assert(offsetof(ImageMember, path_string) == 32);
+static_assert(offsetof(ImageMember, reserved) == 36);
 
 // What the application wants done for one signal.
 struct ImageAction {

@@ -46,6 +46,11 @@ bool extents_in_bounds(const Reader& reader) {
           reader.extents[k].address + reader.extents[k].bytes > r.end)
         return false;
   }
+  for (u64 i = 0; i < h.files.count; i++) {
+    const ImageFile& f = reader.files[i];
+    if (f.first_extent > h.extents.count || f.extent_count > h.extents.count - f.first_extent)
+      return false;
+  }
   return true;
 }
 
@@ -90,6 +95,7 @@ Status open_image(const char* path, Reader& out, Message& why) {
                      take_table(base, file_bytes, h.extents, out.extents) &&
                      take_table(base, file_bytes, h.threads, out.threads) &&
                      take_table(base, file_bytes, h.files, out.files) &&
+                     take_table(base, file_bytes, h.members, out.members) &&
                      take_table(base, file_bytes, h.actions, out.actions) &&
                      take_table(base, file_bytes, h.strings, out.strings) &&
                      h.strings.bytes > 0 && out.strings[h.strings.bytes - 1] == 0 &&
@@ -102,8 +108,7 @@ Status open_image(const char* path, Reader& out, Message& why) {
   return success();
 }
 
-Status read_extent(const Reader& reader, const ImageExtent& extent) {
-  void* place = reinterpret_cast<void*>(extent.address);
+Status read_extent(const Reader& reader, const ImageExtent& extent, void* place) {
   const Result<u64> got = sys::pread_full(reader.fd, place, extent.bytes, extent.offset);
   if (!got) return failure(got.error);
   const bool intact = got.value == extent.bytes && crc32c(place, extent.bytes) == extent.crc;

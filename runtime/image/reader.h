@@ -15,6 +15,7 @@ struct Reader {
   const ImageExtent* extents = nullptr;
   const ImageThread* threads = nullptr;
   const ImageFile* files = nullptr;
+  const ImageMember* members = nullptr;
   const ImageAction* actions = nullptr;
   const char* strings = nullptr;
   u64 string_bytes = 0;
@@ -27,7 +28,7 @@ struct Reader {
 /// payload is checked extent by extent as it is read. Errors: errno with `why` filled.
 Status open_image(const char* path, Reader& out, Message& why);
 
-/// Reads one extent into place and checks its CRC32C. Errors: errno; EIO = checksum or short file.
-Status read_extent(const Reader& reader, const ImageExtent& extent);
+/// Reads one extent to `place` and checks its CRC32C. Errors: errno; EIO = checksum or short file.
+Status read_extent(const Reader& reader, const ImageExtent& extent, void* place);
 
 }  // namespace fermata::image

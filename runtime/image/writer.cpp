@@ -12,6 +12,7 @@ Status Writer::create(const char* path) {
   fd_ = int(file.value);
   const Status reserved[] = {regions.reserve(1 << 20), extents.reserve(1 << 24),
                              threads.reserve(1 << 16), files.reserve(1 << 20),
+                             members.reserve(1 << 20),
                              actions.reserve(64),      strings_.reserve(64 << 20)};
   for (const Status& status : reserved)
     if (!status) return status;
@@ -55,6 +56,7 @@ Status Writer::finish() {
   h.payload_bytes = at_ - h.payload_offset;
   const Status tables[] = {put_table(regions, h.regions), put_table(extents, h.extents),
                            put_table(threads, h.threads), put_table(files, h.files),
+                           put_table(members, h.members),
                            put_table(actions, h.actions), put_table(strings_, h.strings)};
   for (const Status& status : tables)
     if (!status) return status;

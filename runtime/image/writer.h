@@ -37,13 +37,17 @@ class Writer {
   Table<ImageExtent> extents;
   Table<ImageThread> threads;
   Table<ImageFile> files;
+  Table<ImageMember> members;
   Table<ImageAction> actions;
 
   /// Creates the file. Errors: of open(2) and mmap(2).
   Status create(const char* path);
   /// Keeps a string; returns its offset in the string table (0 = the empty string, or no room).
   u32 string(const char* text);
-  /// Appends pages as one extent at `address`. bytes: a multiple of 4096. Errors: of pwrite(2).
+  /// The string at an offset that string() returned.
+  const char* text(u32 offset) const { return strings_.entries + offset; }
+  /// Appends pages as one extent at `address` (of memory, or an offset in a file's contents).
+  /// bytes: a multiple of 4096, at most 4 MiB. Errors: of pwrite(2).
   Status pages(u64 address, const void* from, u64 bytes);
   /// Writes tables and header and flushes the file. Errors: of pwrite(2) and fsync(2).
   Status finish();

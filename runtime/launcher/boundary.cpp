@@ -48,6 +48,9 @@ constexpr Trapped kTrapped[] = {
     {SYS_mremap, kUpperOnly},
     {SYS_shmat, kUpperOnly},
     {SYS_madvise, kMadvise},
+    {SYS_inotify_add_watch, kUpperOnly},
+    {SYS_execve, kUpperOnly},        {SYS_execveat, kUpperOnly},
+    {SYS_readlink, kUpperOnly},      {SYS_readlinkat, kUpperOnly},
     {SYS_exit, kUpperOnly},
     {SYS_arch_prctl, kLowerOnly},
     {SYS_set_robust_list, kLowerOnly},
@@ -58,7 +61,7 @@ constexpr Trapped kTrapped[] = {
     {SYS_epoll_pwait2, kMask4},      {SYS_pselect6, kMask5},
     {SYS_open, kLowerOnly},          {SYS_openat, kLowerOnly},
     {SYS_openat2, kLowerOnly},       {SYS_creat, kLowerOnly},
-    {SYS_socket, kLowerOnly},        {SYS_socketpair, kLowerOnly},
+    {SYS_socket, kLowerOnly},        {SYS_socketpair, kEither},
     {SYS_accept, kLowerOnly},        {SYS_accept4, kLowerOnly},
     {SYS_pipe, kLowerOnly},          {SYS_pipe2, kLowerOnly},
     {SYS_dup, kLowerOnly},           {SYS_dup2, kLowerOnly},
@@ -183,6 +186,14 @@ void build(Filter& filter) {
   for (const Rule rule : kRules) emit_rule(filter, rule);
 }
 
+}  // namespace
+
+u64 pass_on(u64 number, const u64 (&a)[6]) {
+  return u64(arch::raw_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]));
+}
+
+namespace {
+
 u64 trap_arch_prctl(u64 operation, u64 address) {
   constexpr u64 kSetGs = 0x1001, kSetFs = 0x1002, kGetFs = 0x1003;
   if (operation == kSetFs) return arch::write_gs_base(address), 0;
@@ -191,7 +202,7 @@ u64 trap_arch_prctl(u64 operation, u64 address) {
     return 0;
   }
   if (operation == kSetGs) return u64(-sys::kEperm);
-  return u64(arch::raw_syscall(SYS_arch_prctl, operation, address));
+  return pass_on(SYS_arch_prctl, {operation, address});
 }
 
 u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
@@ -205,6 +216,13 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_rt_sigaction: return trap_sigaction(half, a[0], a[1], a[2], a[3]);
     case SYS_clone: return u64(trap_clone(half, context));
     case SYS_exit: trap_exit(a[0]);
+    case SYS_socketpair:
+      return half == Half::kUpper ? trap_upper_socketpair(a) : trap_lower_descriptor(number, a);
+    case SYS_inotify_add_watch: return trap_upper_watch(a);
+    case SYS_execve:
+    case SYS_execveat: return trap_upper_exec(number, a, context);
+    case SYS_readlink:
+    case SYS_readlinkat: return trap_upper_readlink(number, a);
     case SYS_set_tid_address: return trap_set_tid_address(half, a[0]);
     case SYS_arch_prctl: return trap_arch_prctl(a[0], a[1]);
     case SYS_rt_sigsuspend:

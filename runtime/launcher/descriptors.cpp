@@ -3,6 +3,7 @@
 // apart as it does memory: a descriptor that the lower half makes is moved above kLowerFirst, out
 // of the application's way (which keeps its native numbers, and finds them free after a restart),
 // and remembered here. Everything else that is open belongs to the application.
+#include "files/registry.h"
 #include "launcher/launcher.h"
 #include "sys/sys.h"
 
@@ -13,6 +14,7 @@ constexpr int kCapacity = 4096;
 constexpr int kLowerFirst = 512;
 u64 lower_set[kCapacity / 64];
 u32 owner_pid;  // a vfork child shares this memory but has descriptors of its own
+int streams[3] = {-1, -1, -1};
 
 void mark(int fd, bool is_lower) {
   if (fd < 0 || fd >= kCapacity) return;
@@ -40,6 +42,10 @@ bool is_lower_descriptor(int fd) {
 
 void note_ambient_descriptors() {
   owner_pid = sys::getpid();
+  for (int stream = 0; stream <= 2; stream++) {
+    const Result<u64> kept = sys::fcntl(stream, sys::kDupFdCloexec, kLowerFirst);
+    streams[stream] = kept ? int(kept.value) : -1;
+  }
   // Pipes, sockets and devices beyond the standard streams come from the job's launcher (Hydra
   // leaves a dozen open); they go up with the lower half's own. A file was opened by the user.
   for (int fd = 3; fd < kLowerFirst; fd++) {
@@ -53,10 +59,9 @@ void note_ambient_descriptors() {
 }
 
 u64 trap_lower_descriptor(u64 number, const u64 (&a)[6]) {
-  if (sys::getpid() != owner_pid)
-    return u64(arch::raw_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]));
+  if (sys::getpid() != owner_pid) return pass_on(number, a);
   if (number == SYS_close) mark(int(a[0]), false);
-  const i64 result = arch::raw_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  const i64 result = i64(pass_on(number, a));
   if (result < 0 || number == SYS_close) return u64(result);
   switch (number) {
     case SYS_pipe:
@@ -84,6 +89,36 @@ u64 trap_lower_descriptor(u64 number, const u64 (&a)[6]) {
     default: break;
   }
   return u64(i64(move_up(int(result))));
+}
+
+void hide_descriptor(int fd, bool hidden) { mark(fd, hidden); }
+
+const int* ambient_streams() { return streams; }
+
+u64 trap_upper_socketpair(const u64 (&a)[6]) {
+  const i64 result = i64(pass_on(SYS_socketpair, a));
+  const int* pair = reinterpret_cast<const int*>(a[3]);
+  if (result == 0 && sys::getpid() == owner_pid) files::note_pair(pair[0], pair[1]);
+  return u64(result);
+}
+
+u64 trap_upper_watch(const u64 (&a)[6]) {
+  const i64 result = i64(pass_on(SYS_inotify_add_watch, a));
+  if (result >= 0 && sys::getpid() == owner_pid)
+    files::note_watch(int(a[0]), u64(result), reinterpret_cast<const char*>(a[1]));
+  return u64(result);
+}
+
+/// A child of the application becomes another program: nothing of the lower half goes with it, and
+/// the new program starts with the caller's signal mask, not with that of the trap.
+u64 trap_upper_exec(u64 number, const u64 (&a)[6], const UserContext* context) {
+  for (int fd = 0; fd < kCapacity && sys::getpid() != owner_pid; fd++)
+    if (is_lower_descriptor(fd)) (void)sys::fcntl(fd, sys::kSetFdFlags, 1 /* FD_CLOEXEC */);
+  u64 handlers_mask = 0;
+  (void)sys::sigprocmask(sys::kSigSetMask, &context->mask, &handlers_mask);
+  const u64 result = pass_on(number, a);
+  (void)sys::sigprocmask(sys::kSigSetMask, &handlers_mask, nullptr);
+  return result;
 }
 
 }  // namespace fermata::launch

@@ -69,6 +69,8 @@ u64 build_stack(u64 top, const Program& program, const char* path, int argc, cha
 // --- boundary.cpp ------------------------------------------------------------------------------
 /// Installs the trap handler and the seccomp filter. From here on the windows are watched.
 void install_boundary();
+/// Performs a trapped call as the guest made it. Returns what the kernel returned.
+u64 pass_on(u64 number, const u64 (&arguments)[6]);
 
 // --- placement.cpp: whose memory is where ------------------------------------------------------
 u64 trap_mmap(Half half, u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset);
@@ -93,6 +95,34 @@ void rewrite_sites(int fd, u64 offset, u64 address, u64 bytes);
 u64 trap_lower_descriptor(u64 number, const u64 (&arguments)[6]);
 void note_ambient_descriptors();
 bool is_lower_descriptor(int fd);
+/// Marks a descriptor of the launcher's own as not the application's, until it is closed.
+void hide_descriptor(int fd, bool hidden);
+/// The rank's own streams 0, 1, 2 as it was started, -1 where there was none: descriptors of ours
+/// that stay what they are whatever the application does to its own.
+const int* ambient_streams();
+/// Calls of the upper half that are noted or corrected. Return what the kernel returned.
+u64 trap_upper_socketpair(const u64 (&arguments)[6]);
+u64 trap_upper_watch(const u64 (&arguments)[6]);
+u64 trap_upper_exec(u64 number, const u64 (&arguments)[6], const UserContext* context);
+
+// --- identity.cpp: name, program, limits, children ----------------------------------------------
+void note_identity();        // at the start: what this process was given
+void note_first_children();  // before the application runs: they are not its own
+/// Names the process and remembers the program's real path. name: what PR_SET_NAME takes.
+void name_process(const char* path, const char* name);
+const char* executable();  // real path of the application
+u64 trap_upper_readlink(u64 number, const u64 (&arguments)[6]);
+void save_limits(u64 (&out)[32], u32& changed);
+void restore_limits(const u64 (&saved)[32], u32 changed);
+/// Fails with EAGAIN if process `pid` has a child that the application made, named in `why`: it may
+/// soon have ended.
+Status refuse_children(u32 pid, u32 writer, Message& why);
+
+// --- cpu.cpp -----------------------------------------------------------------------------------
+void cpu_features(u64 (&out)[4]);
+u32 xsave_layout(u64 components);
+/// Names the features that were there and are missing here. Returns whether there are any.
+bool missing_features(const u64 (&saved)[4], Message& names);
 
 // --- signals.cpp -------------------------------------------------------------------------------
 u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes);

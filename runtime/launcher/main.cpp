@@ -64,6 +64,7 @@ extern "C" void fermata_main(u64* initial_stack) {
         "Fermata needs Linux 5.9 or newer on a CPU with FSGSBASE (see `fermata doctor`)");
   move_process_manager_descriptor();
   note_ambient_descriptors();
+  note_identity();
   adopt_main_thread();
   install_quiesce_handler();
   install_boundary();

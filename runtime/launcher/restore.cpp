@@ -24,17 +24,13 @@ void check_fits(const image::ImageHeader& h, const char* path, const LowerCalls*
   if (h.world_rank != world_rank || h.world_size != world_size)
     die("the image belongs to another rank or job size", path, 0,
         "restart with as many ranks as were saved");
-  u32 a, b, c, d;
-  arch::cpuid(1, 0, a, b, c, d);
-  const u64 leaf1 = u64(d) << 32 | c;
-  arch::cpuid(7, 0, a, b, c, d);
-  const u64 leaf7 = u64(c) << 32 | b;
-  // Bit 27 of leaf 1 (OSXSAVE) and the like are equal wherever this runs; a missing feature may
-  // have been chosen by the program's libraries already.
-  if ((h.cpu_features[0] & ~arch::xgetbv0()) || (h.cpu_features[1] & ~leaf1 & 0xffff'ffff) ||
-      (h.cpu_features[2] & ~leaf7))
-    die("this CPU lacks features the saved program may be using", path, 0,
-        "restart on a CPU of the same or a newer generation");
+  Message missing;
+  if (missing_features(h.cpu_features, missing))
+    die("this CPU lacks features the saved program may be using", missing.data, 0,
+        "restart on a CPU that has them");
+  if (xsave_layout(h.cpu_features[0]) != h.xsave_layout)
+    die("this CPU keeps its vector registers in another layout than the saved program's", path, 0,
+        "restart on a CPU of the same maker");
 }
 
 void restore_memory(const image::Reader& reader, const char* path) {
@@ -44,14 +40,21 @@ void restore_memory(const image::Reader& reader, const char* path) {
 }
 
 void restore_files(const image::Reader& reader) {
-  for (u64 i = 0; i < reader.header->files.count; i++) {
-    const image::ImageFile& file = reader.files[i];
-    Message why;
-    const Status opened = files::reopen(file, reader.string(file.path_string), why);
-    if (!opened)
-      die("cannot bring back an open file", why.data, opened.error,
-          "put the file where the program had it, or free the descriptor");
-  }
+  Message why;
+  const files::Surroundings around{nullptr, ambient_streams(), sys::getpid()};
+  const Status restored = files::restore_files(reader, around, why);
+  if (!restored)
+    die("cannot bring back an open file", why.data, restored.error,
+        "put the file where the program had it, or free the descriptor");
+}
+
+/// The image's number may be one that the application had: it goes up, out of the way.
+void lift_image(image::Reader& reader) {
+  constexpr u64 kAbove = 512;
+  const Result<u64> moved = sys::fcntl(reader.fd, sys::kDupFdCloexec, kAbove);
+  if (!moved) return;
+  (void)sys::close(reader.fd);
+  reader.fd = int(moved.value);
 }
 
 void restore_actions(const image::Reader& reader) {
@@ -132,12 +135,12 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   const u64 all = ~kOurSignals | sys::signal_bit(kSignalQuiesce);
   (void)sys::sigprocmask(sys::kSigSetMask, &all, nullptr);
   restore_memory(reader, path.data);
-  (void)sys::close(reader.fd);  // its number may be one that the application had
   placement = {h.brk_start, h.brk_end, h.mmap_cursor};
   refresh_vdso();
   // For the next image; copied, because this image may be removed while the program runs.
   static Path program, front;
   program << reader.string(h.executable_string);
+  name_process(program.data, reinterpret_cast<const char*>(h.command));
   front << reinterpret_cast<const char*>(h.front);
   config.program = program.data;
   config.front = front.data;
@@ -148,7 +151,10 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
     if (!entered) die("cannot enter the working directory", cwd, entered.error, "create it again");
   }
   (void)sys::call(SYS_umask, h.umask);
+  lift_image(reader);
   restore_files(reader);
+  (void)sys::close(reader.fd);
+  restore_limits(h.limits, h.limits_changed);
   restore_actions(reader);
 
   const image::ImageThread& main = reader.threads[h.main_thread];

@@ -16,6 +16,7 @@ struct OutcomePage {
   SaveOutcome outcome;
   u64 pause_ns;
   int image_fd;
+  u32 described;  // futex: 1 once the writer has taken what fork(2) does not copy
 };
 OutcomePage* outcome_page;  // shared with the writer child
 
@@ -61,17 +62,18 @@ void add_actions(image::Writer& writer) {
   }
 }
 
-void cpu_features(u64 (&out)[4]) {
-  u32 a, b, c, d;
-  out[0] = arch::xgetbv0();
-  arch::cpuid(1, 0, a, b, c, d);
-  out[1] = u64(d) << 32 | c;
-  arch::cpuid(7, 0, a, b, c, d);
-  out[2] = u64(c) << 32 | b;
-  out[3] = 0;
+/// The name of the process's main thread; this one is the agent's child.
+void command_name(u32 pid, u8 (&out)[16]) {
+  Text<64> path;
+  path << "/proc/" << pid << "/comm";
+  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
+  if (!file) return;
+  const Result<u64> got = sys::read(int(file.value), out, sizeof out);
+  if (got && got.value) out[got.value - 1] = 0;  // its newline
+  (void)sys::close(int(file.value));
 }
 
-void fill_header(image::Writer& writer, const SaveRequest& request) {
+void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid) {
   image::ImageHeader& h = writer.header();
   const Crossing& shared = crossing();
   h.machine = 62;
@@ -93,10 +95,13 @@ void fill_header(image::Writer& writer, const SaveRequest& request) {
   (void)sys::call(SYS_clock_gettime, 0, sys::word(&now));
   h.saved_unix_s = u64(now.seconds);
   cpu_features(h.cpu_features);
+  h.xsave_layout = xsave_layout(h.cpu_features[0]);
+  save_limits(h.limits, h.limits_changed);
+  command_name(job_pid, h.command);
   Path path;
   if (sys::readlink("/proc/self/cwd", path.data, sizeof path.data))
     h.cwd_string = writer.string(path.data);
-  h.executable_string = writer.string(program_path());
+  h.executable_string = writer.string(executable());
 }
 
 bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome_page->image_fd; }
@@ -109,11 +114,18 @@ bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome
   Status status = writer.create(request.path);
   if (!status) why << "cannot create " << request.path;
   outcome_page->image_fd = writer.fd();
+  const u32 job_pid = u32(sys::call(SYS_getppid).value);
+  if (status) status = refuse_children(job_pid, sys::getpid(), why);
   if (status) {
-    fill_header(writer, request);
+    const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid};
+    status = files::describe_files(writer, around, why);
+  }
+  __atomic_store_n(&outcome_page->described, 1, __ATOMIC_RELEASE);
+  sys::futex_wake_shared(&outcome_page->described);
+  if (status) {
+    fill_header(writer, request, job_pid);
     add_threads(writer);
     add_actions(writer);
-    status = files::describe_files(writer, belongs_to_upper, why);
   }
   if (status) status = memory::save_regions(writer, why);
   if (status) {
@@ -121,13 +133,34 @@ bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome
     if (!status) why << "cannot finish " << request.path;
   }
   if (!status) {
-    why << " (errno " << status.error << ")";
+    const bool refused = status.error == sys::kEperm || status.error == sys::kEagain;
+    if (!refused) why << " (errno " << status.error << ")";
     if (status.error == 28) why << ": the disk is full";
     fail(&outcome, status.error, why.data);
   }
   outcome.image_bytes = writer.file_bytes();
   outcome.image_crc = writer.header().header_crc;
   sys::exit_group(status ? 0 : 1);
+}
+
+/// Waits until the writer has what the job would change by going on; a writer that is late is
+/// ended. Whoever waits for the image finds out.
+void await_described(u32 writer, u64 deadline) {
+  constexpr u64 kByPid = 1, kNoHang = 1, kEnded = 4, kLeaveIt = 0x01000000, kAll = 0x40000000;
+  u32& described = outcome_page->described;
+  while (!__atomic_load_n(&described, __ATOMIC_ACQUIRE)) {
+    if (sys::now_ns() >= deadline) {
+      (void)sys::call(SYS_kill, writer, 9);
+      fail(&outcome_page->outcome, sys::kEtimedout,
+           "saving the contents of open files took too long");
+      return;
+    }
+    sys::futex_wait_shared(&described, 0, 10'000'000);
+    i32 info[32] = {};  // siginfo_t; stays zero while the child lives
+    const Result<u64> got = sys::call(SYS_waitid, kByPid, writer, sys::word(info),
+                                      kNoHang | kEnded | kLeaveIt | kAll);
+    if (!got || info[0]) return;
+  }
 }
 
 /// fork(2) without a libc and without SIGCHLD: the application must not see this child.
@@ -147,6 +180,7 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
   }
   outcome_page->outcome = {};
   outcome_page->image_fd = -1;
+  outcome_page->described = 0;
   const Status held = await_hold(deadline);
   if (!held) {
     fail(outcome, held.error, "the MPI thread did not come to the safe point in time");
@@ -175,6 +209,7 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
   }
   const i64 child = fork_writer();
   if (child == 0) write_image(*request);
+  if (child > 0) await_described(u32(child), deadline);
   memory::renew_fork_advice();
   release();
   outcome_page->pause_ns = sys::now_ns() - begin;

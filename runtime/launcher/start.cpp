@@ -56,6 +56,7 @@ const char* saved_preload_variable() {
   shared.thread_level = -1;
   const u64 vdso = install_vdso();
   const char* path = program_path();
+  name_process(path, base_name(path));
   const Program program = load_program(path, Half::kUpper);
   map_stack();
   const char* extra[2];
@@ -75,6 +76,7 @@ void lower_ready(const LowerCalls* lower, u32 world_rank, u32 world_size) {
   if (lower->version != kCrossingVersion)
     die("the back end was built for another Fermata", config.lower, 0,
         "rebuild it with `fermata mpi add`");
+  note_first_children();
   // The lower half's main stack stays as it is below this frame; nobody returns to it.
   if (config.restore[0] == 0) start_application(lower);
   restore_rank(lower, config.restore, world_rank, world_size);

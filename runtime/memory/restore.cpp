@@ -53,7 +53,8 @@ Status fill(const image::Reader& reader, const image::ImageRegion& region, const
             Trouble& trouble) {
   for (u64 i = 0; i < region.extent_count; i++) {
     const image::ImageExtent& extent = reader.extents[region.first_extent + i];
-    const Status read = read_extent(reader, extent);
+    const Status read =
+        read_extent(reader, extent, reinterpret_cast<void*>(extent.address));
     if (read) continue;
     trouble.what = "the image is damaged";
     trouble.where << path << ", page " << Hex{extent.address};

@@ -77,7 +77,7 @@ inline Result<u64> fcntl(int fd, int command, u64 argument = 0) {
 inline Result<u64> dup3(int from, int to, int flags) {
   return call(SYS_dup3, u64(from), u64(to), u64(flags));
 }
-inline constexpr int kDupFd = 0, kGetFdFlags = 1, kSetFdFlags = 2, kGetFlags = 3,
+inline constexpr int kDupFd = 0, kGetFdFlags = 1, kSetFdFlags = 2, kGetFlags = 3, kSetFlags = 4,
                      kDupFdCloexec = 1030;
 
 /// Reads all of `bytes` at `offset` unless the file ends first. Returns the bytes read.
@@ -157,6 +157,15 @@ inline void futex_wait(const u32* address, u32 expected, u64 timeout_ns) {
 }
 inline void futex_wake_all(const u32* address) {
   (void)call(SYS_futex, word(address), FUTEX_WAKE_PRIVATE, 0x7fffffff);
+}
+
+/// The same on memory that processes share.
+inline void futex_wait_shared(const u32* address, u32 expected, u64 timeout_ns) {
+  const TimeSpec t{i64(timeout_ns / 1'000'000'000), i64(timeout_ns % 1'000'000'000)};
+  (void)call(SYS_futex, word(address), FUTEX_WAIT, expected, word(&t));
+}
+inline void futex_wake_shared(const u32* address) {
+  (void)call(SYS_futex, word(address), FUTEX_WAKE, 0x7fffffff);
 }
 
 // --- signals ---------------------------------------------------------------------------------

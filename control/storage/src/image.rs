@@ -6,7 +6,7 @@
 
 use fermata_types::{
     IMAGE_HEADER_BYTES, IMAGE_HEADER_CRC_OFFSET, IMAGE_MAGIC, IMAGE_VERSION, ImageAction,
-    ImageExtent, ImageFile, ImageHeader, ImageRegion, ImageThread, TableRef,
+    ImageExtent, ImageFile, ImageHeader, ImageMember, ImageRegion, ImageThread, TableRef,
 };
 use std::fmt;
 use std::fs::File;
@@ -85,6 +85,8 @@ pub struct Image {
     pub threads: Vec<ImageThread>,
     /// Open files.
     pub files: Vec<ImageFile>,
+    /// Locks, epoll members, inotify watches.
+    pub members: Vec<ImageMember>,
     /// Signal actions.
     pub actions: Vec<ImageAction>,
     strings: Vec<u8>,
@@ -139,6 +141,7 @@ impl Image {
         let extents = table("extents", &header.extents, ImageExtent::BYTES)?;
         let threads = table("threads", &header.threads, ImageThread::BYTES)?;
         let files = table("files", &header.files, ImageFile::BYTES)?;
+        let members = table("members", &header.members, ImageMember::BYTES)?;
         let actions = table("actions", &header.actions, ImageAction::BYTES)?;
         let strings = table("strings", &header.strings, 1)?;
         Ok(Self {
@@ -146,6 +149,7 @@ impl Image {
             extents: entries(&extents, ImageExtent::BYTES, ImageExtent::parse),
             threads: entries(&threads, ImageThread::BYTES, ImageThread::parse),
             files: entries(&files, ImageFile::BYTES, ImageFile::parse),
+            members: entries(&members, ImageMember::BYTES, ImageMember::parse),
             actions: entries(&actions, ImageAction::BYTES, ImageAction::parse),
             header_crc: header.header_crc,
             strings,

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// What has a path: regular files, directories, devices; and files whose path is gone.
+#include "files/contents.h"
+#include "files/restore.h"
+#include "files/save.h"
+
+namespace fermata::files {
+namespace {
+
+constexpr int kNoControllingTty = 0400, kTemporary = 020000000, kNoAccessTime = 01000000;
+constexpr u32 kPermissions = 07777;
+
+constexpr u64 device_major(u64 device) {
+  return (device >> 8 & 0xfff) | (device >> 32 & ~u64(0xfff));
+}
+constexpr u64 device_minor(u64 device) { return (device & 0xff) | (device >> 12 & ~u64(0xff)); }
+
+/// Devices that a program finds again as it left them (Documentation/admin-guide/devices.txt).
+bool is_stateless(u64 device) {
+  const u64 major = device_major(device), minor = device_minor(device);
+  const bool memory = major == 1 && (minor == 3 || minor == 5 || minor == 7 || minor == 8 ||
+                                     minor == 9);  // null zero full random urandom
+  const bool terminal = (major == 5 && minor <= 1) || (major >= 136 && major <= 143) ||
+                        major == 4;  // tty console, pseudo terminals, virtual consoles
+  return memory || terminal;
+}
+
+/// Whether the file can be found under its path.
+bool is_found(const sys::KernelStat& info, const char* path) {
+  sys::KernelStat there;
+  return path[0] == '/' && sys::stat(path, &there) && there.dev == info.dev &&
+         there.ino == info.ino;
+}
+
+Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
+                        const char* path) {
+  if ((info.mode & sys::kTypeMask) != sys::kTypeRegular || info.nlink != 0) {
+    saver.refuse(file) << "it is no longer found under the name it was opened by: " << path;
+    return failure(sys::kEperm);
+  }
+  file.kind = kDeleted;
+  file.values[0] = info.mode & kPermissions;
+  for (u64 i = 0; i + 1 < saver.count(); i++) {
+    const image::ImageFile& earlier = saver.file(i);
+    if (earlier.kind != kDeleted || earlier.inode != file.inode) continue;
+    file.same_as = earlier.fd;
+    return success();
+  }
+  file.same_as = file.fd;
+  // Opened anew: the descriptor may be for writing only, and its offset must stay.
+  Text<64> link;
+  link << "/proc/self/fd/" << file.fd;
+  const Result<u64> again = sys::open(link.data, sys::kReadOnly | sys::kCloseOnExec);
+  Status saved = again ? save_file(saver.writer, file, int(again.value)) : failure(again.error);
+  if (again) (void)sys::close(int(again.value));
+  if (!saved) saver.refuse(file) << "the contents of a deleted file, " << path;
+  return saved;
+}
+
+/// A new file without a name in the directory of `path`.
+Result<u64> make_nameless(const char* path, u32 mode) {
+  Path name;
+  name << path;
+  const u64 length = u64(base_name(name.data) - name.data);
+  name.size = length;
+  name.data[length] = 0;
+  const Result<u64> made =
+      sys::open(name.data, kTemporary | sys::kDirectory | sys::kReadWrite | sys::kCloseOnExec,
+                mode);
+  if (made || made.error == sys::kEnoent) return made;
+  // A file system without O_TMPFILE: under a name, for a moment.
+  name << ".fermata-" << sys::getpid();
+  const Result<u64> named = sys::open(
+      name.data, sys::kCreate | sys::kExcl | sys::kReadWrite | sys::kCloseOnExec, mode);
+  if (named) (void)sys::call(SYS_unlinkat, u64(i64(sys::kAtCwd)), sys::word(name.data), 0);
+  return named;
+}
+
+int open_flags(const image::ImageFile& file) {
+  const int dropped = sys::kCreate | sys::kExcl | sys::kTruncate | kTemporary |
+                      (file.kind == kDirectory ? 0 : sys::kDirectory);
+  return (int(file.flags) & ~dropped) | kNoControllingTty | sys::kCloseOnExec;
+}
+
+Result<u64> open_again(const image::ImageFile& file, const char* path) {
+  const Result<u64> opened = sys::open(path, open_flags(file));
+  if (opened || opened.error != sys::kEperm) return opened;
+  return sys::open(path, open_flags(file) & ~kNoAccessTime);  // only the owner may ask for it
+}
+
+}  // namespace
+
+Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
+                     const char* path) {
+  const u32 type = info.mode & sys::kTypeMask;
+  file.path_string = saver.writer.string(path);
+  file.size = u64(info.size);
+  file.modified_ns = info.times[2] * 1'000'000'000 + info.times[3];
+  const Result<u64> offset = sys::lseek(file.fd, 0, 1 /* SEEK_CUR */);
+  file.offset = offset ? offset.value : 0;
+  if (type == sys::kTypeCharDevice) {
+    file.kind = kDevice;
+    if (is_stateless(info.rdev)) return success();
+    saver.refuse(file) << "a device whose state is unknown, " << path;
+    return failure(sys::kEperm);
+  }
+  if (!is_found(info, path)) return describe_deleted(saver, file, info, path);
+  file.kind = type == sys::kTypeDirectory ? kDirectory : kRegular;
+  return success();
+}
+
+Status restore_path(Restorer& restorer, const image::ImageFile& file) {
+  const char* path = restorer.reader.string(file.path_string);
+  const Result<u64> opened = open_again(file, path);
+  if (!opened) {
+    restorer.why << "cannot reopen " << path << " (descriptor " << file.fd << ")";
+    return failure(opened.error);
+  }
+  if (file.kind != kDevice) (void)sys::lseek(int(opened.value), i64(file.offset), 0);
+  return restorer.place(int(opened.value), file);
+}
+
+Status restore_deleted(Restorer& restorer, const image::ImageFile& file) {
+  const char* path = restorer.reader.string(file.path_string);
+  Result<u64> made = Result<u64>::ok(u64(file.same_as));
+  if (file.same_as == file.fd) {
+    made = make_nameless(path, u32(file.values[0]));
+    const Status loaded =
+        made ? load_file(restorer.reader, file, int(made.value)) : failure(made.error);
+    if (!loaded) {
+      restorer.why << "cannot make the deleted file " << path << " again (descriptor " << file.fd
+                   << ")";
+      return loaded;
+    }
+  }
+  Text<64> link;
+  link << "/proc/self/fd/" << made.value;
+  const Result<u64> opened = open_again(file, link.data);
+  if (file.same_as == file.fd) (void)sys::close(int(made.value));
+  if (!opened) {
+    restorer.why << "cannot reopen the deleted file " << path;
+    return failure(opened.error);
+  }
+  (void)sys::lseek(int(opened.value), i64(file.offset), 0);
+  return restorer.place(int(opened.value), file);
+}
+
+}  // namespace fermata::files

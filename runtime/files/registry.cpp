@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "files/registry.h"
+
+#include "arch/x86_64/syscall.h"
+#include "base/text.h"
+#include "files/fdinfo.h"
+#include "sys/sys.h"
+
+namespace fermata::files {
+namespace {
+
+constexpr u32 kPairCapacity = 4096, kWatchCapacity = 4096;
+constexpr u64 kPathBytes = 1 << 20;
+
+struct Pair {
+  u64 a, b;
+};
+Pair pairs[kPairCapacity];
+u32 pair_count;  // ever noted; the oldest is overwritten
+
+struct Watched {
+  u64 inode, device;
+  u64 path;  // offset in paths
+};
+Watched watched[kWatchCapacity];
+u32 watched_count;
+char paths[kPathBytes];
+u64 path_bytes;
+char fdinfo[1 << 16];
+
+// Held for a few stores, with every signal but SIGSYS blocked: no thread can be stopped inside.
+u32 lock;
+struct Guard {
+  Guard() {
+    while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) arch::pause();
+  }
+  ~Guard() { __atomic_store_n(&lock, 0, __ATOMIC_RELEASE); }
+};
+
+Watched* find_watched(u64 inode, u64 device) {
+  for (u32 i = 0; i < watched_count; i++)
+    if (watched[i].inode == inode && watched[i].device == device) return &watched[i];
+  return nullptr;
+}
+
+/// Keeps `path`, made absolute. Returns its offset, or kPathBytes if there is no room.
+u64 keep_path(const char* path) {
+  char* out = paths + path_bytes;
+  const u64 room = kPathBytes - path_bytes, bytes = text_length(path) + 1;
+  u64 size = 0;
+  if (path[0] != '/') {
+    if (room < 4096) return kPathBytes;
+    const Result<u64> cwd = sys::readlink("/proc/self/cwd", out, 4096);
+    if (!cwd) return kPathBytes;
+    size = cwd.value;
+    out[size++] = '/';
+  }
+  if (bytes > room - size) return kPathBytes;
+  __builtin_memcpy(out + size, path, bytes);
+  const u64 at = path_bytes;
+  path_bytes += size + bytes;
+  return at;
+}
+
+}  // namespace
+
+void note_pair(int a, int b) {
+  sys::KernelStat of_a, of_b;
+  if (!sys::fstat(a, &of_a) || !sys::fstat(b, &of_b)) return;
+  const Guard guard;
+  pairs[pair_count++ % kPairCapacity] = {of_a.ino, of_b.ino};
+}
+
+u64 peer_of(u64 inode) {
+  for (const Pair& pair : pairs) {
+    if (pair.a == inode) return pair.b;
+    if (pair.b == inode) return pair.a;
+  }
+  return 0;
+}
+
+void note_watch(int fd, u64 number, const char* path) {
+  const Guard guard;
+  if (!read_fdinfo(0, fd, fdinfo, sizeof fdinfo)) return;
+  for (const char* line = fdinfo; line && *line; line = next_line(line)) {
+    WatchLine watch;
+    if (!parse_watch(line, watch) || watch.number != number) continue;
+    Watched* entry = find_watched(watch.inode, watch.device);
+    if (entry && text_equal(paths + entry->path, path)) return;
+    if (!entry && watched_count == kWatchCapacity) return;
+    const u64 kept = keep_path(path);
+    if (kept == kPathBytes) return;  // forgotten: such a watch is refused at the checkpoint
+    if (!entry) entry = &watched[watched_count++];
+    *entry = {watch.inode, watch.device, kept};
+    return;
+  }
+}
+
+const char* watched_path(u64 inode, u64 device) {
+  const Watched* entry = find_watched(inode, device);
+  return entry ? paths + entry->path : nullptr;
+}
+
+}  // namespace fermata::files

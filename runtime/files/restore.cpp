@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors come back in the order of their numbers, so that the first of a set that shares
+// something exists before the others; then what needs all of them to be there: epoll members,
+// watches, locks. Locks are last because closing any descriptor of a file drops a POSIX lock on it.
+#include "files/restore.h"
+
+namespace fermata::files {
+namespace {
+
+Status restore_standard(Restorer& restorer, const image::ImageFile& file) {
+  const int stream = restorer.around.streams[file.same_as];
+  if (stream < 0) {
+    if (file.fd <= 2) return success();
+    restorer.why << "descriptor " << file.fd << " was standard stream " << file.same_as
+                 << ", which this process was started without";
+    return failure(sys::kEperm);
+  }
+  if (file.fd == file.same_as && !(file.fd_flags & 1)) return success();  // it is there
+  const Result<u64> made = sys::fcntl(stream, sys::kDupFdCloexec, u64(restorer.above));
+  return made ? restorer.place(int(made.value), file) : failure(made.error);
+}
+
+Status restore_duplicate(Restorer& restorer, const image::ImageFile& file) {
+  const Result<u64> made = sys::fcntl(file.same_as, sys::kDupFdCloexec, u64(restorer.above));
+  if (made) return restorer.place(int(made.value), file);
+  restorer.why << "cannot duplicate descriptor " << file.same_as << " as " << file.fd;
+  return failure(made.error);
+}
+
+Status restore_one(Restorer& restorer, const image::ImageFile& file) {
+  switch (file.kind) {
+    case kRegular:
+    case kDirectory:
+    case kDevice: return restore_path(restorer, file);
+    case kStandard: return restore_standard(restorer, file);
+    case kDuplicate: return restore_duplicate(restorer, file);
+    case kDeleted: return restore_deleted(restorer, file);
+    case kPipe: return restore_pipe(restorer, file);
+    case kSocket: return restore_socket(restorer, file);
+    default: return restore_event(restorer, file);
+  }
+}
+
+int highest(const image::Reader& reader) {
+  int found = 2;
+  for (u64 i = 0; i < reader.header->files.count; i++)
+    if (reader.files[i].fd > found) found = reader.files[i].fd;
+  return found;
+}
+
+}  // namespace
+
+const image::ImageFile* Restorer::find(int fd) const {
+  for (u64 i = 0; i < reader.header->files.count; i++)
+    if (reader.files[i].fd == fd) return &reader.files[i];
+  return nullptr;
+}
+
+Result<u64> Restorer::lift(int fd) const {
+  const Result<u64> moved = sys::fcntl(fd, sys::kDupFdCloexec, u64(above));
+  (void)sys::close(fd);
+  return moved;
+}
+
+Status Restorer::place(int opened, const image::ImageFile& file) const {
+  const bool cloexec = file.fd_flags & 1;
+  if (opened == file.fd) {
+    (void)sys::fcntl(opened, sys::kSetFdFlags, cloexec);
+    return success();
+  }
+  if (file.fd > 2 && sys::fcntl(file.fd, sys::kGetFdFlags)) {
+    why << "descriptor " << file.fd << " (" << reader.string(file.path_string)
+        << ") is taken by the new process";
+    return failure(sys::kEexist);
+  }
+  const Result<u64> moved = sys::dup3(opened, file.fd, cloexec ? sys::kCloseOnExec : 0);
+  (void)sys::close(opened);
+  if (moved) return success();
+  why << "cannot move to descriptor " << file.fd << " (see `ulimit -n`)";
+  return failure(moved.error);
+}
+
+Status Restorer::place_again(int fd, const image::ImageFile& file) const {
+  Text<64> link;
+  link << "/proc/self/fd/" << fd;
+  const Result<u64> opened = sys::open(link.data, int(file.flags) | sys::kCloseOnExec);
+  if (opened) return place(int(opened.value), file);
+  why << "cannot open descriptor " << file.fd << " anew";
+  return failure(opened.error);
+}
+
+Status restore_files(const image::Reader& reader, const Surroundings& around, Message& why) {
+  Restorer restorer{reader, around, why, highest(reader) + 1};
+  for (u64 i = 0; i < reader.header->files.count; i++) {
+    const Status done = restore_one(restorer, reader.files[i]);
+    if (done) continue;
+    if (!why.size) why << "descriptor " << reader.files[i].fd;
+    return done;
+  }
+  for (int fd = 0; fd <= 2; fd++)
+    if (!restorer.find(fd)) (void)sys::close(fd);  // as the application had
+  for (u64 i = 0; i < reader.header->members.count; i++) {
+    const Status done = restore_member(restorer, reader.members[i]);
+    if (done) continue;
+    if (!why.size) why << "descriptor " << reader.members[i].fd;
+    return done;
+  }
+  return success();
+}
+
+}  // namespace fermata::files

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Socketpairs with both ends in the application, or one end where the other has been closed; and
+// sockets that were neither connected nor bound. Queued messages are peeked at with SO_PEEK_OFF.
+// Every other socket leads out of the process and is refused with the name of its peer.
+#include "files/contents.h"
+#include "files/registry.h"
+#include "files/restore.h"
+#include "files/save.h"
+
+namespace fermata::files {
+namespace {
+
+constexpr u64 kSocketLevel = 1;
+constexpr int kOptType = 3, kOptSendBytes = 7, kOptAccepting = 30, kOptProtocol = 38,
+              kOptDomain = 39, kOptPeekOffset = 42;
+constexpr u64 kUnix = 1, kInet = 2, kInet6 = 10, kNetlink = 16;
+constexpr u64 kStream = 1, kDatagram = 2;
+constexpr int kPeek = 2, kDontWait = 0x40, kTruncated = 0x20, kControlTruncated = 8;
+constexpr u64 kShutWrite = 1;
+constexpr u64 kPaired = 1, kPeerSilent = 2;  // values[kSocketShut]
+
+struct ReceivedMessage {  // struct msghdr
+  u64 name, name_bytes;
+  u64 parts, part_count;
+  u64 control, control_bytes;
+  i32 flags, pad;
+};
+struct Part {  // struct iovec
+  u64 base, bytes;
+};
+
+u64 option(int fd, int name) {
+  i32 value = 0;
+  u32 bytes = sizeof value;
+  (void)sys::call(SYS_getsockopt, u64(fd), kSocketLevel, u64(name), sys::word(&value),
+                  sys::word(&bytes));
+  return u64(i64(value));
+}
+bool set_option(int fd, int name, i32 value) {
+  return bool(sys::call(SYS_setsockopt, u64(fd), kSocketLevel, u64(name), sys::word(&value),
+                        sizeof value));
+}
+
+struct Address {  // struct sockaddr_storage
+  u16 family;
+  u8 data[126];
+};
+
+/// getsockname(2) or getpeername(2). Returns the address's size, 0 if there is none.
+u64 address(u64 call, int fd, Address& out) {
+  u32 bytes = sizeof out;
+  out = {};
+  return sys::call(call, u64(fd), sys::word(&out), sys::word(&bytes)) ? bytes : 0;
+}
+
+u32 port(const Address& a) { return u32(a.data[0]) << 8 | a.data[1]; }
+
+void print(const Address& a, u64 bytes, Message& out) {
+  if (a.family == kInet) {
+    for (int i = 0; i < 4; i++) out << (i ? "." : "") << u32(a.data[2 + i]);
+    out << ":" << port(a);
+  } else if (a.family == kInet6) {
+    out << "[";
+    for (int i = 0; i < 8; i++) {
+      const u32 group = u32(a.data[6 + 2 * i]) << 8 | a.data[7 + 2 * i];
+      bool started = false;
+      out << (i ? ":" : "");
+      for (int shift = 12; shift >= 0; shift -= 4) {
+        started = started || group >> shift || shift == 0;
+        if (started) out.put("0123456789abcdef"[group >> shift & 15]);
+      }
+    }
+    out << "]:" << port(a);
+  } else if (a.family == kUnix && bytes > 2) {
+    out << (a.data[0] ? "" : "@") << reinterpret_cast<const char*>(a.data + !a.data[0]);
+  } else {
+    out << "an unnamed address";
+  }
+}
+
+Status refuse(Saver& saver, const image::ImageFile& file, u64 domain, u64 type) {
+  Address own, peer;
+  const u64 own_bytes = address(SYS_getsockname, file.fd, own);
+  const u64 peer_bytes = address(SYS_getpeername, file.fd, peer);
+  const bool inet = domain == kInet || domain == kInet6;
+  Message& why = saver.refuse(file);
+  why << (domain == kUnix            ? "a UNIX socket"
+          : inet && type == kStream  ? "a TCP socket"
+          : inet && type == kDatagram ? "a UDP socket"
+          : domain == kNetlink       ? "a netlink socket"
+                                     : "a socket");
+  const bool listening = option(file.fd, kOptAccepting);
+  if (peer_bytes) print(peer, peer_bytes, why << " connected to ");
+  else if (own_bytes) print(own, own_bytes, why << (listening ? " listening on " : " bound to "));
+  why << "; close it before the checkpoint";
+  return failure(sys::kEperm);
+}
+
+/// Neither bound nor connected: nothing to lose.
+bool is_fresh(int fd, u64 domain) {
+  Address own, peer;
+  if (address(SYS_getpeername, fd, peer) || option(fd, kOptAccepting)) return false;
+  const u64 bytes = address(SYS_getsockname, fd, own);
+  if (domain == kUnix) return bytes <= 2;
+  return (domain == kInet || domain == kInet6) && port(own) == 0;
+}
+
+u32 poll_peer(int fd) {
+  constexpr i16 kPeerShut = 0x2000;
+  struct {
+    int fd;
+    i16 events, happened;
+  } request{fd, kPeerShut, 0};
+  (void)sys::call(SYS_poll, sys::word(&request), 1, 0);
+  return u32(u16(request.happened));
+}
+
+/// Copies the queued messages to content_buffer(), each behind its length. Returns the bytes.
+Result<u64> peek_messages(int fd, u64 type) {
+  const u64 before = option(fd, kOptPeekOffset);
+  if (!set_option(fd, kOptPeekOffset, 0)) return Result<u64>::fail(sys::kEperm);
+  u64 used = 0;
+  Result<u64> got = Result<u64>::ok(0);
+  for (;;) {
+    const u64 room = kContentBytes - used;
+    if (room <= 8) return Result<u64>::fail(sys::kEnomem);
+    Part part{sys::word(content_buffer() + used + 8), room - 8};
+    ReceivedMessage message{0, 0, sys::word(&part), 1, 0, 0, 0, 0};
+    got = sys::call(SYS_recvmsg, u64(fd), sys::word(&message), u64(kPeek | kDontWait));
+    if (got && (message.flags & (kTruncated | kControlTruncated)))
+      got = Result<u64>::fail(sys::kEperm);
+    // An empty datagram cannot be told from the end of the queue the next time.
+    if (got && got.value == 0 && type == kDatagram) got = Result<u64>::fail(sys::kEperm);
+    if (!got || got.value == 0) break;
+    __builtin_memcpy(content_buffer() + used, &got.value, 8);
+    used += 8 + got.value;
+  }
+  (void)set_option(fd, kOptPeekOffset, i32(before));
+  if (!got && got.error != sys::kEagain) return got;
+  return Result<u64>::ok(used);
+}
+
+}  // namespace
+
+Status describe_socket(Saver& saver, image::ImageFile& file) {
+  const u64 domain = option(file.fd, kOptDomain), type = option(file.fd, kOptType);
+  file.kind = kSocket;
+  file.values[kSocketType] = type | option(file.fd, kOptProtocol) << 32;
+  file.values[kSocketDomain] = domain;
+  file.values[kSocketSendBytes] = option(file.fd, kOptSendBytes);
+  if ((domain == kUnix && peer_of(file.inode)) || is_fresh(file.fd, domain)) return success();
+  return refuse(saver, file, domain, type);
+}
+
+Status finish_socket(Saver& saver, image::ImageFile& file) {
+  constexpr u32 kHangUp = 0x10, kPeerShut = 0x2000;
+  const u64 peer = peer_of(file.inode);
+  if (!peer) return success();
+  for (u64 i = 0; i < saver.count(); i++)
+    if (saver.file(i).kind == kSocket && saver.file(i).inode == peer)
+      file.same_as = saver.file(i).fd;
+  const u32 state = poll_peer(file.fd);
+  if (file.same_as < 0 && !(state & kHangUp) && (file.values[kSocketType] & 0xff) != kDatagram)
+    return refuse(saver, file, kUnix, kStream);
+  file.values[kSocketShut] = kPaired | (state & (kHangUp | kPeerShut) ? kPeerSilent : 0);
+  const Result<u64> bytes = peek_messages(file.fd, file.values[kSocketType] & 0xff);
+  if (bytes) return save_bytes(saver.writer, file, bytes.value);
+  saver.refuse(file) << "messages in a socketpair (too many, empty, or with descriptors inside)";
+  return failure(bytes.error);
+}
+
+namespace {
+
+/// Sends to `from` what `file`, the other end, had in its queue.
+Status refill(Restorer& restorer, const image::ImageFile& file, int from) {
+  Status done = load_bytes(restorer.reader, file);
+  for (u64 at = 0; done && at + 8 <= file.size;) {
+    u64 bytes;
+    __builtin_memcpy(&bytes, content_buffer() + at, 8);
+    if (bytes > file.size - at - 8) return failure(sys::kEio);
+    const Result<u64> sent = sys::call(SYS_sendto, u64(from),
+                                       sys::word(content_buffer() + at + 8), bytes, kDontWait);
+    if (!sent || sent.value != bytes) done = failure(sent ? sys::kEio : sent.error);
+    at += 8 + bytes;
+  }
+  if (!done) restorer.why << "cannot refill the socketpair of descriptor " << file.fd;
+  return done;
+}
+
+Status make_pair(const image::ImageFile& file, int (&ends)[2]) {
+  const Result<u64> made =
+      sys::call(SYS_socketpair, kUnix, (file.values[kSocketType] & 0xff) | sys::kCloseOnExec, 0,
+                sys::word(ends));
+  return made ? success() : failure(made.error);
+}
+
+Status place_end(Restorer& restorer, const image::ImageFile& file, int fd) {
+  constexpr int kSetFlags = 4;
+  (void)sys::fcntl(fd, kSetFlags, file.flags);
+  return restorer.place(fd, file);
+}
+
+}  // namespace
+
+Status restore_socket(Restorer& restorer, const image::ImageFile& file) {
+  if (!(file.values[kSocketShut] & kPaired)) {
+    const Result<u64> made =
+        sys::call(SYS_socket, file.values[kSocketDomain],
+                  (file.values[kSocketType] & 0xff) | sys::kCloseOnExec,
+                  file.values[kSocketType] >> 32);
+    return made ? place_end(restorer, file, int(made.value)) : failure(made.error);
+  }
+  if (file.same_as >= 0 && file.same_as < file.fd) return success();  // came with its peer
+  int ends[2];
+  const Status made = make_pair(file, ends);
+  if (!made) return made;
+  note_pair(ends[0], ends[1]);
+  const Result<u64> own = restorer.lift(ends[0]), other = restorer.lift(ends[1]);
+  if (!own || !other) return failure(own.error | other.error);
+  const image::ImageFile* peer = file.same_as >= 0 ? restorer.find(file.same_as) : nullptr;
+  (void)set_option(int(other.value), kOptSendBytes,
+                   i32((peer ? peer : &file)->values[kSocketSendBytes] / 2));
+  (void)set_option(int(own.value), kOptSendBytes, i32(file.values[kSocketSendBytes] / 2));
+  Status done = refill(restorer, file, int(other.value));
+  if (done && peer) done = refill(restorer, *peer, int(own.value));
+  if (done && (file.values[kSocketShut] & kPeerSilent))
+    (void)sys::call(SYS_shutdown, other.value, kShutWrite);
+  if (done && peer && (peer->values[kSocketShut] & kPeerSilent))
+    (void)sys::call(SYS_shutdown, own.value, kShutWrite);
+  if (done) done = place_end(restorer, file, int(own.value));
+  if (!peer) (void)sys::close(int(other.value));
+  else if (done) done = place_end(restorer, *peer, int(other.value));
+  return done;
+}
+
+}  // namespace fermata::files

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a process is beside memory, threads and files: its name, the program it runs, its resource
+// limits, its children.
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+namespace {
+
+constexpr u64 kSetName = 15;  // prctl
+constexpr u32 kLimits = 16;
+constexpr const char* kLimitNames[kLimits] = {
+    "CPU",     "FSIZE", "DATA",  "STACK",      "CORE",     "RSS",  "NPROC",  "NOFILE",
+    "MEMLOCK", "AS",    "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME"};
+
+Path executable_path;
+u64 first_limits[2 * kLimits];  // what this process was started with
+u32 own_limits;                 // set by the application before a restart
+constexpr u32 kChildCapacity = 256;
+u32 first_children[kChildCapacity];
+u32 first_child_count;
+
+/// What follows a name in /proc/PID/task/TID/children: calls take(pid) for each child.
+template <typename Take>
+void each_child(u32 pid, Take take) {
+  static char names[1 << 15], list[1 << 16];
+  Text<64> path;
+  path << "/proc/" << pid << "/task";
+  const Result<u64> tasks =
+      sys::open(path.data, sys::kReadOnly | sys::kDirectory | sys::kCloseOnExec);
+  if (!tasks) return;
+  for (;;) {
+    const Result<u64> got = sys::call(SYS_getdents64, tasks.value, sys::word(names), sizeof names);
+    if (!got || got.value == 0) break;
+    for (u64 at = 0; at < got.value; at += *reinterpret_cast<u16*>(names + at + 16)) {
+      const char* tid = names + at + 19;  // struct linux_dirent64: d_reclen, d_type, d_name
+      if (*tid < '0' || *tid > '9') continue;
+      Text<96> children;
+      children << path.data << "/" << tid << "/children";
+      const Result<u64> file = sys::open(children.data, sys::kReadOnly | sys::kCloseOnExec);
+      if (!file) continue;
+      const Result<u64> size = sys::read(int(file.value), list, sizeof list - 1);
+      (void)sys::close(int(file.value));
+      list[size.value] = 0;
+      for (const char* p = list; *p;) {
+        if (*p < '0' || *p > '9') p++;
+        else take(u32(parse_decimal(p)));
+      }
+    }
+  }
+  (void)sys::close(int(tasks.value));
+}
+
+/// "pid (command)", and whether it has ended and only waits for wait(2).
+bool describe_child(u32 pid, Message& out) {
+  static char text[512];
+  Text<64> path;
+  path << "/proc/" << pid << "/stat";
+  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> size = file ? sys::read(int(file.value), text, sizeof text - 1) : file;
+  if (file) (void)sys::close(int(file.value));
+  text[size ? size.value : 0] = 0;
+  char* end = text;
+  for (char* p = text; *p; p++)
+    if (*p == ')') end = p;
+  const bool ended = *end && end[1] == ' ' && (end[2] == 'Z' || end[2] == 'X');
+  if (*end) end[1] = 0;
+  out << "child process " << (text[0] ? text : "that has just ended");
+  return ended;
+}
+
+}  // namespace
+
+void note_identity() {
+  for (u32 i = 0; i < kLimits; i++)
+    (void)sys::call(SYS_prlimit64, 0, i, 0, sys::word(&first_limits[2 * i]));
+}
+
+void note_first_children() {
+  each_child(sys::getpid(), [](u32 child) {
+    if (first_child_count < kChildCapacity) first_children[first_child_count++] = child;
+  });
+}
+
+void name_process(const char* path, const char* name) {
+  executable_path = Path();
+  const Result<u64> file = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+  Text<64> link;
+  if (file) link << "/proc/self/fd/" << file.value;
+  if (!file || !sys::readlink(link.data, executable_path.data, sizeof executable_path.data))
+    executable_path << path;
+  if (file) (void)sys::close(int(file.value));
+  (void)sys::call(SYS_prctl, kSetName, sys::word(name));
+}
+
+const char* executable() { return executable_path.data; }
+
+/// /proc/self/exe is the launcher; the application asks for itself (ld.so does, for $ORIGIN).
+u64 trap_upper_readlink(u64 number, const u64 (&a)[6]) {
+  const i64 result = i64(pass_on(number, a));
+  if (result <= 0) return u64(result);  // also says that path and buffer can be read and written
+  const bool at = number == SYS_readlinkat;
+  const char* path = reinterpret_cast<const char*>(a[at]);
+  Text<48> by_pid;
+  by_pid << "/proc/" << sys::getpid() << "/exe";
+  if (!text_equal(path, "/proc/self/exe") && !text_equal(path, by_pid.data) &&
+      !text_equal(path, "/proc/thread-self/exe"))
+    return u64(result);
+  const u64 room = a[at + 2], length = text_length(executable_path.data);
+  const u64 bytes = length < room ? length : room;
+  __builtin_memcpy(reinterpret_cast<void*>(a[at + 1]), executable_path.data, bytes);
+  return bytes;
+}
+
+void save_limits(u64 (&out)[32], u32& changed) {
+  changed = own_limits;
+  for (u32 i = 0; i < kLimits; i++) {
+    (void)sys::call(SYS_prlimit64, 0, i, 0, sys::word(&out[2 * i]));
+    if (out[2 * i] != first_limits[2 * i] || out[2 * i + 1] != first_limits[2 * i + 1])
+      changed |= 1u << i;
+  }
+}
+
+void restore_limits(const u64 (&saved)[32], u32 changed) {
+  own_limits = changed;
+  for (u32 i = 0; i < kLimits; i++) {
+    if (!(changed >> i & 1)) continue;
+    u64 here[2] = {0, 0};
+    (void)sys::call(SYS_prlimit64, 0, i, 0, sys::word(here));
+    u64 wanted[2] = {saved[2 * i], saved[2 * i + 1]};
+    for (u64& value : wanted)
+      if (value > here[1]) value = here[1];
+    (void)sys::call(SYS_prlimit64, 0, i, sys::word(wanted), 0);
+    if (wanted[0] >= saved[2 * i]) continue;
+    Message note;
+    note << "fermata: the program had set the limit " << kLimitNames[i] << " to " << saved[2 * i]
+         << "; here at most " << wanted[0] << " is allowed\n";
+    sys::say(note.data);
+  }
+}
+
+Status refuse_children(u32 pid, u32 writer, Message& why) {
+  Status found = success();
+  each_child(pid, [&](u32 child) {
+    bool ours = child == writer || !found;
+    for (u32 i = 0; i < first_child_count; i++) ours = ours || first_children[i] == child;
+    if (ours) return;
+    const bool ended = describe_child(child, why);
+    why << (ended ? " has ended, but the program has not waited for it"
+                  : " runs and cannot be saved; take the checkpoint when it has ended");
+    found = failure(sys::kEagain);
+  });
+  return found;
+}
+
+}  // namespace fermata::launch
