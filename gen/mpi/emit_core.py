@@ -86,8 +86,8 @@ def straight_body(function):
     lines, call = lower_call(function)
     # The scope comes first: entering it may park the rank, and a restart changes real handles.
     if function.cls == "collective":
-        comm = next(p.name for p in function.params if p.kind == "COMMUNICATOR")
-        return [f"  CollectiveScope scope({comm});"] + lines + [f"  return {call};"]
+        over = next(p.name for p in function.params if p.kind in ("COMMUNICATOR", "FILE"))
+        return [f"  CollectiveScope scope({over});"] + lines + [f"  return {call};"]
     return ["  LowerScope scope;"] + lines + [f"  return {call};"]
 
 

@@ -135,7 +135,9 @@ class Body:
             self.always.append(f"{self.gate()}{name}_out.finish();")
 
 
-def scope(function):
+def scope(function, notes):
+    if function.stem in notes["error_scope"]:
+        return f"mpi::null_of(mpi::k{notes['error_scope'][function.stem]})"
     name = function.scope_slot()
     return f"{name}_slot" if name else "nullptr"
 
@@ -171,7 +173,8 @@ def wrapper(function, notes):
         else:
             lines = body.before + [f"int error = {call};"] + body.always
             lines += ["if (FERMATA_UNLIKELY(error != 0)) {",
-                      f"  return core::raise({scope(function)}, error, \"MPI_{function.name}\");",
+                      f"  return core::raise({scope(function, notes)}, error,"
+                      f" \"MPI_{function.name}\");",
                       "}"] + body.success
             if not function.large and function.stem in notes["after"]:
                 lines.append(notes["after"][function.stem] + ";")

@@ -1068,36 +1068,6 @@ inline int Accumulate_c(const void* origin_addr, i64 origin_count, u64 origin_da
 inline int Accumulate_c(const void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
 #endif
 
-#ifdef FERMATA_HAS_Add_error_class
-inline int Add_error_class(int* errorclass) {
-  const int outcome = MPI_Add_error_class(as_any(errorclass));
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *errorclass = error_class_out(*errorclass);
-  return 0;
-}
-#else
-inline int Add_error_class(int* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Add_error_code
-inline int Add_error_code(int errorclass, int* errorcode) {
-  const int outcome = MPI_Add_error_code(error_class_in(errorclass), as_any(errorcode));
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *errorcode = error_class_out(*errorcode);
-  return 0;
-}
-#else
-inline int Add_error_code(int , int* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Add_error_string
-inline int Add_error_string(int errorcode, const char* text) {
-  return done(MPI_Add_error_string(error_class_in(errorcode), as_any(text)));
-}
-#else
-inline int Add_error_string(int , const char* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
 #ifdef FERMATA_HAS_Allgather
 inline int Allgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm) {
   return done(MPI_Allgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
@@ -6608,9 +6578,6 @@ inline constexpr MpiCalls kCalls = {
     .Abort = Abort,
     .Accumulate = Accumulate,
     .Accumulate_c = Accumulate_c,
-    .Add_error_class = Add_error_class,
-    .Add_error_code = Add_error_code,
-    .Add_error_string = Add_error_string,
     .Allgather = Allgather,
     .Allgather_c = Allgather_c,
     .Allgather_init = Allgather_init,

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "halves/crossing.h"
+#include "halves/mpi_calls.gen.h"
 #include "mpi/slots.h"
 
 namespace fermata::front {
@@ -55,6 +56,11 @@ inline int app_keyval(int canonical);
 // The values of two window attributes: canonical MPI_WIN_FLAVOR_*, MPI_WIN_UNIFIED and its like.
 inline int app_win_flavor(int canonical);
 inline int app_win_model(int canonical);
+
+// Callbacks of generalized requests. They return canonical error classes.
+inline int call_grequest_query(void* fn, void* extra, CanonStatus* status);
+inline int call_grequest_free(void* fn, void* extra);
+inline int call_grequest_cancel(void* fn, void* extra, int complete);
 
 // Lengths of the type arrays of Alltoallw (peers) and of its neighbourhood form (degrees).
 inline void peer_counts(Slot* comm, int* sends, int* receives);

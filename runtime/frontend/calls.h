@@ -94,6 +94,20 @@ inline void call_errhandler(Kind kind, void* fn, Slot* object, int* code) {
   }
 }
 
+inline int call_grequest_query(void* fn, void* extra, CanonStatus* status) {
+  AppStatus app = {};
+  status_out(*status, &app);
+  const int code = reinterpret_cast<int (*)(void*, AppStatus*)>(fn)(extra, &app);
+  *status = status_in(&app);
+  return error_class_in(code);
+}
+inline int call_grequest_free(void* fn, void* extra) {
+  return error_class_in(reinterpret_cast<int (*)(void*)>(fn)(extra));
+}
+inline int call_grequest_cancel(void* fn, void* extra, int complete) {
+  return error_class_in(reinterpret_cast<int (*)(void*, int)>(fn)(extra, complete));
+}
+
 // Neighbourhood calls size their arrays by degree, the others by the (remote) group.
 inline void peer_counts(Slot* comm, int* sends, int* receives) {
   int inter = 0, size = 0;

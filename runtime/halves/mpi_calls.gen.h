@@ -370,9 +370,6 @@ struct MpiCalls {
   int (*Abort)(u64 comm, int errorcode);
   int (*Accumulate)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win);
   int (*Accumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win);
-  int (*Add_error_class)(int* errorclass);
-  int (*Add_error_code)(int errorclass, int* errorcode);
-  int (*Add_error_string)(int errorcode, const char* text);
   int (*Allgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm);
   int (*Allgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm);
   int (*Allgather_init)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64 info, u64* request);
@@ -878,6 +875,6 @@ struct MpiCalls {
   u64 (*load_datatype)(const void* native);
 };
 
-inline constexpr u32 kMpiCallsHash = 0xffedf379;
+inline constexpr u32 kMpiCallsHash = 0x23cfdd92;
 
 }  // namespace fermata

@@ -178,6 +178,21 @@ int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make) {
   return comm_construct(parent, inter, newcomm, make, [](Slot*) { return int(kSuccess); });
 }
 
+/// The largest error class any member of a communicator passes. Every member calls it.
+inline int members_agree(Slot* comm, int error) {
+  int worst = error;
+  (void)lower().Allreduce(&error, &worst, 1, slot_at(kDatatype, kInt)->real,
+                          slot_at(kOp, abi::kMax)->real, comm->real);
+  return worst;
+}
+
+/// Frees a communicator that was made for an object which could not be made then. Every member
+/// calls it, after members_agree().
+inline void comm_discard(Slot* comm) {
+  (void)lower().Comm_free(&comm->real);
+  comm_forget(comm);
+}
+
 namespace core {
 
 inline int Comm_rank(Slot* comm, int* rank) {
@@ -325,6 +340,9 @@ inline int Comm_free(Slot** handle) {
   *handle = null_of(kComm);
   return error;
 }
+
+/// No process but the world's own is ever connected, so there is nothing more to end.
+inline int Comm_disconnect(Slot** handle) { return Comm_free(handle); }
 
 }  // namespace core
 }  // namespace fermata::mpi

@@ -27,7 +27,7 @@ inline constexpr i32 kSuccess = 0, kErrBuffer = 1, kErrCount = 2, kErrType = 3, 
                      kErrInStatus = 19, kErrInfo = 34, kErrInfoKey = 31, kErrInfoNoKey = 32,
                      kErrInfoValue = 33, kErrKeyval = 36, kErrLocktype = 37, kErrNoMem = 39,
                      kErrRmaAttach = 46, kErrRmaShared = 49, kErrRmaSync = 50, kErrSize = 52,
-                     kErrWin = 56, kErrRmaFlavor = 57,
+                     kErrWin = 56, kErrRmaFlavor = 57, kErrFile = 30,
                      kErrUnsupportedOperation = 55, kErrErrhandler = 61, kErrLastCode = 0x3fff;
 
 inline constexpr i32 kThreadSingle = 0, kThreadFunneled = 1024, kThreadSerialized = 2048,
@@ -54,7 +54,7 @@ inline constexpr i32 kKeyvalInvalid = 0, kTagUb = 501, kIo = 502, kHost = 503,
                      kWtimeIsGlobal = 504, kAppnum = 505, kLastUsedCode = 506, kUniverseSize = 507;
 
 inline constexpr i32 kMaxObjectName = 128, kMaxInfoKey = 256, kMaxInfoVal = 1024,
-                     kMaxErrorString = 512;
+                     kMaxErrorString = 512, kMaxDatarep = 128;
 
 // The largest tag every supported MPI has on every network (the smallest bound known, libfabric
 // over TCP). Announced instead of the lower half's own, because a restart may bring a smaller one.

@@ -26,7 +26,7 @@ int raise(Slot* object, int error_class, const char* function);
 
 constexpr bool fits_int(i64 value) { return value == int(value); }
 
-// hand: 221 functions
+// hand: 294 functions
 inline int Abort(Slot* comm, int errorcode);
 inline int Add_error_class(int* errorclass);
 inline int Add_error_code(int errorclass, int* errorcode);
@@ -50,6 +50,7 @@ inline int Comm_create_errhandler(void* comm_errhandler_fn, Slot** errhandler);
 inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm);
 inline int Comm_create_keyval(void* comm_copy_attr_fn, void* comm_delete_attr_fn, int* comm_keyval, void* extra_state);
 inline int Comm_delete_attr(Slot* comm, int comm_keyval);
+inline int Comm_disconnect(Slot** comm);
 inline int Comm_dup(Slot* comm, Slot** newcomm);
 inline int Comm_dup_with_info(Slot* comm, Slot* info, Slot** newcomm);
 inline int Comm_free(Slot** comm);
@@ -74,6 +75,70 @@ inline int Comm_test_inter(Slot* comm, int* flag);
 inline int Dist_graph_create(Slot* comm_old, int n, const int* sources, const int* degrees, const int* destinations, const int* weights, Slot* info, int reorder, Slot** comm_dist_graph);
 inline int Dist_graph_create_adjacent(Slot* comm_old, int indegree, const int* sources, const int* sourceweights, int outdegree, const int* destinations, const int* destweights, Slot* info, int reorder, Slot** comm_dist_graph);
 inline int Errhandler_free(Slot** errhandler);
+inline int Error_class(int errorcode, int* errorclass);
+inline int Error_string(int errorcode, char* text, int* resultlen);
+inline int File_call_errhandler(Slot* fh, int errorcode);
+inline int File_close(Slot** fh);
+inline int File_create_errhandler(void* file_errhandler_fn, Slot** errhandler);
+inline int File_delete(const char* filename, Slot* info);
+inline int File_get_amode(Slot* fh, int* amode);
+inline int File_get_errhandler(Slot* file, Slot** errhandler);
+inline int File_get_group(Slot* fh, Slot** group);
+inline int File_get_info(Slot* fh, Slot** info_used);
+inline int File_get_position_shared(Slot* fh, i64* offset);
+inline int File_get_view(Slot* fh, i64* disp, Slot** etype, Slot** filetype, char* datarep);
+inline int File_iread(Slot* fh, void* buf, int count, Slot* datatype, Slot** request);
+inline int File_iread_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iread_all(Slot* fh, void* buf, int count, Slot* datatype, Slot** request);
+inline int File_iread_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iread_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, Slot** request);
+inline int File_iread_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iread_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, Slot** request);
+inline int File_iread_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iread_shared(Slot* fh, void* buf, int count, Slot* datatype, Slot** request);
+inline int File_iread_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iwrite(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request);
+inline int File_iwrite_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iwrite_all(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request);
+inline int File_iwrite_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iwrite_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, Slot** request);
+inline int File_iwrite_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iwrite_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, Slot** request);
+inline int File_iwrite_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iwrite_shared(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request);
+inline int File_iwrite_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_open(Slot* comm, const char* filename, int amode, Slot* info, Slot** fh);
+inline int File_read_all_begin(Slot* fh, void* buf, int count, Slot* datatype);
+inline int File_read_all_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype);
+inline int File_read_all_end(Slot* fh, void* buf, CanonStatus* status);
+inline int File_read_at_all_begin(Slot* fh, i64 offset, void* buf, int count, Slot* datatype);
+inline int File_read_at_all_begin_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype);
+inline int File_read_at_all_end(Slot* fh, void* buf, CanonStatus* status);
+inline int File_read_ordered(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_read_ordered_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_read_ordered_begin(Slot* fh, void* buf, int count, Slot* datatype);
+inline int File_read_ordered_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype);
+inline int File_read_ordered_end(Slot* fh, void* buf, CanonStatus* status);
+inline int File_read_shared(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_read_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_seek_shared(Slot* fh, i64 offset, int whence);
+inline int File_set_atomicity(Slot* fh, int flag);
+inline int File_set_errhandler(Slot* file, Slot* errhandler);
+inline int File_set_info(Slot* fh, Slot* info);
+inline int File_set_view(Slot* fh, i64 disp, Slot* etype, Slot* filetype, const char* datarep, Slot* info);
+inline int File_write_all_begin(Slot* fh, const void* buf, int count, Slot* datatype);
+inline int File_write_all_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype);
+inline int File_write_all_end(Slot* fh, const void* buf, CanonStatus* status);
+inline int File_write_at_all_begin(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype);
+inline int File_write_at_all_begin_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype);
+inline int File_write_at_all_end(Slot* fh, const void* buf, CanonStatus* status);
+inline int File_write_ordered(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_write_ordered_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_write_ordered_begin(Slot* fh, const void* buf, int count, Slot* datatype);
+inline int File_write_ordered_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype);
+inline int File_write_ordered_end(Slot* fh, const void* buf, CanonStatus* status);
+inline int File_write_shared(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
 inline int Finalize();
 inline int Finalized(int* flag);
 inline int Free_mem(void* base);
@@ -83,6 +148,8 @@ inline int Get_elements(const CanonStatus* status, Slot* datatype, int* count);
 inline int Get_elements_c(const CanonStatus* status, Slot* datatype, i64* count);
 inline int Get_elements_x(const CanonStatus* status, Slot* datatype, i64* count);
 inline int Graph_create(Slot* comm_old, int nnodes, const int* index, const int* edges, int reorder, Slot** comm_graph);
+inline int Grequest_complete(Slot* request);
+inline int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state, Slot** request);
 inline int Group_compare(Slot* group1, Slot* group2, int* result);
 inline int Group_difference(Slot* group1, Slot* group2, Slot** newgroup);
 inline int Group_excl(Slot* group, int n, const int* ranks, Slot** newgroup);
@@ -139,6 +206,9 @@ inline int Recv(void* buf, int count, Slot* datatype, int source, int tag, Slot*
 inline int Recv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, CanonStatus* status);
 inline int Recv_init(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm, Slot** request);
 inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot** request);
+inline int Remove_error_class(int errorclass);
+inline int Remove_error_code(int errorcode);
+inline int Remove_error_string(int errorcode);
 inline int Request_free(Slot** request);
 inline int Request_get_status(Slot* request, int* flag, CanonStatus* status);
 inline int Rget(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request);
@@ -179,6 +249,9 @@ inline int Type_contiguous(int count, Slot* oldtype, Slot** newtype);
 inline int Type_contiguous_c(i64 count, Slot* oldtype, Slot** newtype);
 inline int Type_create_darray(int size, int rank, int ndims, const int* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, Slot* oldtype, Slot** newtype);
 inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, Slot* oldtype, Slot** newtype);
+inline int Type_create_f90_complex(int p, int r, Slot** newtype);
+inline int Type_create_f90_integer(int r, Slot** newtype);
+inline int Type_create_f90_real(int p, int r, Slot** newtype);
 inline int Type_create_hindexed(int count, const int* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
 inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
 inline int Type_create_hindexed_block(int count, int blocklength, const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
@@ -296,7 +369,7 @@ inline int Iscatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* 
 inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
 inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
 
-// absent: 205 functions
+// absent: 108 functions
 inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false, int* is_set);
 inline int Abi_get_fortran_info(Slot** info);
 inline int Abi_get_info(Slot** info);
@@ -328,7 +401,6 @@ inline int Comm_connect(const char* port_name, Slot* info, int root, Slot* comm,
 inline int Comm_create_from_group(Slot* group, const char* stringtag, Slot* info, Slot* errhandler, Slot** newcomm);
 inline int Comm_detach_buffer(Slot* comm, void* buffer_addr, int* size);
 inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size);
-inline int Comm_disconnect(Slot** comm);
 inline int Comm_flush_buffer(Slot* comm);
 inline int Comm_iflush_buffer(Slot* comm, Slot** request);
 inline int Comm_join(int fd, Slot** intercomm);
@@ -336,101 +408,11 @@ inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info
 inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, Slot* const* array_of_info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes);
 inline int Exscan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
 inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int File_call_errhandler(Slot* fh, int errorcode);
-inline int File_close(Slot** fh);
-inline int File_create_errhandler(void* file_errhandler_fn, Slot** errhandler);
-inline int File_delete(const char* filename, Slot* info);
-inline int File_get_amode(Slot* fh, int* amode);
-inline int File_get_atomicity(Slot* fh, int* flag);
-inline int File_get_byte_offset(Slot* fh, i64 offset, i64* disp);
-inline int File_get_errhandler(Slot* file, Slot** errhandler);
-inline int File_get_group(Slot* fh, Slot** group);
-inline int File_get_info(Slot* fh, Slot** info_used);
-inline int File_get_position(Slot* fh, i64* offset);
-inline int File_get_position_shared(Slot* fh, i64* offset);
-inline int File_get_size(Slot* fh, i64* size);
-inline int File_get_type_extent(Slot* fh, Slot* datatype, i64* extent);
-inline int File_get_type_extent_c(Slot* fh, Slot* datatype, i64* extent);
-inline int File_get_view(Slot* fh, i64* disp, Slot** etype, Slot** filetype, char* datarep);
-inline int File_iread(Slot* fh, void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iread_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iread_all(Slot* fh, void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iread_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iread_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iread_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iread_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iread_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iread_shared(Slot* fh, void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iread_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iwrite(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iwrite_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iwrite_all(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iwrite_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iwrite_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iwrite_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iwrite_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iwrite_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iwrite_shared(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iwrite_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_open(Slot* comm, const char* filename, int amode, Slot* info, Slot** fh);
-inline int File_preallocate(Slot* fh, i64 size);
-inline int File_read(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_read_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_read_all(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_read_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_read_all_begin(Slot* fh, void* buf, int count, Slot* datatype);
-inline int File_read_all_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype);
-inline int File_read_all_end(Slot* fh, void* buf, CanonStatus* status);
-inline int File_read_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_read_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_read_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_read_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_read_at_all_begin(Slot* fh, i64 offset, void* buf, int count, Slot* datatype);
-inline int File_read_at_all_begin_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype);
-inline int File_read_at_all_end(Slot* fh, void* buf, CanonStatus* status);
-inline int File_read_ordered(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_read_ordered_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_read_ordered_begin(Slot* fh, void* buf, int count, Slot* datatype);
-inline int File_read_ordered_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype);
-inline int File_read_ordered_end(Slot* fh, void* buf, CanonStatus* status);
-inline int File_read_shared(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_read_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_seek(Slot* fh, i64 offset, int whence);
-inline int File_seek_shared(Slot* fh, i64 offset, int whence);
-inline int File_set_atomicity(Slot* fh, int flag);
-inline int File_set_errhandler(Slot* file, Slot* errhandler);
-inline int File_set_info(Slot* fh, Slot* info);
-inline int File_set_size(Slot* fh, i64 size);
-inline int File_set_view(Slot* fh, i64 disp, Slot* etype, Slot* filetype, const char* datarep, Slot* info);
-inline int File_sync(Slot* fh);
-inline int File_write(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_write_all(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_write_all_begin(Slot* fh, const void* buf, int count, Slot* datatype);
-inline int File_write_all_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype);
-inline int File_write_all_end(Slot* fh, const void* buf, CanonStatus* status);
-inline int File_write_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_write_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_write_at_all_begin(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype);
-inline int File_write_at_all_begin_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype);
-inline int File_write_at_all_end(Slot* fh, const void* buf, CanonStatus* status);
-inline int File_write_ordered(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_ordered_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_write_ordered_begin(Slot* fh, const void* buf, int count, Slot* datatype);
-inline int File_write_ordered_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype);
-inline int File_write_ordered_end(Slot* fh, const void* buf, CanonStatus* status);
-inline int File_write_shared(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
 inline int Gather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 inline int Gatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 inline int Get_hw_resource_info(Slot** hw_info);
-inline int Grequest_complete(Slot* request);
-inline int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state, Slot** request);
 inline int Group_from_session_pset(Slot* session, const char* pset_name, Slot** newgroup);
 inline int Info_create_env(int* argc, char*** argv, Slot** info);
 inline int Intercomm_create_from_groups(Slot* local_group, int local_leader, Slot* remote_group, int remote_leader, const char* stringtag, Slot* info, Slot* errhandler, Slot** newintercomm);
@@ -465,9 +447,6 @@ inline int Reduce_scatter_init(const void* sendbuf, void* recvbuf, const int* re
 inline int Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
 inline int Register_datarep(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
 inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
-inline int Remove_error_class(int errorclass);
-inline int Remove_error_code(int errorcode);
-inline int Remove_error_string(int errorcode);
 inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag, CanonStatus* array_of_statuses);
 inline int Request_get_status_any(int count, Slot* const* array_of_requests, int* index, int* flag, CanonStatus* status);
 inline int Request_get_status_some(int incount, Slot* const* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
@@ -493,9 +472,6 @@ inline int Session_get_pset_info(Slot* session, const char* pset_name, Slot** in
 inline int Session_iflush_buffer(Slot* session, Slot** request);
 inline int Session_init(Slot* info, Slot* errhandler, Slot** session);
 inline int Session_set_errhandler(Slot* session, Slot* errhandler);
-inline int Type_create_f90_complex(int p, int r, Slot** newtype);
-inline int Type_create_f90_integer(int r, Slot** newtype);
-inline int Type_create_f90_real(int p, int r, Slot** newtype);
 inline int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_type);
 inline int Unpublish_name(const char* service_name, Slot* info, const char* port_name);
 inline int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
@@ -503,7 +479,7 @@ inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm
 inline int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void* baseptr);
 inline int Win_shared_query_c(Slot* win, int rank, i64* size, i64* disp_unit, void* baseptr);
 
-// plain: 61 functions
+// plain: 74 functions
 inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Cart_coords(Slot* comm, int rank, int maxdims, int* coords);
@@ -516,9 +492,22 @@ inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, v
 inline int Dims_create(int nnodes, int ndims, int* dims);
 inline int Dist_graph_neighbors(Slot* comm, int maxindegree, int* sources, int* sourceweights, int maxoutdegree, int* destinations, int* destweights);
 inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree, int* weighted);
-inline int Error_class(int errorcode, int* errorclass);
-inline int Error_string(int errorcode, char* text, int* resultlen);
 inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* op, Slot* win);
+inline int File_get_atomicity(Slot* fh, int* flag);
+inline int File_get_byte_offset(Slot* fh, i64 offset, i64* disp);
+inline int File_get_position(Slot* fh, i64* offset);
+inline int File_get_size(Slot* fh, i64* size);
+inline int File_get_type_extent(Slot* fh, Slot* datatype, i64* extent);
+inline int File_get_type_extent_c(Slot* fh, Slot* datatype, i64* extent);
+inline int File_read(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_read_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_read_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_read_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_seek(Slot* fh, i64 offset, int whence);
+inline int File_write(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_write_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_write_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_write_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
 inline int Get(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
 inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
 inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
@@ -566,7 +555,7 @@ inline int Win_flush_local_all(Slot* win);
 inline int Win_sync(Slot* win);
 inline double Wtick();
 
-// collective: 43 functions
+// collective: 54 functions
 inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm);
 inline int Allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm);
 inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm);
@@ -584,6 +573,17 @@ inline int Bcast(void* buffer, int count, Slot* datatype, int root, Slot* comm);
 inline int Bcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm);
 inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm);
 inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm);
+inline int File_preallocate(Slot* fh, i64 size);
+inline int File_read_all(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_read_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_read_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_read_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_set_size(Slot* fh, i64 size);
+inline int File_sync(Slot* fh);
+inline int File_write_all(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_write_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_write_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status);
+inline int File_write_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
 inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm);
 inline int Gather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm);
 inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm);
@@ -1085,11 +1085,6 @@ inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size) {
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Comm_disconnect(Slot** comm) {
-  (void)comm;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Comm_flush_buffer(Slot* comm) {
   (void)comm;
   return abi::kErrUnsupportedOperation;
@@ -1152,16 +1147,6 @@ inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree,
   return lower_mpi().Dist_graph_neighbors_count(comm->real, indegree, outdegree, weighted);
 }
 
-inline int Error_class(int errorcode, int* errorclass) {
-  LowerScope scope;
-  return lower_mpi().Error_class(errorcode, errorclass);
-}
-
-inline int Error_string(int errorcode, char* text, int* resultlen) {
-  LowerScope scope;
-  return lower_mpi().Error_string(errorcode, text, resultlen);
-}
-
 inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
   return lower_mpi().Exscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
@@ -1205,727 +1190,288 @@ inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* dataty
   return lower_mpi().Fetch_and_op(origin_addr, result_addr, datatype->real, target_rank, target_disp, op->real, win->real);
 }
 
-inline int File_call_errhandler(Slot* fh, int errorcode) {
-  (void)fh;
-  (void)errorcode;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_close(Slot** fh) {
-  (void)fh;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_create_errhandler(void* file_errhandler_fn, Slot** errhandler) {
-  (void)file_errhandler_fn;
-  (void)errhandler;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_delete(const char* filename, Slot* info) {
-  (void)filename;
-  (void)info;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_get_amode(Slot* fh, int* amode) {
-  (void)fh;
-  (void)amode;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int File_get_atomicity(Slot* fh, int* flag) {
-  (void)fh;
-  (void)flag;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().File_get_atomicity(fh->real, flag);
 }
 
 inline int File_get_byte_offset(Slot* fh, i64 offset, i64* disp) {
-  (void)fh;
-  (void)offset;
-  (void)disp;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_get_errhandler(Slot* file, Slot** errhandler) {
-  (void)file;
-  (void)errhandler;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_get_group(Slot* fh, Slot** group) {
-  (void)fh;
-  (void)group;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_get_info(Slot* fh, Slot** info_used) {
-  (void)fh;
-  (void)info_used;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().File_get_byte_offset(fh->real, offset, disp);
 }
 
 inline int File_get_position(Slot* fh, i64* offset) {
-  (void)fh;
-  (void)offset;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_get_position_shared(Slot* fh, i64* offset) {
-  (void)fh;
-  (void)offset;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().File_get_position(fh->real, offset);
 }
 
 inline int File_get_size(Slot* fh, i64* size) {
-  (void)fh;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().File_get_size(fh->real, size);
 }
 
 inline int File_get_type_extent(Slot* fh, Slot* datatype, i64* extent) {
-  (void)fh;
-  (void)datatype;
-  (void)extent;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().File_get_type_extent(fh->real, datatype->real, extent);
 }
 
 inline int File_get_type_extent_c(Slot* fh, Slot* datatype, i64* extent) {
-  (void)fh;
-  (void)datatype;
-  (void)extent;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_get_view(Slot* fh, i64* disp, Slot** etype, Slot** filetype, char* datarep) {
-  (void)fh;
-  (void)disp;
-  (void)etype;
-  (void)filetype;
-  (void)datarep;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_iread(Slot* fh, void* buf, int count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  i64 small_extent = 0;
+  int error = File_get_type_extent(fh, datatype, &small_extent);
+  *extent = small_extent;
+  return error;
 }
 
 inline int File_iread_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_iread_all(Slot* fh, void* buf, int count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_iread(fh, buf, int(count), datatype, request);
+  return error;
 }
 
 inline int File_iread_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_iread_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_iread_all(fh, buf, int(count), datatype, request);
+  return error;
 }
 
 inline int File_iread_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_iread_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_iread_at(fh, offset, buf, int(count), datatype, request);
+  return error;
 }
 
 inline int File_iread_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_iread_shared(Slot* fh, void* buf, int count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_iread_at_all(fh, offset, buf, int(count), datatype, request);
+  return error;
 }
 
 inline int File_iread_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_iwrite(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_iread_shared(fh, buf, int(count), datatype, request);
+  return error;
 }
 
 inline int File_iwrite_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_iwrite_all(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_iwrite(fh, buf, int(count), datatype, request);
+  return error;
 }
 
 inline int File_iwrite_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_iwrite_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_iwrite_all(fh, buf, int(count), datatype, request);
+  return error;
 }
 
 inline int File_iwrite_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_iwrite_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_iwrite_at(fh, offset, buf, int(count), datatype, request);
+  return error;
 }
 
 inline int File_iwrite_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_iwrite_shared(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_iwrite_at_all(fh, offset, buf, int(count), datatype, request);
+  return error;
 }
 
 inline int File_iwrite_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_open(Slot* comm, const char* filename, int amode, Slot* info, Slot** fh) {
-  (void)comm;
-  (void)filename;
-  (void)amode;
-  (void)info;
-  (void)fh;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_iwrite_shared(fh, buf, int(count), datatype, request);
+  return error;
 }
 
 inline int File_preallocate(Slot* fh, i64 size) {
-  (void)fh;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
+  CollectiveScope scope(fh);
+  return lower_mpi().File_preallocate(fh->real, size);
 }
 
 inline int File_read(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().File_read(fh->real, buf, count, datatype->real, status);
 }
 
 inline int File_read_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) {
+    LowerScope scope;
+    return lower_mpi().File_read_c(fh->real, buf, count, datatype->real, status);
+  }
+  int error = File_read(fh, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int File_read_all(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  CollectiveScope scope(fh);
+  return lower_mpi().File_read_all(fh->real, buf, count, datatype->real, status);
 }
 
 inline int File_read_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_read_all_begin(Slot* fh, void* buf, int count, Slot* datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) {
+    CollectiveScope scope(fh);
+    return lower_mpi().File_read_all_c(fh->real, buf, count, datatype->real, status);
+  }
+  int error = File_read_all(fh, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int File_read_all_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_read_all_end(Slot* fh, void* buf, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_read_all_begin(fh, buf, int(count), datatype);
+  return error;
 }
 
 inline int File_read_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().File_read_at(fh->real, offset, buf, count, datatype->real, status);
 }
 
 inline int File_read_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) {
+    LowerScope scope;
+    return lower_mpi().File_read_at_c(fh->real, offset, buf, count, datatype->real, status);
+  }
+  int error = File_read_at(fh, offset, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int File_read_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  CollectiveScope scope(fh);
+  return lower_mpi().File_read_at_all(fh->real, offset, buf, count, datatype->real, status);
 }
 
 inline int File_read_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_read_at_all_begin(Slot* fh, i64 offset, void* buf, int count, Slot* datatype) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) {
+    CollectiveScope scope(fh);
+    return lower_mpi().File_read_at_all_c(fh->real, offset, buf, count, datatype->real, status);
+  }
+  int error = File_read_at_all(fh, offset, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int File_read_at_all_begin_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_read_at_all_end(Slot* fh, void* buf, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_read_ordered(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_read_at_all_begin(fh, offset, buf, int(count), datatype);
+  return error;
 }
 
 inline int File_read_ordered_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_read_ordered_begin(Slot* fh, void* buf, int count, Slot* datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_read_ordered(fh, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int File_read_ordered_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_read_ordered_end(Slot* fh, void* buf, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_read_shared(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_read_ordered_begin(fh, buf, int(count), datatype);
+  return error;
 }
 
 inline int File_read_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_read_shared(fh, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int File_seek(Slot* fh, i64 offset, int whence) {
-  (void)fh;
-  (void)offset;
-  (void)whence;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_seek_shared(Slot* fh, i64 offset, int whence) {
-  (void)fh;
-  (void)offset;
-  (void)whence;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_set_atomicity(Slot* fh, int flag) {
-  (void)fh;
-  (void)flag;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_set_errhandler(Slot* file, Slot* errhandler) {
-  (void)file;
-  (void)errhandler;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_set_info(Slot* fh, Slot* info) {
-  (void)fh;
-  (void)info;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().File_seek(fh->real, offset, whence);
 }
 
 inline int File_set_size(Slot* fh, i64 size) {
-  (void)fh;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_set_view(Slot* fh, i64 disp, Slot* etype, Slot* filetype, const char* datarep, Slot* info) {
-  (void)fh;
-  (void)disp;
-  (void)etype;
-  (void)filetype;
-  (void)datarep;
-  (void)info;
-  return abi::kErrUnsupportedOperation;
+  CollectiveScope scope(fh);
+  return lower_mpi().File_set_size(fh->real, size);
 }
 
 inline int File_sync(Slot* fh) {
-  (void)fh;
-  return abi::kErrUnsupportedOperation;
+  CollectiveScope scope(fh);
+  return lower_mpi().File_sync(fh->real);
 }
 
 inline int File_write(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().File_write(fh->real, buf, count, datatype->real, status);
 }
 
 inline int File_write_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) {
+    LowerScope scope;
+    return lower_mpi().File_write_c(fh->real, buf, count, datatype->real, status);
+  }
+  int error = File_write(fh, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int File_write_all(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  CollectiveScope scope(fh);
+  return lower_mpi().File_write_all(fh->real, buf, count, datatype->real, status);
 }
 
 inline int File_write_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_write_all_begin(Slot* fh, const void* buf, int count, Slot* datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) {
+    CollectiveScope scope(fh);
+    return lower_mpi().File_write_all_c(fh->real, buf, count, datatype->real, status);
+  }
+  int error = File_write_all(fh, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int File_write_all_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_write_all_end(Slot* fh, const void* buf, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_write_all_begin(fh, buf, int(count), datatype);
+  return error;
 }
 
 inline int File_write_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  LowerScope scope;
+  return lower_mpi().File_write_at(fh->real, offset, buf, count, datatype->real, status);
 }
 
 inline int File_write_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) {
+    LowerScope scope;
+    return lower_mpi().File_write_at_c(fh->real, offset, buf, count, datatype->real, status);
+  }
+  int error = File_write_at(fh, offset, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int File_write_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  CollectiveScope scope(fh);
+  return lower_mpi().File_write_at_all(fh->real, offset, buf, count, datatype->real, status);
 }
 
 inline int File_write_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_write_at_all_begin(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) {
+    CollectiveScope scope(fh);
+    return lower_mpi().File_write_at_all_c(fh->real, offset, buf, count, datatype->real, status);
+  }
+  int error = File_write_at_all(fh, offset, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int File_write_at_all_begin_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_write_at_all_end(Slot* fh, const void* buf, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_write_ordered(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_write_at_all_begin(fh, offset, buf, int(count), datatype);
+  return error;
 }
 
 inline int File_write_ordered_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_write_ordered_begin(Slot* fh, const void* buf, int count, Slot* datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_write_ordered(fh, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int File_write_ordered_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_write_ordered_end(Slot* fh, const void* buf, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int File_write_shared(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_write_ordered_begin(fh, buf, int(count), datatype);
+  return error;
 }
 
 inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = File_write_shared(fh, buf, int(count), datatype, status);
+  return error;
 }
 
 inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
@@ -2100,20 +1646,6 @@ inline int Graph_neighbors_count(Slot* comm, int rank, int* nneighbors) {
 inline int Graphdims_get(Slot* comm, int* nnodes, int* nedges) {
   LowerScope scope;
   return lower_mpi().Graphdims_get(comm->real, nnodes, nedges);
-}
-
-inline int Grequest_complete(Slot* request) {
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state, Slot** request) {
-  (void)query_fn;
-  (void)free_fn;
-  (void)cancel_fn;
-  (void)extra_state;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Group_from_session_pset(Slot* session, const char* pset_name, Slot** newgroup) {
@@ -2974,21 +2506,6 @@ inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, voi
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Remove_error_class(int errorclass) {
-  (void)errorclass;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Remove_error_code(int errorcode) {
-  (void)errorcode;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Remove_error_string(int errorcode) {
-  (void)errorcode;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag, CanonStatus* array_of_statuses) {
   (void)count;
   (void)array_of_requests;
@@ -3332,26 +2849,6 @@ inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_
   (void)array_of_psizes;
   (void)order;
   (void)oldtype;
-  (void)newtype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Type_create_f90_complex(int p, int r, Slot** newtype) {
-  (void)p;
-  (void)r;
-  (void)newtype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Type_create_f90_integer(int r, Slot** newtype) {
-  (void)r;
-  (void)newtype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Type_create_f90_real(int p, int r, Slot** newtype) {
-  (void)p;
-  (void)r;
   (void)newtype;
   return abi::kErrUnsupportedOperation;
 }

@@ -25,7 +25,7 @@ inline i64 count_elements(Slot* datatype, i64 copies, i64* bytes, bool* partial)
   const i64 size = i64(datatype->spare);
   const Type* const type = type_of(datatype);
   if (size <= 0) return 0;
-  if (!type) {
+  if (!type || type->types_count == 0) {
     const i64 first = first_of_pair(datatype->index);
     const i64 whole = *bytes / size < copies ? *bytes / size : copies;
     *bytes -= whole * size;
@@ -56,6 +56,43 @@ inline i64 count_elements(Slot* datatype, i64 copies, i64* bytes, bool* partial)
     copy += whole;
   }
   return total;
+}
+
+/// The bytes of the first `*elements` basic elements in `copies` items of a type; takes what was
+/// used from *elements.
+inline i64 bytes_of_elements(Slot* datatype, i64 copies, i64* elements) {
+  const i64 size = i64(datatype->spare);
+  const Type* const type = type_of(datatype);
+  i64 bytes = 0;
+  if (size <= 0) return 0;
+  if (!type || type->types_count == 0) {
+    const i64 first = first_of_pair(datatype->index), in_one = first ? 2 : 1;
+    const i64 whole = *elements / in_one < copies ? *elements / in_one : copies;
+    *elements -= whole * in_one;
+    bytes = whole * size;
+    if (whole < copies && *elements > 0) bytes += first, *elements = 0;
+    return bytes;
+  }
+  for (i64 copy = 0; copy < copies && *elements > 0; copy++) {
+    const i64 before = *elements;
+    i64 one = 0;
+    if (type->combiner == kCombinerStruct) {
+      for (i32 i = 0; i < type->types_count; i++)
+        one += bytes_of_elements(type->types[i], type->ints[1 + i], elements);
+    } else {
+      const i64 child = i64(type->types[0]->spare);
+      one = bytes_of_elements(type->types[0], child ? size / child : 0, elements);
+    }
+    bytes += one;
+    const i64 in_one = before - *elements;
+    if (one != size || in_one == 0) break;  // the last, incomplete copy
+    const i64 left = copies - copy - 1;
+    const i64 whole = *elements / in_one < left ? *elements / in_one : left;
+    bytes += whole * size;
+    *elements -= whole * in_one;
+    copy += whole;
+  }
+  return bytes;
 }
 
 inline i64 whole_items(const CanonStatus* status, Slot* datatype) {
@@ -92,7 +129,7 @@ inline int Get_elements_x(const CanonStatus* status, Slot* datatype, i64* count)
   return kSuccess;
 }
 inline int Status_set_elements_x(CanonStatus* status, Slot* datatype, i64 count) {
-  status->set_bytes(u64(count) * datatype->spare);
+  status->set_bytes(u64(bytes_of_elements(datatype, i64(1) << 62, &count)));
   return kSuccess;
 }
 inline int Status_set_elements(CanonStatus* status, Slot* datatype, int count) {

@@ -66,6 +66,9 @@ inline int type_make(const Type& type, u64* real) {
                                     real);
     }
     case kCombinerResized: return mpi.Type_create_resized(old, a[0], a[1], real);
+    case kCombinerF90Real: return mpi.Type_create_f90_real(n[0], n[1], real);
+    case kCombinerF90Complex: return mpi.Type_create_f90_complex(n[0], n[1], real);
+    case kCombinerF90Integer: return mpi.Type_create_f90_integer(n[0], real);
     default: return kErrType;
   }
 }
@@ -132,7 +135,38 @@ inline int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_coun
   return kSuccess;
 }
 
+/// A type of the Fortran 90 family: the same handle for the same numbers, committed, never freed.
+inline int type_f90(i32 combiner, IntList ints, Slot** newtype) {
+  Slot* known = nullptr;
+  for_each_live(kDatatype, [&](Slot* slot) {
+    const Type* const type = type_of(slot);
+    if (type->combiner != combiner) return;
+    for (i32 i = 0; i < ints.size; i++)
+      if (type->ints[i] != ints.data[i]) return;
+    known = slot;
+  });
+  if (known) {
+    LowerScope scope;
+    arena_free(ints.data);
+    *newtype = known;
+    return kSuccess;
+  }
+  const int error = type_new(combiner, ints, nullptr, 0, nullptr, 0, newtype);
+  if (!error) type_of(*newtype)->committed = true;
+  return error;
+}
+
 namespace core {
+
+inline int Type_create_f90_real(int p, int r, Slot** newtype) {
+  return type_f90(kCombinerF90Real, IntList(2).add(p).add(r), newtype);
+}
+inline int Type_create_f90_complex(int p, int r, Slot** newtype) {
+  return type_f90(kCombinerF90Complex, IntList(2).add(p).add(r), newtype);
+}
+inline int Type_create_f90_integer(int r, Slot** newtype) {
+  return type_f90(kCombinerF90Integer, IntList(1).add(r), newtype);
+}
 
 inline int Type_contiguous(int count, Slot* oldtype, Slot** newtype) {
   return type_new(kCombinerContiguous, IntList(1).add(count), nullptr, 0, &oldtype, 1, newtype);
@@ -220,7 +254,10 @@ inline int Type_commit(Slot** datatype) {
 
 inline int Type_free(Slot** datatype) {
   Type* const type = type_of(*datatype);
-  if (!type) return kErrType;  // predefined types cannot be freed
+  // Predefined types cannot be freed, nor can those of the Fortran 90 family.
+  if (!type || type->combiner == kCombinerF90Real || type->combiner == kCombinerF90Complex ||
+      type->combiner == kCombinerF90Integer)
+    return kErrType;
   attributes_drop(kDatatype, *datatype, type->attributes);
   type->attributes = nullptr;
   LowerScope scope;

@@ -69,6 +69,10 @@ struct ErrorTarget {
 inline ErrorTarget error_target(Slot* object) {
   if (object && object->kind == kWin && window_of(object))
     return ErrorTarget{window_of(object)->errhandler, object, nullptr};
+  if (object && object->kind == kFile) {
+    Slot* const own = file_of(object) ? file_of(object)->errhandler : state().file_errhandler;
+    return ErrorTarget{own ? own : front::predefined(kErrhandler, kErrorsReturn), object, nullptr};
+  }
   if (!object || object->kind != kComm || !comm_of(object)) object = slot_at(kComm, kCommWorld);
   const Comm* const comm = state().initialized ? comm_of(object) : nullptr;
   return ErrorTarget{comm ? comm->errhandler : nullptr, comm ? comm->slot : object, comm};
@@ -127,20 +131,6 @@ inline int Comm_call_errhandler(Slot* comm, int errorcode) {
   if (!c) return kErrComm;
   (void)raise(comm, errorcode, "MPI_Comm_call_errhandler");
   return kSuccess;
-}
-
-// The lower half keeps the application's own error classes; they are made again at a restart.
-inline int Add_error_class(int* errorclass) {
-  LowerScope scope;
-  return lower().Add_error_class(errorclass);
-}
-inline int Add_error_code(int errorclass, int* errorcode) {
-  LowerScope scope;
-  return lower().Add_error_code(errorclass, errorcode);
-}
-inline int Add_error_string(int errorcode, const char* text) {
-  LowerScope scope;
-  return lower().Add_error_string(errorcode, text);
 }
 
 inline int Abort(Slot* comm, int errorcode) {

@@ -28,6 +28,7 @@ inline void fill_predefined() {
   Request* const instant = request_of(core.instant);
   request_start(instant, RequestKind::kInstant, RequestState::kDone);
   instant->status = empty_status();
+  set_predefined(kFile, kFileNull, nullptr, reinterpret_cast<u64>(core.unused_clock));
   (void)adopt_predefined(kCommWorld, kWorldId);
   (void)adopt_predefined(kCommSelf, kSelfId + u64(core.world_rank));
   front::for_each_predefined(

@@ -3,7 +3,7 @@
 // it is upper memory, from the arena, and no real MPI ever hears of it.
 #pragma once
 
-#include "mpi/infos.h"
+#include "mpi/error_codes.h"
 
 namespace fermata::mpi::core {
 

@@ -146,6 +146,40 @@ struct Window {
   i32 own_posts, own_completes;  // of this rank for itself: no message is sent
 };
 
+struct File {
+  Slot* slot;
+  Slot* comm;
+  char* name;
+  i32 amode;
+  bool uses_shared;  // the shared file pointer has been used
+  bool split_open;   // between the two calls of a split collective
+  i32 atomic;
+  Slot* info;
+  Slot* errhandler;  // null: MPI_ERRORS_RETURN
+  i64 view_at;       // the view; datarep null: none has been set
+  Slot* etype;
+  Slot* filetype;
+  char* datarep;
+  i64 position, shared;  // file pointers, as of the last checkpoint
+  CanonStatus split_status;
+  i32 split_error;
+};
+
+// An error class (error_class is its own number) or code of the application.
+struct UserCode {
+  bool used;
+  i32 error_class;
+  char* text;
+};
+
+// The application's callbacks of a generalized request.
+struct Generalized {
+  void* query_fn;
+  void* free_fn;
+  void* cancel_fn;
+  void* extra_state;
+};
+
 struct InfoPair {
   InfoPair* next;
   char* key;
@@ -156,7 +190,7 @@ struct Info {
 };
 
 enum class RequestKind : u8 {
-  kSend, kRecv, kCollective, kOther,
+  kSend, kRecv, kCollective, kOther, kGeneralized,
   kPersistentSend, kPersistentRecv,  // from here on: not given back when they complete
   kInstant,  // Core::instant, which all sends share that were complete when they were begun
 };
@@ -165,6 +199,7 @@ enum class RequestState : u8 {
   kActive,    // Slot::real is a real request in progress
   kDone,      // finished in our books; `status` and `error` wait for the application
   kInactive,  // persistent and not started
+  kPending,   // generalized: the application has yet to complete it
 };
 
 struct Request {
@@ -184,7 +219,7 @@ struct Request {
   Slot* datatype;
   Slot* comm;
   u64 order;  // posted as the n-th; receives are re-posted in this order
-  void* kept_until_done;  // arena memory a non-blocking collective needs
+  void* kept_until_done;  // arena memory a non-blocking collective needs; or a Generalized
   CanonStatus status;     // of a finished request
 };
 
@@ -252,6 +287,9 @@ struct Core {
   NamedTypeAttributes* named_type_attributes;
   Keyval* keyvals;
   i32 keyvals_used, keyvals_room;
+  UserCode* user_codes;
+  i32 user_codes_used, user_codes_room;
+  Slot* file_errhandler;  // of MPI_FILE_NULL: what files yet to be opened get
   Slot* thunk_ops[kThunks];
   void* attached_buffer;
   i64 attached_bytes;
@@ -278,6 +316,7 @@ inline Type* type_of(Slot* slot) { return static_cast<Type*>(slot->object); }
 inline Request* request_of(Slot* slot) { return static_cast<Request*>(slot->object); }
 inline Group* group_of(Slot* slot) { return static_cast<Group*>(slot->object); }
 inline Window* window_of(Slot* slot) { return static_cast<Window*>(slot->object); }
+inline File* file_of(Slot* slot) { return static_cast<File*>(slot->object); }
 inline Info* info_of(Slot* slot) { return static_cast<Info*>(slot->object); }
 inline Op* op_of(Slot* slot) { return static_cast<Op*>(slot->object); }
 

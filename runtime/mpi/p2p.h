@@ -13,7 +13,7 @@
 //            active receive and a persistent request carry a complete one.
 #pragma once
 
-#include "mpi/request.h"
+#include "mpi/request_control.h"
 
 namespace fermata::mpi {
 

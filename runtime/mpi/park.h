@@ -15,7 +15,8 @@
 // Invariant: every loop here ends when the agent stores Phase::kRun; the agent has the deadlines.
 #pragma once
 
-#include "mpi/lower_requests.h"
+#include "mpi/file_access.h"
+#include "mpi/generalized.h"
 
 namespace fermata::mpi {
 
@@ -180,7 +181,7 @@ inline bool received_everything() {
 
 /// A receive posted on a communicator that has been freed cannot be posted again after a restart.
 inline const char* reason_not_to_save() {
-  const char* reason = nullptr;
+  const char* reason = reason_not_to_save_files();
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
     if (request->state != RequestState::kDone && is_receive(request) && request->comm &&
@@ -201,6 +202,7 @@ inline void drain_step(u32 epoch) {
     if (has_active(true)) return;
     park.sent_reported = true;
     windows_flush();
+    files_note_positions();
     report_sent();
     return;
   }

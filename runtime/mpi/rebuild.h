@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // After a restart: every MPI object is made again in the new lower half, from its recipe.
 //
-// Order: predefined objects, communicators, datatypes (children first), operations, windows, the
-// buffer of MPI_Bsend, persistent requests, posted receives in the order they were posted.
+// Order: predefined objects, communicators, datatypes (children first), operations, windows, files,
+// the buffer of MPI_Bsend, persistent requests, posted receives in the order they were posted.
 //
 // Communicators are made one after the other in ascending order of their ids, each by a call that
 // is collective over its members alone. No rank can wait for ever: suppose some ranks are stuck,
@@ -118,6 +118,30 @@ inline void rebuild_windows() {
   }
 }
 
+[[noreturn]] inline void reopen_failed(const File* file, int error) {
+  char text[kMaxErrorString + 1] = "";
+  int length = 0;
+  (void)lower().Error_string(error, text, &length);
+  Message message;
+  message << "the file " << file->name << " (" << text << ")";
+  message.data[message.size < sizeof message.data ? message.size : sizeof message.data - 1] = 0;
+  rebuild_failed(message.data, error);
+}
+
+/// Like rebuild_windows(), and after it.
+inline void rebuild_files() {
+  for (u64 last = 0;;) {
+    File* next = nullptr;
+    for_each_live(kFile, [&](Slot* slot) {
+      const u64 id = comm_of(file_of(slot)->comm)->id;
+      if (id > last && (!next || id < comm_of(next->comm)->id)) next = file_of(slot);
+    });
+    if (!next) return;
+    last = comm_of(next->comm)->id;
+    if (const int error = file_reopen(next)) reopen_failed(next, error);
+  }
+}
+
 /// Sorts slots by the order their receives were posted in (heap sort: in place, no recursion).
 inline void sort_by_order(Slot** slots, u32 count) {
   const auto order = [&](u32 i) { return request_of(slots[i])->order; };
@@ -186,6 +210,7 @@ inline void rebuild() {
     if (const int error = make_op(slot)) rebuild_failed("a reduction operation", error);
   }
   rebuild_windows();
+  rebuild_files();
   for_each_live(kInfo, [](Slot* slot) { slot->real = slot_at(kInfo, kInfoNull)->real; });
   if (core.attached_buffer)
     if (const int error = lower().Buffer_attach(core.attached_buffer, int(core.attached_bytes)))

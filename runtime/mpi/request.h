@@ -24,9 +24,30 @@ namespace fermata::mpi {
 }
 void type_unref(Slot* datatype);  // datatypes.h
 
+inline Generalized* generalized_of(const Request* request) {
+  return static_cast<Generalized*>(request->kept_until_done);
+}
+
+/// How a request ended that has finished in our own books: its error class; the status is in it.
+inline int outcome_of(Request* request) {
+  if (FERMATA_UNLIKELY(request->kind == RequestKind::kGeneralized)) {
+    const Generalized* const calls = generalized_of(request);
+    request->status = CanonStatus{};
+    request->error =
+        front::call_grequest_query(calls->query_fn, calls->extra_state, &request->status);
+  }
+  return request->error;
+}
+
 [[gnu::noinline, gnu::cold]] inline void request_give_back(Request* request) {
-  if (request->kind == RequestKind::kCollective) arena_free(request->kept_until_done);
-  else type_unref(request->datatype);
+  if (request->kind == RequestKind::kGeneralized) {
+    const Generalized* const calls = generalized_of(request);
+    (void)front::call_grequest_free(calls->free_fn, calls->extra_state);
+  }
+  if (request->kind == RequestKind::kCollective || request->kind == RequestKind::kGeneralized)
+    arena_free(request->kept_until_done);
+  else
+    type_unref(request->datatype);
 }
 
 [[gnu::always_inline]] inline void request_release(Slot* slot) {
@@ -100,8 +121,12 @@ using LowerPoll = int (*)(u64*, int*, CanonStatus*);
     retire(handle);
     return error;
   }
+  if (FERMATA_UNLIKELY(request->state == RequestState::kPending)) {
+    *done = false;
+    return kSuccess;
+  }
+  const int error = outcome_of(request);
   if (status) *status = request->status;
-  const int error = request->error;
   retire(handle);
   return error;
 }
@@ -129,7 +154,7 @@ class RealRequests {
     i32 active = 0;
     last_ = -1;
     *done = -1;
-    needs_statuses_ = false;
+    needs_statuses_ = pending_ = false;
     const u64 null_real = state().lower_request_null;
     for (i32 i = 0; i < count_; i++) {
       reals_[i] = null_real;
@@ -142,10 +167,14 @@ class RealRequests {
         active++;
       } else if (request->state == RequestState::kDone && *done < 0) {
         *done = i;
+      } else if (request->state == RequestState::kPending) {
+        pending_ = true;
       }
     }
     return active;
   }
+  /// Of the last gather(): some request waits for the application to complete it.
+  bool pending() const { return pending_; }
   /// Of the last gather(): room for statuses if the books need some request's, else null.
   CanonStatus* needed_statuses() { return needs_statuses_ ? statuses_ : nullptr; }
   i32 last() const { return last_; }  // the last one in progress, or -1
@@ -161,6 +190,7 @@ class RealRequests {
   i32 count_;
   i32 last_ = -1;
   bool needs_statuses_ = false;
+  bool pending_ = false;
   Room room_;
   u64* reals_ = room_.reals;
   CanonStatus* statuses_ = reinterpret_cast<CanonStatus*>(room_.statuses);
@@ -177,8 +207,8 @@ inline int conclude(Slot** handle, CanonStatus* status, int error) {
   if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
     settle(request, *status, error);
   } else {
+    error = outcome_of(request);
     *status = request->status;
-    error = request->error;
   }
   retire(handle);
   return error;
@@ -216,7 +246,7 @@ inline int conclude_all(i32 count, Slot** handles, u64* reals, CanonStatus* stat
     if (FERMATA_UNLIKELY(is_idle(slot))) continue;
     Request* const request = request_of(slot);
     if (FERMATA_UNLIKELY(request->state != RequestState::kActive)) {
-      if (request->error) result = kErrInStatus;
+      if (outcome_of(request)) result = kErrInStatus;
     } else {
       // In an error some may still be in progress: the lower half has left their handles alone.
       if (FERMATA_UNLIKELY(error != kSuccess && reals[i] == slot->real)) continue;
@@ -294,6 +324,10 @@ using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
   int error = kSuccess;
   *flag = 1;
   const i32 active = real.gather(requests, &done);
+  if (FERMATA_UNLIKELY(real.pending())) {
+    *flag = 0;
+    return kSuccess;
+  }
   CanonStatus* const room = statuses ? statuses : real.needed_statuses();
   if (active == 1) error = poll_single(one, real, count, requests, flag, room);
   else if (active != 0) error = (lower().*all)(count, real.reals(), flag, room);
@@ -335,6 +369,10 @@ inline int poll_any(RealRequests& real, int count, Slot** requests, int* index,
     *index = done;
     return conclude(&requests[done], status, kSuccess);
   }
+  if (active == 0 && real.pending()) {
+    *index = -1;
+    return kSuccess;
+  }
   if (active == 0) {
     *index = kUndefined;
     *status = empty_status();
@@ -356,7 +394,7 @@ inline int poll_some(RealRequests& real, int count, Slot** requests, int* outcou
   i32 done;
   const i32 active = real.gather(requests, &done);
   if (active == 0 && done < 0) {
-    *outcount = kUndefined;
+    *outcount = real.pending() ? 0 : kUndefined;
     return kSuccess;
   }
   if (done >= 0) {  // hand out what our own books hold; the next call asks the lower half
@@ -433,67 +471,6 @@ inline int Testsome(int count, Slot** requests, int* outcount, int* indices,
   if (!statuses) statuses = real.statuses();
   *outcount = 0;
   return poll_some(real, count, requests, outcount, indices, statuses);
-}
-
-inline int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
-  LowerScope scope;
-  CanonStatus local;
-  if (!status) status = &local;
-  *flag = 1;
-  if (is_idle(slot)) {
-    *status = empty_status();
-    return kSuccess;
-  }
-  Request* const request = request_of(slot);
-  if (request->state == RequestState::kActive) {
-    int done = 0;
-    const int error = lower().Test(&slot->real, &done, status);
-    *flag = done || error;
-    if (!*flag) return kSuccess;
-    settle(request, *status, error);
-    request->status = *status;
-    request->error = error;
-    request->state = RequestState::kDone;
-  }
-  *status = request->status;
-  return kSuccess;  // the error itself is reported where the request is completed
-}
-
-inline int Request_free(Slot** handle) {
-  LowerScope scope;
-  if (is_null_request(*handle)) return kErrRequest;
-  Slot* const slot = *handle;
-  Request* const request = request_of(slot);
-  *handle = null_of(kRequest);
-  if (request->kind == RequestKind::kInstant) return kSuccess;
-  if (request->state == RequestState::kActive && is_receive(request)) {
-    request->forgotten = true;  // it may still receive; the draining must see and count that
-    return kSuccess;
-  }
-  int error = kSuccess;
-  if (slot->real && (request->state == RequestState::kActive || is_persistent(request)))
-    error = lower().Request_free(&slot->real);
-  request_release(slot);
-  return error;
-}
-
-inline int Cancel(Slot** handle) {
-  LowerScope scope;
-  if (is_null_request(*handle)) return kErrRequest;
-  if (request_of(*handle)->state != RequestState::kActive) return kSuccess;  // too late
-  request_of(*handle)->cancelled = true;
-  request_of(*handle)->wants_status = true;
-  return lower().Cancel(&(*handle)->real);
-}
-
-inline int Test_cancelled(const CanonStatus* status, int* flag) {
-  *flag = status->internal[2] != 0;
-  return kSuccess;
-}
-
-inline int Status_set_cancelled(CanonStatus* status, int flag) {
-  status->internal[2] = flag != 0;
-  return kSuccess;
 }
 
 }  // namespace core

@@ -79,8 +79,10 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot** win, Memory memory)
     window->slot->spare = made->spare;
     int error = memory(window);
     if (!error) error = window_make(window);
+    error = members_agree(made, error);
     if (error) {
-      window_forget(window);  // its communicator stays: other members may have had no error
+      window_forget(window);
+      comm_discard(made);
       return error;
     }
     *win = window->slot;

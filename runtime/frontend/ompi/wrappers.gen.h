@@ -977,9 +977,13 @@ extern "C" FERMATA_EXPORT int MPI_Comm_detach_buffer_c(App<mpi::kComm> comm, voi
     __attribute__((weak, alias("PMPI_Comm_detach_buffer_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_disconnect(App<mpi::kComm>* comm) {
-  (void)comm;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Comm_disconnect");
+  Slot* comm_slot = handle_in<mpi::kComm>(*comm);
+  int error = core::Comm_disconnect(&comm_slot);
+  *comm = handle_out<mpi::kComm>(comm_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Comm_disconnect");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_disconnect(App<mpi::kComm>* comm)
     __attribute__((weak, alias("PMPI_Comm_disconnect")));
@@ -1537,36 +1541,47 @@ extern "C" FERMATA_EXPORT int MPI_File_c2f(App<mpi::kFile> file)
     __attribute__((weak, alias("PMPI_File_c2f")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_call_errhandler(App<mpi::kFile> fh, int errorcode) {
-  (void)fh;
-  (void)errorcode;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_call_errhandler");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_call_errhandler(fh_slot, error_class_in(errorcode));
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_call_errhandler");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_call_errhandler(App<mpi::kFile> fh, int errorcode)
     __attribute__((weak, alias("PMPI_File_call_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_close(App<mpi::kFile>* fh) {
-  (void)fh;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_close");
+  Slot* fh_slot = handle_in<mpi::kFile>(*fh);
+  int error = core::File_close(&fh_slot);
+  *fh = handle_out<mpi::kFile>(fh_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_File_close");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_close(App<mpi::kFile>* fh)
     __attribute__((weak, alias("PMPI_File_close")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_create_errhandler(void* file_errhandler_fn, App<mpi::kErrhandler>* errhandler) {
-  (void)file_errhandler_fn;
-  (void)errhandler;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_create_errhandler");
+  Slot* errhandler_slot = nullptr;
+  int error = core::File_create_errhandler(file_errhandler_fn, &errhandler_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_File_create_errhandler");
+  }
+  *errhandler = handle_out<mpi::kErrhandler>(errhandler_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_create_errhandler(void* file_errhandler_fn, App<mpi::kErrhandler>* errhandler)
     __attribute__((weak, alias("PMPI_File_create_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_delete(const char* filename, App<mpi::kInfo> info) {
-  (void)filename;
-  (void)info;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_delete");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  int error = core::File_delete(filename, info_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(mpi::null_of(mpi::kFile), error, "MPI_File_delete");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_delete(const char* filename, App<mpi::kInfo> info)
     __attribute__((weak, alias("PMPI_File_delete")));
@@ -1580,706 +1595,823 @@ extern "C" FERMATA_EXPORT App<mpi::kFile> MPI_File_fromint(int file)
     __attribute__((weak, alias("PMPI_File_fromint")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_amode(App<mpi::kFile> fh, int* amode) {
-  (void)fh;
-  (void)amode;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_amode");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_get_amode(fh_slot, amode);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_get_amode");
+  }
+  *amode = file_mode_out(*amode);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_amode(App<mpi::kFile> fh, int* amode)
     __attribute__((weak, alias("PMPI_File_get_amode")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_atomicity(App<mpi::kFile> fh, int* flag) {
-  (void)fh;
-  (void)flag;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_atomicity");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_get_atomicity(fh_slot, flag);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_get_atomicity");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_atomicity(App<mpi::kFile> fh, int* flag)
     __attribute__((weak, alias("PMPI_File_get_atomicity")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_byte_offset(App<mpi::kFile> fh, i64 offset, i64* disp) {
-  (void)fh;
-  (void)offset;
-  (void)disp;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_byte_offset");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_get_byte_offset(fh_slot, offset, disp);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_get_byte_offset");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_byte_offset(App<mpi::kFile> fh, i64 offset, i64* disp)
     __attribute__((weak, alias("PMPI_File_get_byte_offset")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_errhandler(App<mpi::kFile> file, App<mpi::kErrhandler>* errhandler) {
-  (void)file;
-  (void)errhandler;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_errhandler");
+  Slot* file_slot = handle_in<mpi::kFile>(file);
+  Slot* errhandler_slot = nullptr;
+  int error = core::File_get_errhandler(file_slot, &errhandler_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(file_slot, error, "MPI_File_get_errhandler");
+  }
+  *errhandler = handle_out<mpi::kErrhandler>(errhandler_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_errhandler(App<mpi::kFile> file, App<mpi::kErrhandler>* errhandler)
     __attribute__((weak, alias("PMPI_File_get_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_group(App<mpi::kFile> fh, App<mpi::kGroup>* group) {
-  (void)fh;
-  (void)group;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_group");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* group_slot = nullptr;
+  int error = core::File_get_group(fh_slot, &group_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_get_group");
+  }
+  *group = handle_out<mpi::kGroup>(group_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_group(App<mpi::kFile> fh, App<mpi::kGroup>* group)
     __attribute__((weak, alias("PMPI_File_get_group")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_info(App<mpi::kFile> fh, App<mpi::kInfo>* info_used) {
-  (void)fh;
-  (void)info_used;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_info");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* info_used_slot = nullptr;
+  int error = core::File_get_info(fh_slot, &info_used_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_get_info");
+  }
+  *info_used = handle_out<mpi::kInfo>(info_used_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_info(App<mpi::kFile> fh, App<mpi::kInfo>* info_used)
     __attribute__((weak, alias("PMPI_File_get_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_position(App<mpi::kFile> fh, i64* offset) {
-  (void)fh;
-  (void)offset;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_position");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_get_position(fh_slot, offset);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_get_position");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_position(App<mpi::kFile> fh, i64* offset)
     __attribute__((weak, alias("PMPI_File_get_position")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_position_shared(App<mpi::kFile> fh, i64* offset) {
-  (void)fh;
-  (void)offset;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_position_shared");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_get_position_shared(fh_slot, offset);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_get_position_shared");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_position_shared(App<mpi::kFile> fh, i64* offset)
     __attribute__((weak, alias("PMPI_File_get_position_shared")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_size(App<mpi::kFile> fh, i64* size) {
-  (void)fh;
-  (void)size;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_size");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_get_size(fh_slot, size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_get_size");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_size(App<mpi::kFile> fh, i64* size)
     __attribute__((weak, alias("PMPI_File_get_size")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_type_extent(App<mpi::kFile> fh, App<mpi::kDatatype> datatype, i64* extent) {
-  (void)fh;
-  (void)datatype;
-  (void)extent;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_type_extent");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_get_type_extent(fh_slot, datatype_slot, extent);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_get_type_extent");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_type_extent(App<mpi::kFile> fh, App<mpi::kDatatype> datatype, i64* extent)
     __attribute__((weak, alias("PMPI_File_get_type_extent")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_type_extent_c(App<mpi::kFile> fh, App<mpi::kDatatype> datatype, i64* extent) {
-  (void)fh;
-  (void)datatype;
-  (void)extent;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_type_extent_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_get_type_extent_c(fh_slot, datatype_slot, extent);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_get_type_extent_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_type_extent_c(App<mpi::kFile> fh, App<mpi::kDatatype> datatype, i64* extent)
     __attribute__((weak, alias("PMPI_File_get_type_extent_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_view(App<mpi::kFile> fh, i64* disp, App<mpi::kDatatype>* etype, App<mpi::kDatatype>* filetype, char* datarep) {
-  (void)fh;
-  (void)disp;
-  (void)etype;
-  (void)filetype;
-  (void)datarep;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_get_view");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* etype_slot = nullptr;
+  Slot* filetype_slot = nullptr;
+  int error = core::File_get_view(fh_slot, disp, &etype_slot, &filetype_slot, datarep);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_get_view");
+  }
+  *etype = handle_out<mpi::kDatatype>(etype_slot);
+  *filetype = handle_out<mpi::kDatatype>(filetype_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_get_view(App<mpi::kFile> fh, i64* disp, App<mpi::kDatatype>* etype, App<mpi::kDatatype>* filetype, char* datarep)
     __attribute__((weak, alias("PMPI_File_get_view")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iread(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iread");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iread(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iread");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iread(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iread")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iread_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iread_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iread_c(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iread_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iread_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iread_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iread_all(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iread_all");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iread_all(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iread_all");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iread_all(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iread_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iread_all_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iread_all_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iread_all_c(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iread_all_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iread_all_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iread_all_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iread_at(App<mpi::kFile> fh, i64 offset, void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iread_at");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iread_at(fh_slot, offset, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iread_at");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iread_at(App<mpi::kFile> fh, i64 offset, void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iread_at")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iread_at_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iread_at_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iread_at_c(fh_slot, offset, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iread_at_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iread_at_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iread_at_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iread_at_all(App<mpi::kFile> fh, i64 offset, void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iread_at_all");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iread_at_all(fh_slot, offset, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iread_at_all");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iread_at_all(App<mpi::kFile> fh, i64 offset, void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iread_at_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iread_at_all_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iread_at_all_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iread_at_all_c(fh_slot, offset, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iread_at_all_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iread_at_all_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iread_at_all_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iread_shared(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iread_shared");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iread_shared(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iread_shared");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iread_shared(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iread_shared")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iread_shared_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iread_shared_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iread_shared_c(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iread_shared_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iread_shared_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iread_shared_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iwrite(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iwrite");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iwrite(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iwrite");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iwrite(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iwrite")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iwrite_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iwrite_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iwrite_c(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iwrite_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iwrite_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iwrite_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iwrite_all(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iwrite_all");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iwrite_all(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iwrite_all");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iwrite_all(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iwrite_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iwrite_all_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iwrite_all_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iwrite_all_c(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iwrite_all_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iwrite_all_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iwrite_all_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iwrite_at(App<mpi::kFile> fh, i64 offset, const void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iwrite_at");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iwrite_at(fh_slot, offset, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iwrite_at");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iwrite_at(App<mpi::kFile> fh, i64 offset, const void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iwrite_at")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iwrite_at_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iwrite_at_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iwrite_at_c(fh_slot, offset, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iwrite_at_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iwrite_at_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iwrite_at_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iwrite_at_all(App<mpi::kFile> fh, i64 offset, const void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iwrite_at_all");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iwrite_at_all(fh_slot, offset, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iwrite_at_all");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iwrite_at_all(App<mpi::kFile> fh, i64 offset, const void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iwrite_at_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iwrite_at_all_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iwrite_at_all_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iwrite_at_all_c(fh_slot, offset, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iwrite_at_all_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iwrite_at_all_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iwrite_at_all_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iwrite_shared(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iwrite_shared");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iwrite_shared(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iwrite_shared");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iwrite_shared(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iwrite_shared")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_iwrite_shared_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_iwrite_shared_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* request_slot = nullptr;
+  int error = core::File_iwrite_shared_c(fh_slot, buf, count, datatype_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_iwrite_shared_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_iwrite_shared_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_File_iwrite_shared_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_open(App<mpi::kComm> comm, const char* filename, int amode, App<mpi::kInfo> info, App<mpi::kFile>* fh) {
-  (void)filename;
-  (void)amode;
-  (void)info;
-  (void)fh;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_File_open");
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* fh_slot = nullptr;
+  int error = core::File_open(comm_slot, filename, file_mode_in(amode), info_slot, &fh_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(mpi::null_of(mpi::kFile), error, "MPI_File_open");
+  }
+  *fh = handle_out<mpi::kFile>(fh_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_open(App<mpi::kComm> comm, const char* filename, int amode, App<mpi::kInfo> info, App<mpi::kFile>* fh)
     __attribute__((weak, alias("PMPI_File_open")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_preallocate(App<mpi::kFile> fh, i64 size) {
-  (void)fh;
-  (void)size;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_preallocate");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_preallocate(fh_slot, size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_preallocate");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_preallocate(App<mpi::kFile> fh, i64 size)
     __attribute__((weak, alias("PMPI_File_preallocate")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read_c(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_all(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_all");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read_all(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_all");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_all(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_all_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_all_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read_all_c(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_all_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_all_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_all_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_all_begin(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_all_begin");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_read_all_begin(fh_slot, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_all_begin");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_all_begin(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_read_all_begin")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_all_begin_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_all_begin_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_read_all_begin_c(fh_slot, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_all_begin_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_all_begin_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_read_all_begin_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_all_end(App<mpi::kFile> fh, void* buf, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_all_end");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  StatusOut status_out(status);
+  int error = core::File_read_all_end(fh_slot, buf, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_all_end");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_all_end(App<mpi::kFile> fh, void* buf, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_all_end")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_at(App<mpi::kFile> fh, i64 offset, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_at");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read_at(fh_slot, offset, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_at");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_at(App<mpi::kFile> fh, i64 offset, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_at")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_at_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_at_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read_at_c(fh_slot, offset, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_at_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_at_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_at_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_at_all(App<mpi::kFile> fh, i64 offset, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_at_all");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read_at_all(fh_slot, offset, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_at_all");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_at_all(App<mpi::kFile> fh, i64 offset, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_at_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_at_all_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_at_all_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read_at_all_c(fh_slot, offset, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_at_all_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_at_all_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_at_all_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_at_all_begin(App<mpi::kFile> fh, i64 offset, void* buf, int count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_at_all_begin");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_read_at_all_begin(fh_slot, offset, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_at_all_begin");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_at_all_begin(App<mpi::kFile> fh, i64 offset, void* buf, int count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_read_at_all_begin")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_at_all_begin_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_at_all_begin_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_read_at_all_begin_c(fh_slot, offset, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_at_all_begin_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_at_all_begin_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_read_at_all_begin_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_at_all_end(App<mpi::kFile> fh, void* buf, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_at_all_end");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  StatusOut status_out(status);
+  int error = core::File_read_at_all_end(fh_slot, buf, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_at_all_end");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_at_all_end(App<mpi::kFile> fh, void* buf, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_at_all_end")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_ordered(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_ordered");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read_ordered(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_ordered");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_ordered(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_ordered")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_ordered_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_ordered_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read_ordered_c(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_ordered_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_ordered_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_ordered_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_ordered_begin(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_ordered_begin");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_read_ordered_begin(fh_slot, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_ordered_begin");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_ordered_begin(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_read_ordered_begin")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_ordered_begin_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_ordered_begin_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_read_ordered_begin_c(fh_slot, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_ordered_begin_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_ordered_begin_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_read_ordered_begin_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_ordered_end(App<mpi::kFile> fh, void* buf, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_ordered_end");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  StatusOut status_out(status);
+  int error = core::File_read_ordered_end(fh_slot, buf, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_ordered_end");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_ordered_end(App<mpi::kFile> fh, void* buf, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_ordered_end")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_shared(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_shared");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read_shared(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_shared");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_shared(App<mpi::kFile> fh, void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_shared")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_read_shared_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_read_shared_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_read_shared_c(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_read_shared_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_read_shared_c(App<mpi::kFile> fh, void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_read_shared_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_seek(App<mpi::kFile> fh, i64 offset, int whence) {
-  (void)fh;
-  (void)offset;
-  (void)whence;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_seek");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_seek(fh_slot, offset, seek_in(whence));
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_seek");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_seek(App<mpi::kFile> fh, i64 offset, int whence)
     __attribute__((weak, alias("PMPI_File_seek")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_seek_shared(App<mpi::kFile> fh, i64 offset, int whence) {
-  (void)fh;
-  (void)offset;
-  (void)whence;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_seek_shared");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_seek_shared(fh_slot, offset, seek_in(whence));
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_seek_shared");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_seek_shared(App<mpi::kFile> fh, i64 offset, int whence)
     __attribute__((weak, alias("PMPI_File_seek_shared")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_set_atomicity(App<mpi::kFile> fh, int flag) {
-  (void)fh;
-  (void)flag;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_set_atomicity");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_set_atomicity(fh_slot, flag);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_set_atomicity");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_set_atomicity(App<mpi::kFile> fh, int flag)
     __attribute__((weak, alias("PMPI_File_set_atomicity")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_set_errhandler(App<mpi::kFile> file, App<mpi::kErrhandler> errhandler) {
-  (void)file;
-  (void)errhandler;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_set_errhandler");
+  Slot* file_slot = handle_in<mpi::kFile>(file);
+  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  int error = core::File_set_errhandler(file_slot, errhandler_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(file_slot, error, "MPI_File_set_errhandler");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_set_errhandler(App<mpi::kFile> file, App<mpi::kErrhandler> errhandler)
     __attribute__((weak, alias("PMPI_File_set_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_set_info(App<mpi::kFile> fh, App<mpi::kInfo> info) {
-  (void)fh;
-  (void)info;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_set_info");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  int error = core::File_set_info(fh_slot, info_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_set_info");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_set_info(App<mpi::kFile> fh, App<mpi::kInfo> info)
     __attribute__((weak, alias("PMPI_File_set_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_set_size(App<mpi::kFile> fh, i64 size) {
-  (void)fh;
-  (void)size;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_set_size");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_set_size(fh_slot, size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_set_size");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_set_size(App<mpi::kFile> fh, i64 size)
     __attribute__((weak, alias("PMPI_File_set_size")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_set_view(App<mpi::kFile> fh, i64 disp, App<mpi::kDatatype> etype, App<mpi::kDatatype> filetype, const char* datarep, App<mpi::kInfo> info) {
-  (void)fh;
-  (void)disp;
-  (void)etype;
-  (void)filetype;
-  (void)datarep;
-  (void)info;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_set_view");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* etype_slot = handle_in<mpi::kDatatype>(etype);
+  Slot* filetype_slot = handle_in<mpi::kDatatype>(filetype);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  int error = core::File_set_view(fh_slot, disp, etype_slot, filetype_slot, datarep, info_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_set_view");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_set_view(App<mpi::kFile> fh, i64 disp, App<mpi::kDatatype> etype, App<mpi::kDatatype> filetype, const char* datarep, App<mpi::kInfo> info)
     __attribute__((weak, alias("PMPI_File_set_view")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_sync(App<mpi::kFile> fh) {
-  (void)fh;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_sync");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  int error = core::File_sync(fh_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_sync");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_sync(App<mpi::kFile> fh)
     __attribute__((weak, alias("PMPI_File_sync")));
@@ -2289,247 +2421,280 @@ extern "C" FERMATA_EXPORT int MPI_File_toint(App<mpi::kFile> file)
     __attribute__((weak, alias("PMPI_File_toint")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write_c(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_all(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_all");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write_all(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_all");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_all(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_all_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_all_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write_all_c(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_all_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_all_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_all_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_all_begin(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_all_begin");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_write_all_begin(fh_slot, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_all_begin");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_all_begin(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_write_all_begin")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_all_begin_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_all_begin_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_write_all_begin_c(fh_slot, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_all_begin_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_all_begin_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_write_all_begin_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_all_end(App<mpi::kFile> fh, const void* buf, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_all_end");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  StatusOut status_out(status);
+  int error = core::File_write_all_end(fh_slot, buf, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_all_end");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_all_end(App<mpi::kFile> fh, const void* buf, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_all_end")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_at(App<mpi::kFile> fh, i64 offset, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_at");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write_at(fh_slot, offset, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_at");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_at(App<mpi::kFile> fh, i64 offset, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_at")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_at_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_at_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write_at_c(fh_slot, offset, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_at_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_at_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_at_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_at_all(App<mpi::kFile> fh, i64 offset, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_at_all");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write_at_all(fh_slot, offset, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_at_all");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_at_all(App<mpi::kFile> fh, i64 offset, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_at_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_at_all_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_at_all_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write_at_all_c(fh_slot, offset, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_at_all_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_at_all_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_at_all_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_at_all_begin(App<mpi::kFile> fh, i64 offset, const void* buf, int count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_at_all_begin");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_write_at_all_begin(fh_slot, offset, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_at_all_begin");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_at_all_begin(App<mpi::kFile> fh, i64 offset, const void* buf, int count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_write_at_all_begin")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_at_all_begin_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)offset;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_at_all_begin_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_write_at_all_begin_c(fh_slot, offset, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_at_all_begin_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_at_all_begin_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_write_at_all_begin_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_at_all_end(App<mpi::kFile> fh, const void* buf, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_at_all_end");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  StatusOut status_out(status);
+  int error = core::File_write_at_all_end(fh_slot, buf, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_at_all_end");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_at_all_end(App<mpi::kFile> fh, const void* buf, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_at_all_end")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_ordered(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_ordered");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write_ordered(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_ordered");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_ordered(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_ordered")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_ordered_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_ordered_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write_ordered_c(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_ordered_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_ordered_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_ordered_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_ordered_begin(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_ordered_begin");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_write_ordered_begin(fh_slot, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_ordered_begin");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_ordered_begin(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_write_ordered_begin")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_ordered_begin_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_ordered_begin_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  int error = core::File_write_ordered_begin_c(fh_slot, buf, count, datatype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_ordered_begin_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_ordered_begin_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype)
     __attribute__((weak, alias("PMPI_File_write_ordered_begin_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_ordered_end(App<mpi::kFile> fh, const void* buf, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_ordered_end");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  StatusOut status_out(status);
+  int error = core::File_write_ordered_end(fh_slot, buf, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_ordered_end");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_ordered_end(App<mpi::kFile> fh, const void* buf, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_ordered_end")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_shared(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_shared");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write_shared(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_shared");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_shared(App<mpi::kFile> fh, const void* buf, int count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_shared")));
 
 extern "C" FERMATA_EXPORT int PMPI_File_write_shared_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status) {
-  (void)fh;
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_File_write_shared_c");
+  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  StatusOut status_out(status);
+  int error = core::File_write_shared_c(fh_slot, buf, count, datatype_slot, status_out.data());
+  status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(fh_slot, error, "MPI_File_write_shared_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_File_write_shared_c(App<mpi::kFile> fh, const void* buf, i64 count, App<mpi::kDatatype> datatype, AppStatus* status)
     __attribute__((weak, alias("PMPI_File_write_shared_c")));
@@ -2923,21 +3088,24 @@ extern "C" FERMATA_EXPORT int MPI_Graphdims_get(App<mpi::kComm> comm, int* nnode
     __attribute__((weak, alias("PMPI_Graphdims_get")));
 
 extern "C" FERMATA_EXPORT int PMPI_Grequest_complete(App<mpi::kRequest> request) {
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Grequest_complete");
+  Slot* request_slot = handle_in<mpi::kRequest>(request);
+  int error = core::Grequest_complete(request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Grequest_complete");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Grequest_complete(App<mpi::kRequest> request)
     __attribute__((weak, alias("PMPI_Grequest_complete")));
 
 extern "C" FERMATA_EXPORT int PMPI_Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state, App<mpi::kRequest>* request) {
-  (void)query_fn;
-  (void)free_fn;
-  (void)cancel_fn;
-  (void)extra_state;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Grequest_start");
+  Slot* request_slot = nullptr;
+  int error = core::Grequest_start(query_fn, free_fn, cancel_fn, extra_state, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Grequest_start");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Grequest_start")));
@@ -5250,25 +5418,31 @@ extern "C" FERMATA_EXPORT int MPI_Register_datarep_c(const char* datarep, void* 
     __attribute__((weak, alias("PMPI_Register_datarep_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Remove_error_class(int errorclass) {
-  (void)errorclass;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Remove_error_class");
+  int error = core::Remove_error_class(error_class_in(errorclass));
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Remove_error_class");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Remove_error_class(int errorclass)
     __attribute__((weak, alias("PMPI_Remove_error_class")));
 
 extern "C" FERMATA_EXPORT int PMPI_Remove_error_code(int errorcode) {
-  (void)errorcode;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Remove_error_code");
+  int error = core::Remove_error_code(error_class_in(errorcode));
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Remove_error_code");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Remove_error_code(int errorcode)
     __attribute__((weak, alias("PMPI_Remove_error_code")));
 
 extern "C" FERMATA_EXPORT int PMPI_Remove_error_string(int errorcode) {
-  (void)errorcode;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Remove_error_string");
+  int error = core::Remove_error_string(error_class_in(errorcode));
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Remove_error_string");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Remove_error_string(int errorcode)
     __attribute__((weak, alias("PMPI_Remove_error_string")));
@@ -6690,30 +6864,37 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_darray_c(int size, int rank, int n
     __attribute__((weak, alias("PMPI_Type_create_darray_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Type_create_f90_complex(int p, int r, App<mpi::kDatatype>* newtype) {
-  (void)p;
-  (void)r;
-  (void)newtype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Type_create_f90_complex");
+  Slot* newtype_slot = nullptr;
+  int error = core::Type_create_f90_complex(p, r, &newtype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Type_create_f90_complex");
+  }
+  *newtype = handle_out<mpi::kDatatype>(newtype_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Type_create_f90_complex(int p, int r, App<mpi::kDatatype>* newtype)
     __attribute__((weak, alias("PMPI_Type_create_f90_complex")));
 
 extern "C" FERMATA_EXPORT int PMPI_Type_create_f90_integer(int r, App<mpi::kDatatype>* newtype) {
-  (void)r;
-  (void)newtype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Type_create_f90_integer");
+  Slot* newtype_slot = nullptr;
+  int error = core::Type_create_f90_integer(r, &newtype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Type_create_f90_integer");
+  }
+  *newtype = handle_out<mpi::kDatatype>(newtype_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Type_create_f90_integer(int r, App<mpi::kDatatype>* newtype)
     __attribute__((weak, alias("PMPI_Type_create_f90_integer")));
 
 extern "C" FERMATA_EXPORT int PMPI_Type_create_f90_real(int p, int r, App<mpi::kDatatype>* newtype) {
-  (void)p;
-  (void)r;
-  (void)newtype;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Type_create_f90_real");
+  Slot* newtype_slot = nullptr;
+  int error = core::Type_create_f90_real(p, r, &newtype_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Type_create_f90_real");
+  }
+  *newtype = handle_out<mpi::kDatatype>(newtype_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Type_create_f90_real(int p, int r, App<mpi::kDatatype>* newtype)
     __attribute__((weak, alias("PMPI_Type_create_f90_real")));

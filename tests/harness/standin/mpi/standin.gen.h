@@ -9,18 +9,20 @@ inline int Abort(Slot* comm, int errorcode) {
 }
 
 inline int Add_error_class(int* errorclass) {
-  int error = lower_mpi().Add_error_class(errorclass);
-  return error;
+  (void)errorclass;
+  return abi::kErrUnsupportedOperation;
 }
 
 inline int Add_error_code(int errorclass, int* errorcode) {
-  int error = lower_mpi().Add_error_code(errorclass, errorcode);
-  return error;
+  (void)errorclass;
+  (void)errorcode;
+  return abi::kErrUnsupportedOperation;
 }
 
 inline int Add_error_string(int errorcode, const char* text) {
-  int error = lower_mpi().Add_error_string(errorcode, text);
-  return error;
+  (void)errorcode;
+  (void)text;
+  return abi::kErrUnsupportedOperation;
 }
 
 inline int Alloc_mem(i64 size, Slot* info, void* baseptr) {
@@ -111,6 +113,13 @@ inline int Comm_create_keyval(void* comm_copy_attr_fn, void* comm_delete_attr_fn
 
 inline int Comm_delete_attr(Slot* comm, int comm_keyval) {
   int error = lower_mpi().Comm_delete_attr(comm->real, comm_keyval);
+  return error;
+}
+
+inline int Comm_disconnect(Slot** comm) {
+  u64 real_comm = (*comm)->real;
+  int error = lower_mpi().Comm_disconnect(&real_comm);
+  settle(kComm, comm, real_comm);
   return error;
 }
 
@@ -277,6 +286,261 @@ inline int Errhandler_free(Slot** errhandler) {
   return error;
 }
 
+inline int Error_class(int errorcode, int* errorclass) {
+  int error = lower_mpi().Error_class(errorcode, errorclass);
+  return error;
+}
+
+inline int Error_string(int errorcode, char* text, int* resultlen) {
+  int error = lower_mpi().Error_string(errorcode, text, resultlen);
+  return error;
+}
+
+inline int File_call_errhandler(Slot* fh, int errorcode) {
+  (void)fh;
+  (void)errorcode;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int File_close(Slot** fh) {
+  u64 real_fh = (*fh)->real;
+  int error = lower_mpi().File_close(&real_fh);
+  settle(kFile, fh, real_fh);
+  return error;
+}
+
+inline int File_create_errhandler(void* file_errhandler_fn, Slot** errhandler) {
+  (void)file_errhandler_fn;
+  (void)errhandler;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int File_delete(const char* filename, Slot* info) {
+  int error = lower_mpi().File_delete(filename, info->real);
+  return error;
+}
+
+inline int File_get_amode(Slot* fh, int* amode) {
+  int error = lower_mpi().File_get_amode(fh->real, amode);
+  return error;
+}
+
+inline int File_get_errhandler(Slot* file, Slot** errhandler) {
+  (void)file;
+  (void)errhandler;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int File_get_group(Slot* fh, Slot** group) {
+  u64 real_group = 0;
+  int error = lower_mpi().File_get_group(fh->real, &real_group);
+  if (error == 0) *group = make(kGroup, real_group);
+  return error;
+}
+
+inline int File_get_info(Slot* fh, Slot** info_used) {
+  u64 real_info_used = 0;
+  int error = lower_mpi().File_get_info(fh->real, &real_info_used);
+  if (error == 0) *info_used = make(kInfo, real_info_used);
+  return error;
+}
+
+inline int File_get_position_shared(Slot* fh, i64* offset) {
+  int error = lower_mpi().File_get_position_shared(fh->real, offset);
+  return error;
+}
+
+inline int File_get_view(Slot* fh, i64* disp, Slot** etype, Slot** filetype, char* datarep) {
+  u64 real_etype = 0;
+  u64 real_filetype = 0;
+  int error = lower_mpi().File_get_view(fh->real, disp, &real_etype, &real_filetype, datarep);
+  if (error == 0) *etype = make(kDatatype, real_etype);
+  if (error == 0) *filetype = make(kDatatype, real_filetype);
+  return error;
+}
+
+inline int File_iread(Slot* fh, void* buf, int count, Slot* datatype, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().File_iread(fh->real, buf, count, datatype->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int File_iread_all(Slot* fh, void* buf, int count, Slot* datatype, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().File_iread_all(fh->real, buf, count, datatype->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int File_iread_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().File_iread_at(fh->real, offset, buf, count, datatype->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int File_iread_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().File_iread_at_all(fh->real, offset, buf, count, datatype->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int File_iread_shared(Slot* fh, void* buf, int count, Slot* datatype, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().File_iread_shared(fh->real, buf, count, datatype->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int File_iwrite(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().File_iwrite(fh->real, buf, count, datatype->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int File_iwrite_all(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().File_iwrite_all(fh->real, buf, count, datatype->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int File_iwrite_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().File_iwrite_at(fh->real, offset, buf, count, datatype->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int File_iwrite_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().File_iwrite_at_all(fh->real, offset, buf, count, datatype->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int File_iwrite_shared(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request) {
+  u64 real_request = 0;
+  int error = lower_mpi().File_iwrite_shared(fh->real, buf, count, datatype->real, &real_request);
+  if (error == 0) *request = make(kRequest, real_request);
+  return error;
+}
+
+inline int File_open(Slot* comm, const char* filename, int amode, Slot* info, Slot** fh) {
+  u64 real_fh = 0;
+  int error = lower_mpi().File_open(comm->real, filename, amode, info->real, &real_fh);
+  if (error == 0) *fh = make(kFile, real_fh);
+  return error;
+}
+
+inline int File_read_all_begin(Slot* fh, void* buf, int count, Slot* datatype) {
+  int error = lower_mpi().File_read_all_begin(fh->real, buf, count, datatype->real);
+  return error;
+}
+
+inline int File_read_all_end(Slot* fh, void* buf, CanonStatus* status) {
+  int error = lower_mpi().File_read_all_end(fh->real, buf, status);
+  return error;
+}
+
+inline int File_read_at_all_begin(Slot* fh, i64 offset, void* buf, int count, Slot* datatype) {
+  int error = lower_mpi().File_read_at_all_begin(fh->real, offset, buf, count, datatype->real);
+  return error;
+}
+
+inline int File_read_at_all_end(Slot* fh, void* buf, CanonStatus* status) {
+  int error = lower_mpi().File_read_at_all_end(fh->real, buf, status);
+  return error;
+}
+
+inline int File_read_ordered(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status) {
+  int error = lower_mpi().File_read_ordered(fh->real, buf, count, datatype->real, status);
+  return error;
+}
+
+inline int File_read_ordered_begin(Slot* fh, void* buf, int count, Slot* datatype) {
+  int error = lower_mpi().File_read_ordered_begin(fh->real, buf, count, datatype->real);
+  return error;
+}
+
+inline int File_read_ordered_end(Slot* fh, void* buf, CanonStatus* status) {
+  int error = lower_mpi().File_read_ordered_end(fh->real, buf, status);
+  return error;
+}
+
+inline int File_read_shared(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status) {
+  int error = lower_mpi().File_read_shared(fh->real, buf, count, datatype->real, status);
+  return error;
+}
+
+inline int File_seek_shared(Slot* fh, i64 offset, int whence) {
+  int error = lower_mpi().File_seek_shared(fh->real, offset, whence);
+  return error;
+}
+
+inline int File_set_atomicity(Slot* fh, int flag) {
+  int error = lower_mpi().File_set_atomicity(fh->real, flag);
+  return error;
+}
+
+inline int File_set_errhandler(Slot* file, Slot* errhandler) {
+  int error = lower_mpi().File_set_errhandler(file->real, errhandler->real);
+  return error;
+}
+
+inline int File_set_info(Slot* fh, Slot* info) {
+  int error = lower_mpi().File_set_info(fh->real, info->real);
+  return error;
+}
+
+inline int File_set_view(Slot* fh, i64 disp, Slot* etype, Slot* filetype, const char* datarep, Slot* info) {
+  int error = lower_mpi().File_set_view(fh->real, disp, etype->real, filetype->real, datarep, info->real);
+  return error;
+}
+
+inline int File_write_all_begin(Slot* fh, const void* buf, int count, Slot* datatype) {
+  int error = lower_mpi().File_write_all_begin(fh->real, buf, count, datatype->real);
+  return error;
+}
+
+inline int File_write_all_end(Slot* fh, const void* buf, CanonStatus* status) {
+  int error = lower_mpi().File_write_all_end(fh->real, buf, status);
+  return error;
+}
+
+inline int File_write_at_all_begin(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype) {
+  int error = lower_mpi().File_write_at_all_begin(fh->real, offset, buf, count, datatype->real);
+  return error;
+}
+
+inline int File_write_at_all_end(Slot* fh, const void* buf, CanonStatus* status) {
+  int error = lower_mpi().File_write_at_all_end(fh->real, buf, status);
+  return error;
+}
+
+inline int File_write_ordered(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status) {
+  int error = lower_mpi().File_write_ordered(fh->real, buf, count, datatype->real, status);
+  return error;
+}
+
+inline int File_write_ordered_begin(Slot* fh, const void* buf, int count, Slot* datatype) {
+  int error = lower_mpi().File_write_ordered_begin(fh->real, buf, count, datatype->real);
+  return error;
+}
+
+inline int File_write_ordered_end(Slot* fh, const void* buf, CanonStatus* status) {
+  int error = lower_mpi().File_write_ordered_end(fh->real, buf, status);
+  return error;
+}
+
+inline int File_write_shared(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status) {
+  int error = lower_mpi().File_write_shared(fh->real, buf, count, datatype->real, status);
+  return error;
+}
+
 inline int Finalize() {
   int error = lower_mpi().Finalize();
   return error;
@@ -312,6 +576,20 @@ inline int Graph_create(Slot* comm_old, int nnodes, const int* index, const int*
   int error = lower_mpi().Graph_create(comm_old->real, nnodes, index, edges, reorder, &real_comm_graph);
   if (error == 0) *comm_graph = make(kComm, real_comm_graph);
   return error;
+}
+
+inline int Grequest_complete(Slot* request) {
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state, Slot** request) {
+  (void)query_fn;
+  (void)free_fn;
+  (void)cancel_fn;
+  (void)extra_state;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
 }
 
 inline int Group_compare(Slot* group1, Slot* group2, int* result) {
@@ -738,6 +1016,21 @@ inline int Recv_init(void* buf, int count, Slot* datatype, int source, int tag, 
   return error;
 }
 
+inline int Remove_error_class(int errorclass) {
+  (void)errorclass;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Remove_error_code(int errorcode) {
+  (void)errorcode;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Remove_error_string(int errorcode) {
+  (void)errorcode;
+  return abi::kErrUnsupportedOperation;
+}
+
 inline int Request_free(Slot** request) {
   u64 real_request = (*request)->real;
   int error = lower_mpi().Request_free(&real_request);
@@ -900,6 +1193,27 @@ inline int Type_contiguous(int count, Slot* oldtype, Slot** newtype) {
 inline int Type_create_darray(int size, int rank, int ndims, const int* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, Slot* oldtype, Slot** newtype) {
   u64 real_newtype = 0;
   int error = lower_mpi().Type_create_darray(size, rank, ndims, array_of_gsizes, array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype->real, &real_newtype);
+  if (error == 0) *newtype = make(kDatatype, real_newtype);
+  return error;
+}
+
+inline int Type_create_f90_complex(int p, int r, Slot** newtype) {
+  u64 real_newtype = 0;
+  int error = lower_mpi().Type_create_f90_complex(p, r, &real_newtype);
+  if (error == 0) *newtype = make(kDatatype, real_newtype);
+  return error;
+}
+
+inline int Type_create_f90_integer(int r, Slot** newtype) {
+  u64 real_newtype = 0;
+  int error = lower_mpi().Type_create_f90_integer(r, &real_newtype);
+  if (error == 0) *newtype = make(kDatatype, real_newtype);
+  return error;
+}
+
+inline int Type_create_f90_real(int p, int r, Slot** newtype) {
+  u64 real_newtype = 0;
+  int error = lower_mpi().Type_create_f90_real(p, r, &real_newtype);
   if (error == 0) *newtype = make(kDatatype, real_newtype);
   return error;
 }

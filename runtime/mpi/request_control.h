@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is done to a request besides waiting for it: looked at, given up, cancelled.
+#pragma once
+
+#include "mpi/request.h"
+
+namespace fermata::mpi::core {
+
+inline int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
+  LowerScope scope;
+  CanonStatus local;
+  if (!status) status = &local;
+  *flag = 1;
+  if (is_idle(slot)) {
+    *status = empty_status();
+    return kSuccess;
+  }
+  Request* const request = request_of(slot);
+  if (request->state == RequestState::kActive) {
+    int done = 0;
+    const int error = lower().Test(&slot->real, &done, status);
+    *flag = done || error;
+    if (!*flag) return kSuccess;
+    settle(request, *status, error);
+    request->status = *status;
+    request->error = error;
+    request->state = RequestState::kDone;
+  }
+  *flag = request->state == RequestState::kDone;
+  if (*flag) (void)outcome_of(request);
+  *status = request->status;
+  return kSuccess;  // the error itself is reported where the request is completed
+}
+
+inline int Request_free(Slot** handle) {
+  LowerScope scope;
+  if (is_null_request(*handle)) return kErrRequest;
+  Slot* const slot = *handle;
+  Request* const request = request_of(slot);
+  *handle = null_of(kRequest);
+  if (request->kind == RequestKind::kInstant) return kSuccess;
+  if (request->state == RequestState::kPending ||
+      (request->state == RequestState::kActive && is_receive(request))) {
+    request->forgotten = true;  // it may still receive; the draining must see and count that
+    return kSuccess;
+  }
+  int error = kSuccess;
+  if (slot->real && (request->state == RequestState::kActive || is_persistent(request)))
+    error = lower().Request_free(&slot->real);
+  request_release(slot);
+  return error;
+}
+
+inline int Cancel(Slot** handle) {
+  LowerScope scope;
+  if (is_null_request(*handle)) return kErrRequest;
+  const Request* const request = request_of(*handle);
+  if (request->kind == RequestKind::kGeneralized) {
+    const Generalized* const calls = generalized_of(request);
+    return front::call_grequest_cancel(calls->cancel_fn, calls->extra_state,
+                                       request->state == RequestState::kDone);
+  }
+  if (request->state != RequestState::kActive) return kSuccess;  // too late
+  request_of(*handle)->cancelled = true;
+  request_of(*handle)->wants_status = true;
+  return lower().Cancel(&(*handle)->real);
+}
+
+inline int Test_cancelled(const CanonStatus* status, int* flag) {
+  *flag = status->internal[2] != 0;
+  return kSuccess;
+}
+
+inline int Status_set_cancelled(CanonStatus* status, int flag) {
+  status->internal[2] = flag != 0;
+  return kSuccess;
+}
+
+}  // namespace fermata::mpi::core
