@@ -32,6 +32,11 @@ bool touches_fs_base(const ZydisDecodedInstruction& instruction) {
          instruction.mnemonic == ZYDIS_MNEMONIC_RDFSBASE;
 }
 
+/// Whether the memory operand is a displacement alone, not relative to rip.
+bool has_no_base(const ZydisDecodedInstruction& ins) {
+  return ins.raw.modrm.mod == 0 && ins.raw.modrm.rm == 4 && ins.raw.sib.base == 5;
+}
+
 /// Whether control never goes on behind the instruction. Interrupts and traps count as such: what
 /// follows them is reached in another way or not at all.
 bool ends_flow(const ZydisDecodedInstruction& instruction) {
@@ -156,12 +161,18 @@ bool Decoder::is_fs_base_access(const u8* bytes, u64 count, u64 position) const 
   return decode(bytes + position, count - position, &ins) && touches_fs_base(ins);
 }
 
+bool Decoder::is_absolute_tls_form(const u8* bytes, u64 count, u64 position) const {
+  ZydisDecodedInstruction ins;
+  if (!decode(bytes + position, count - position, &ins)) return false;
+  return (ins.attributes & ZYDIS_ATTRIB_HAS_MODRM) && has_no_base(ins) &&
+         ins.raw.disp.value > -0x10000 && ins.raw.disp.value < 0x10000;
+}
+
 bool Decoder::is_tls_form(const u8* bytes, u64 count, u64 position) const {
   ZydisDecodedInstruction ins;
   if (!decode(bytes + position, count - position, &ins)) return false;
   if (!(ins.attributes & ZYDIS_ATTRIB_HAS_MODRM)) return false;
-  const bool no_base = ins.raw.modrm.mod == 0 && ins.raw.modrm.rm == 4 && ins.raw.sib.base == 5;
-  if (no_base) return ins.raw.disp.value > -0x10000 && ins.raw.disp.value < 0x10000;
+  if (has_no_base(ins)) return is_absolute_tls_form(bytes, count, position);
   return ins.raw.modrm.mod != 3;
 }
 

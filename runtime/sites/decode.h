@@ -55,6 +55,9 @@ class Decoder {
   /// storage is reached by: an absolute displacement below 64 KiB (of either sign), or a register.
   bool is_tls_form(const u8* bytes, u64 count, u64 position) const;
 
+  /// Whether it is the first of those: an absolute displacement below 64 KiB.
+  bool is_absolute_tls_form(const u8* bytes, u64 count, u64 position) const;
+
  private:
   std::string note(const ZydisDecodedInstruction& instruction, u64 address, Listing* out) const;
   bool decode(const u8* bytes, u64 count, ZydisDecodedInstruction* out) const;

@@ -151,4 +151,47 @@ std::string ElfFile::parse_sections() {
   return "";
 }
 
+/// Calls take(entry) for each entry of the sections of two types. Sections that lie outside the
+/// file are left out; parse_sections() has checked the table of sections itself.
+template <typename Entry, typename Take>
+void ElfFile::each_entry(u32 type_a, u32 type_b, Take take) const {
+  const Elf64_Ehdr* head = reinterpret_cast<const Elf64_Ehdr*>(data_);
+  if (head->e_shoff == 0) return;
+  const Elf64_Shdr* table = reinterpret_cast<const Elf64_Shdr*>(data_ + head->e_shoff);
+  for (u32 i = 0; i < head->e_shnum; i++) {
+    const Elf64_Shdr& s = table[i];
+    if ((s.sh_type != type_a && s.sh_type != type_b) || !inside(s.sh_offset, s.sh_size)) continue;
+    for (u64 at = 0; at + sizeof(Entry) <= s.sh_size; at += sizeof(Entry)) {
+      Entry entry;
+      memcpy(&entry, data_ + s.sh_offset + at, sizeof entry);
+      take(entry);
+    }
+  }
+}
+
+std::vector<u64> ElfFile::function_symbols() const {
+  std::vector<u64> out;
+  each_entry<Elf64_Sym>(SHT_DYNSYM, SHT_SYMTAB, [&](const Elf64_Sym& symbol) {
+    const u32 type = ELF64_ST_TYPE(symbol.st_info);
+    if (symbol.st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_GNU_IFUNC))
+      out.push_back(symbol.st_value);
+  });
+  return out;
+}
+
+std::vector<u64> ElfFile::named_addresses() const {
+  std::vector<u64> out;
+  each_entry<Elf64_Sym>(SHT_DYNSYM, SHT_SYMTAB, [&](const Elf64_Sym& symbol) {
+    const u32 type = ELF64_ST_TYPE(symbol.st_info);
+    if (symbol.st_shndx != SHN_UNDEF && (type == STT_NOTYPE || type == STT_OBJECT))
+      out.push_back(symbol.st_value);
+  });
+  each_entry<Elf64_Rela>(SHT_RELA, SHT_RELA, [&](const Elf64_Rela& relocation) {
+    const u64 type = ELF64_R_TYPE(relocation.r_info);
+    if (type == R_X86_64_RELATIVE || type == R_X86_64_IRELATIVE)
+      out.push_back(u64(relocation.r_addend));
+  });
+  return out;
+}
+
 }  // namespace fermata::sites

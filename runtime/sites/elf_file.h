@@ -42,6 +42,11 @@ class ElfFile {
   u64 frame_address() const { return frame_address_; }
   u64 frame_bytes() const { return frame_bytes_; }
 
+  /// Addresses that the file's symbol tables call functions.
+  std::vector<u64> function_symbols() const;
+  /// Addresses that its relative relocations write into data, and its other symbols.
+  std::vector<u64> named_addresses() const;
+
   /// The file bytes behind virtual address `address`; *left tells how many follow in its segment.
   /// nullptr when no segment provides that address.
   const u8* at(u64 address, u64* left) const;
@@ -54,6 +59,8 @@ class ElfFile {
   std::string parse();
   std::string parse_segments();
   std::string parse_sections();
+  template <typename Entry, typename Take>
+  void each_entry(u32 type_a, u32 type_b, Take take) const;
   void parse_notes(u64 offset, u64 bytes);
   void parse_frame_header(u64 address);
   bool inside(u64 offset, u64 count) const { return offset <= bytes_ && count <= bytes_ - offset; }

@@ -21,6 +21,7 @@
 //      (An address taken right behind the nops that a range begins with is that of the function.)
 //   4. In a gap every site has a form in which thread-local storage is reached; anything else is
 //      more likely a constant.
+//      A gap that fails 1, 2 or this one is judged by what leads into it: gaps.cpp.
 //   5. No instruction reads or writes the FS base itself (rdfsbase, wrfsbase): rewriting a prefix
 //      cannot move those to GS.
 //   6. A function that fails 1, 2 or 3 (a table between its instructions) is explored instead, from
@@ -39,6 +40,7 @@
 
 #include "sites/decode.h"
 #include "sites/frames.h"
+#include "sites/gaps.h"
 
 namespace fermata::sites {
 namespace {
@@ -51,6 +53,11 @@ struct Extent {
   u64 begin, end;
   bool framed;
   std::vector<u64> entries;  // where FDEs begin inside it
+};
+
+struct Piece {
+  const CodeRange* code;
+  Extent extent;
 };
 
 std::string text(const char* format, const std::string& name, u64 a, u64 b) {
@@ -115,6 +122,8 @@ class Finder {
   void find_candidates();
   bool holds_candidate(const Extent& extent) const;
   std::string examine(const CodeRange& code, const Extent& extent);
+  void survey(const Piece& piece, GapEntries* all) const;
+  std::string judge_gaps(const std::vector<Piece>& pieces);
   std::string check_flow(const CodeRange& code, const Extent& extent, const Listing& listing) const;
   bool is_harmless_island(const Extent& extent, const u8* bytes, const std::vector<bool>& known,
                           u64 candidate) const;
@@ -140,6 +149,7 @@ class Finder {
   std::vector<u64> candidates_;  // addresses, ascending
   std::vector<Accepted> accepted_;
   std::vector<Reference> references_;  // into code sections
+  std::vector<Piece> doubts_;  // gaps that do not decode: judged at the end
 };
 
 /// Lists every byte that may be an FS prefix, and every instruction that may touch the FS base.
@@ -287,12 +297,15 @@ std::string Finder::examine(const CodeRange& code, const Extent& extent) {
   Listing listing = decoder_.list(bytes, count, extent.begin, !extent.framed);
   std::string error = check_flow(code, extent, listing);
   if (!error.empty() && !(extent.framed && (check_reached(extent, bytes, false, &listing) ||
-                                            check_reached(extent, bytes, true, &listing))))
-    return error;
+                                            check_reached(extent, bytes, true, &listing)))) {
+    if (extent.framed) return error;
+    doubts_.push_back({&code, extent});
+    return "";
+  }
   for (const u64 site : listing.fs_prefixes) {
     if (extent.framed || decoder_.is_tls_form(bytes, count, site - extent.begin)) continue;
-    return text("%s: the byte at 0x%llx may be an FS prefix or a constant (code without a frame "
-                "from 0x%llx on)", code.name, site, extent.begin);
+    doubts_.push_back({&code, extent});
+    return "";
   }
   for (const Reference& reference : listing.references) {
     for (const CodeRange& other : file_.code())
@@ -302,6 +315,53 @@ std::string Finder::examine(const CodeRange& code, const Extent& extent) {
   if (listing.fs_prefixes.empty()) return "";
   std::vector<u64> targets = known_code(extent, listing);
   accepted_.push_back({&code, extent, std::move(listing.fs_prefixes), std::move(targets)});
+  return "";
+}
+
+/// Adds to *all where the code of one piece leads to. Where it does not decode, as far as it does.
+void Finder::survey(const Piece& piece, GapEntries* all) const {
+  const Extent& extent = piece.extent;
+  const u8* const bytes = bytes_of(*piece.code, extent.begin);
+  const u64 count = extent.end - extent.begin;
+  const auto take = [&](const Listing& listing) {
+    all->code.insert(all->code.end(), listing.branch_targets.begin(), listing.branch_targets.end());
+    for (const Reference& reference : listing.references)
+      if (!reference.loads) all->either.push_back(reference.target);
+  };
+  const Listing listing = decoder_.list(bytes, count, extent.begin, !extent.framed);
+  take(listing);
+  if (!listing.error.empty() && extent.framed)
+    take(decoder_.explore(bytes, count, extent.begin, extent.entries));
+}
+
+/// Judges the gaps that do not decode by everything in the file that leads into them. Code of other
+/// gaps that do not decode is not asked: where they decode by chance, their branches are noise.
+std::string Finder::judge_gaps(const std::vector<Piece>& pieces) {
+  GapEntries all{file_.function_symbols(), file_.named_addresses()};
+  for (const Piece& piece : pieces) {
+    const auto same = [&](const Piece& doubt) { return doubt.extent.begin == piece.extent.begin; };
+    if (std::none_of(doubts_.begin(), doubts_.end(), same)) survey(piece, &all);
+  }
+  for (std::vector<u64>* list : {&all.code, &all.either}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+  for (const Piece& doubt : doubts_) {
+    const Extent& extent = doubt.extent;
+    const auto within = [&](const std::vector<u64>& list) {
+      return std::vector<u64>(std::lower_bound(list.begin(), list.end(), extent.begin),
+                              std::lower_bound(list.begin(), list.end(), extent.end));
+    };
+    const Gap gap{bytes_of(*doubt.code, extent.begin), extent.begin, extent.end,
+                  within(candidates_)};
+    GapVerdict verdict = judge_gap(decoder_, gap, {within(all.code), within(all.either)});
+    if (!verdict.refused.empty()) return doubt.code->name + ": " + verdict.refused;
+    if (!verdict.sites.empty())
+      accepted_.push_back({doubt.code, extent, std::move(verdict.sites), within(all.code)});
+  }
+  std::sort(accepted_.begin(), accepted_.end(), [](const Accepted& a, const Accepted& b) {
+    return a.extent.begin < b.extent.begin;
+  });
   return "";
 }
 
@@ -326,6 +386,7 @@ Findings Finder::run() {
   if (!findings_.refused.empty()) return findings_;
   find_candidates();
   size_t next = 0;
+  std::vector<Piece> pieces;
   for (const CodeRange& code : file_.code()) {
     std::vector<Extent> extents;
     findings_.refused = cut(code, frames, &next, &extents);
@@ -334,7 +395,9 @@ Findings Finder::run() {
       (extent.framed ? findings_.functions : findings_.gaps)++;
       if (holds_candidate(extent)) findings_.refused = examine(code, extent);
     }
+    for (Extent& extent : extents) pieces.push_back({&code, std::move(extent)});
   }
+  if (findings_.refused.empty() && !doubts_.empty()) findings_.refused = judge_gaps(pieces);
   if (findings_.refused.empty()) findings_.refused = check_references();
   if (!findings_.refused.empty()) return findings_;
   for (const Accepted& kept : accepted_)
