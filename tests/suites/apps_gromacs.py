@@ -9,7 +9,7 @@ from support import fermata, moments, mpis, process
 from support.cases import Skipped, check, check_equal, slow, timeout
 from support.mpis import BUILD, ROOT
 
-STEPS = 4000
+STEPS = 2000
 # Four threads share what may be two cores: waiting ones must not spin.
 PATIENT = {"GOMP_SPINCOUNT": "0"}
 BOX = ROOT / "tests/apps/gromacs"
@@ -68,7 +68,7 @@ def _make(first, second, count):
         for job, chance in moments.jobs(work, f"gromacs {first} {second}", count):
             job.start(first, command, env=PATIENT)
             job.running.wait_for("starting mdrun", 120)
-            time.sleep(chance.random())
+            time.sleep(chance.random() / 2)
             moments.go_on(job, second)
             _check(job.work)
     return test
