@@ -25,6 +25,29 @@ bool is_stateless(u64 device) {
   return memory || terminal;
 }
 
+/// What follows `start` in a path if that is a whole number of its parts, else null.
+const char* behind(const char* path, const char* start) {
+  if (!text_starts(path, start)) return nullptr;
+  const char* rest = path + text_length(start);
+  return *rest == '/' || *rest == 0 ? rest : nullptr;
+}
+
+/// The process has another id after a restart, so what it has open of itself in /proc is named by
+/// the links that /proc has for that. Returns false for a thread other than the main one: its new
+/// id is not known when files are opened.
+bool name_own_process(u32 pid, const char* path, Path& out) {
+  Text<32> process, main_task;
+  process << "/proc/" << pid;
+  main_task << "/task/" << pid;
+  const char* inside = behind(path, process.data);
+  if (!inside) return out << path, true;
+  const char* of_main = behind(inside, main_task.data);
+  if (!of_main && text_starts(inside, "/task/")) return false;
+  if (of_main) out << "/proc/thread-self" << of_main;
+  else out << "/proc/self" << inside;
+  return true;
+}
+
 /// Whether the file can be found under its path.
 bool is_found(const sys::KernelStat& info, const char* path) {
   sys::KernelStat there;
@@ -93,7 +116,12 @@ Result<u64> open_again(const image::ImageFile& file, const char* path) {
 Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
                      const char* path) {
   const u32 type = info.mode & sys::kTypeMask;
-  file.path_string = saver.writer.string(path);
+  Path name;
+  if (!name_own_process(saver.around.pid, path, name)) {
+    saver.refuse(file) << "a file of one of its threads, " << path;
+    return failure(sys::kEperm);
+  }
+  file.path_string = saver.writer.string(name.data);
   file.size = u64(info.size);
   file.modified_ns = info.times[2] * 1'000'000'000 + info.times[3];
   const Result<u64> offset = sys::lseek(file.fd, 0, 1 /* SEEK_CUR */);
