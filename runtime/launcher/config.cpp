@@ -22,7 +22,7 @@ constexpr Option kOptions[] = {
     {"--sites-tool", &Config::sites_tool}, {"--sites-cache", &Config::sites_cache},
     {"--socket", &Config::socket},   {"--job", &Config::job},
     {"--rank", &Config::rank},       {"--restore", &Config::restore},
-    {"--program", &Config::program},
+    {"--program", &Config::program}, {"--probe", &Config::probe},
 };
 
 bool take_option(const char* flag, const char* value) {
@@ -52,6 +52,7 @@ void parse_command_line(u64* initial_stack) {
       die("unknown or repeated option", argv[i], 0, "start programs with `fermata exec`");
   config.argc = int(argc - i) - 1;
   config.argv = argv + i + 1;
+  if (config.probe[0]) return;
   if (config.lower[0] == 0) die("no back end given", "--lower", 0, "use `fermata exec`");
   if (config.argc < 1 && config.restore[0] == 0)
     die("no program given", "after --", 0, "use `fermata exec PROGRAM ARGS`");

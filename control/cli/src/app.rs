@@ -144,7 +144,11 @@ fn find_program(name: &str) -> Result<PathBuf> {
         if runnable(&path) {
             return Ok(path);
         }
-        let why = if path.exists() { "is not executable" } else { "does not exist" };
+        let why = match (path.is_dir(), path.exists()) {
+            (true, _) => "is a directory\n  hint: name the program in it".into(),
+            (_, true) => format!("is not executable\n  hint: chmod +x {name}"),
+            _ => format!("does not exist\n  hint: seen from {}", cwd()),
+        };
         return Err(refused(format!("the program {name} {why}")));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -156,6 +160,10 @@ fn find_program(name: &str) -> Result<PathBuf> {
                 "the program '{name}' is not in PATH\n  hint: write ./{name} if it is here"
             ))
         })
+}
+
+fn cwd() -> String {
+    std::env::current_dir().map_or_else(|e| e.to_string(), |dir| dir.display().to_string())
 }
 
 fn read_head(path: &Path) -> Result<Vec<u8>> {
@@ -200,23 +208,30 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// The path of the program's ld.so, or why it cannot be run.
 fn check_elf(name: &str, head: &[u8]) -> Result<String> {
-    let no = |why: &str| Err(refused(format!("{name} cannot be run: {why}")));
+    let no = |why: &str, hint: &str| {
+        Err(refused(format!("{name} cannot be run: {why}\n  hint: {hint}")))
+    };
     if head.len() < 64 || !head.starts_with(b"\x7fELF") {
-        return no("it is neither an ELF program nor a script with #!");
+        return no(
+            "it is neither an ELF program nor a script with #!",
+            "a script needs a first line such as #!/bin/sh",
+        );
     }
     if head[4] != ELF_CLASS_64 || head[5] != ELF_LITTLE {
-        return no("it is not a 64-bit little-endian program");
+        return no("it is not a 64-bit program", "build it without -m32, for x86-64");
     }
     if u16_at(head, 18) != Some(ELF_X86_64) {
-        return no("it is for another machine than x86-64");
+        return no("it is for another machine than x86-64", "build it on this machine");
     }
     if !matches!(u16_at(head, 16), Some(ELF_EXEC | ELF_DYN)) {
-        return no("it is an object file or a core dump, not a program");
+        return no("it is an object file or a core dump, not a program", "link it");
     }
     match interpreter(head) {
         Some(path) => Ok(path),
-        None => no("it is statically linked, so no MPI front end can be put into it\n  \
-             hint: link it dynamically"),
+        None => no(
+            "it is statically linked, so no MPI front end can be put into it",
+            "link it dynamically, without -static",
+        ),
     }
 }
 

@@ -1,24 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `doctor`: looks at what this machine must have and says what to do about what it lacks.
+//! `doctor`: explains a machine. Each finding says what was looked at, what was found, what that
+//! means for jobs, and what to do if it is not as it should be. Nothing is guessed where the real
+//! thing can be asked: whether ranks can start is what the launcher itself says.
 
 use crate::exit::FAILURE;
 use crate::jobs::Place;
-use crate::output::Output;
-use crate::registry::Prefix;
+use crate::output::{Output, human_bytes};
+use crate::registry::{Family, Prefix};
 use anyhow::Result;
+use serde::Serialize;
 use serde_json::json;
 use std::fs;
+use std::path::{Path, PathBuf};
 
-struct Finding {
-    what: String,
-    ok: bool,
-    needed: bool,
-    advice: &'static str,
+/// Less than this is soon used up by snapshots.
+const FREE_BYTES_WANTED: u64 = 1 << 30;
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    /// Works, but somebody should know.
+    Note,
+    /// Jobs cannot be run or saved.
+    Missing,
 }
 
-fn finding(what: impl Into<String>, ok: bool, needed: bool, advice: &'static str) -> Finding {
-    let what = what.into();
-    Finding { what, ok, needed, advice }
+#[derive(Serialize)]
+struct Finding {
+    what: String,
+    found: String,
+    state: State,
+    means: &'static str,
+    advice: String,
+}
+
+impl Finding {
+    fn new(what: impl Into<String>, found: impl Into<String>, means: &'static str) -> Self {
+        let (what, found, advice) = (what.into(), found.into(), String::new());
+        Self { what, found, state: State::Ok, means, advice }
+    }
+
+    /// What it is if it is not as it should be.
+    fn unless(mut self, good: bool, state: State, advice: impl Into<String>) -> Self {
+        if !good {
+            (self.state, self.advice) = (state, advice.into());
+        }
+        self
+    }
+}
+
+fn found(good: bool) -> &'static str {
+    if good { "found" } else { "missing" }
 }
 
 fn kernel_at_least(release: &str, major: u32, minor: u32) -> bool {
@@ -27,108 +60,259 @@ fn kernel_at_least(release: &str, major: u32, minor: u32) -> bool {
     have >= (major, minor)
 }
 
-fn system_findings() -> Vec<Finding> {
+fn number_in(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn machine(prefix: &Prefix) -> Vec<Finding> {
     let release = fermata_sysio::kernel_release();
+    let fsgsbase = fermata_sysio::has_fsgsbase();
     let trap = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail")
         .is_ok_and(|actions| actions.split_whitespace().any(|action| action == "trap"));
-    let userns = fs::read_to_string("/proc/sys/user/max_user_namespaces")
-        .is_ok_and(|text| text.trim().parse::<u64>().unwrap_or(0) > 0);
+    let probe = prefix.probe().err().map(|error| error.to_string());
+    let membarrier = fermata_sysio::has_private_membarrier();
+    let pagemap = fs::File::open("/proc/self/pagemap").is_ok();
+    let strict = number_in("/proc/sys/vm/overcommit_memory") == Some(2);
+    let userns = number_in("/proc/sys/user/max_user_namespaces").unwrap_or(0) > 0;
     vec![
-        finding(
-            format!("kernel {release} (5.11 or newer)"),
-            kernel_at_least(&release, 5, 11),
-            true,
+        Finding::new("kernel", &release, "5.13 or newer is needed").unless(
+            kernel_at_least(&release, 5, 13),
+            State::Missing,
             "boot a newer kernel",
         ),
-        finding(
-            "FS and GS bases writable by programs (FSGSBASE)",
-            fermata_sysio::has_fsgsbase(),
-            true,
-            "needs a CPU since 2012, kernel 5.9, and no nofsgsbase on the kernel's command line",
+        Finding::new(
+            "FSGSBASE",
+            found(fsgsbase),
+            "programs may write the FS and GS bases: two libcs live in one process by it",
+        )
+        .unless(
+            fsgsbase,
+            State::Missing,
+            "needs a CPU since 2012, Linux 5.9, and no nofsgsbase on the kernel's command line",
         ),
-        finding(
-            "seccomp filters that trap",
+        Finding::new(
+            "seccomp",
+            found(trap),
+            "filters that trap tell the application's system calls from the MPI library's",
+        )
+        .unless(
             trap,
-            true,
+            State::Missing,
             "the kernel needs CONFIG_SECCOMP_FILTER; a container must allow seccomp(2)",
         ),
-        finding(
-            "membarrier(2), private expedited",
-            fermata_sysio::has_private_membarrier(),
-            true,
+        Finding::new(
+            "the launcher",
+            probe.as_deref().unwrap_or("can start ranks here"),
+            "it has tried everything that a machine or a container may forbid",
+        )
+        .unless(probe.is_none(), State::Missing, "see its own hint"),
+        Finding::new(
+            "membarrier(2)",
+            found(membarrier),
+            "makes MPI calls cheap while no checkpoint is taken",
+        )
+        .unless(
+            membarrier,
+            State::Missing,
             "the kernel needs CONFIG_MEMBARRIER; a container must allow membarrier(2)",
         ),
-        finding(
-            "user namespaces",
-            userns,
-            false,
-            "only some tests use them: sysctl user.max_user_namespaces=10000",
+        Finding::new("/proc", found(pagemap), "tells which pages of memory are worth saving")
+            .unless(pagemap, State::Missing, "mount it: mount -t proc proc /proc"),
+        Finding::new(
+            "memory overcommit",
+            if strict { "strict (vm.overcommit_memory=2)" } else { "allowed" },
+            "ranks reserve address space they do not use; a checkpoint forks",
+        )
+        .unless(
+            !strict,
+            State::Note,
+            "if starts or checkpoints fail for memory: set it to 0",
         ),
+        Finding::new(
+            "user namespaces",
+            found(userns),
+            "only the project's tests of several hosts and full disks use them",
+        )
+        .unless(userns, State::Note, "sysctl user.max_user_namespaces=10000"),
     ]
 }
 
-fn installed_findings(prefix: &Prefix) -> Vec<Finding> {
-    let mut out = vec![
-        finding("launcher", prefix.launcher().exists(), true, "./x build"),
-        finding("site finder", prefix.sites_tool().exists(), true, "./x build"),
+fn installation(prefix: &Prefix) -> Vec<Finding> {
+    let rebuild = "build it again: ./x build";
+    let parts: [(&str, PathBuf, &str); 5] = [
+        ("launcher", prefix.launcher(), "every rank runs in it"),
+        ("site finder", prefix.sites_tool(), "prepares the machine code of MPI libraries"),
+        (
+            "front end ompi",
+            prefix.front("ompi/libmpi.so.40"),
+            "what programs built for Open MPI are linked to",
+        ),
+        (
+            "front end ompi, C++",
+            prefix.front("ompi/libmpi_cxx.so.40"),
+            "the C++ bindings of Open MPI, for programs that mpicxx linked to libmpi_cxx.so.40",
+        ),
+        (
+            "front end mpich",
+            prefix.front("mpich/libmpich.so.12"),
+            "what programs built for MPICH are linked to",
+        ),
     ];
-    for (name, library) in [
-        ("front end for Open MPI programs", "ompi/libmpi.so.40"),
-        ("front end for MPICH programs", "mpich/libmpich.so.12"),
-    ] {
-        out.push(finding(name, prefix.front(library).exists(), true, "./x build"));
-    }
+    let mut out: Vec<Finding> = parts
+        .into_iter()
+        .map(|(what, path, means)| {
+            let exists = path.exists();
+            Finding::new(what, found(exists), means).unless(exists, State::Missing, rebuild)
+        })
+        .collect();
+    let cache = prefix.sites_cache();
+    let text = cache.as_ref().map_or_else(|e| format!("{e:#}"), |dir| dir.display().to_string());
+    out.push(
+        Finding::new("cache of sites", text, "libraries that were looked through before").unless(
+            cache.is_ok(),
+            State::Note,
+            "make ~/.cache or $XDG_CACHE_HOME writable",
+        ),
+    );
+    out
+}
+
+fn mpis(prefix: &Prefix) -> Vec<Finding> {
     let lowers = prefix.lowers();
-    if lowers.is_empty() {
-        out.push(finding("an MPI to run on", false, true, "fermata mpi add mpicc"));
+    let mut out = vec![
+        Finding::new(
+            "registered MPIs",
+            lowers.len().to_string(),
+            "jobs run on them; one is enough, two let jobs move between them",
+        )
+        .unless(
+            !lowers.is_empty(),
+            State::Missing,
+            "install an MPI, then: fermata mpi add mpicc",
+        ),
+    ];
+    for lower in &lowers {
+        let built = prefix.lower_program(&lower.name).exists();
+        let usable = prefix.check_installed(lower);
+        let text = match (&usable, built) {
+            (Err(why), _) => why.to_string(),
+            (_, false) => "its back end is missing".into(),
+            _ => lower.version.clone(),
+        };
+        let advice = format!("fermata mpi add {} --name {}", lower.mpicc, lower.name);
+        out.push(
+            Finding::new(format!("MPI {}", lower.name), text, "--mpi takes this name").unless(
+                usable.is_ok() && built,
+                State::Note,
+                advice,
+            ),
+        );
     }
-    for lower in lowers {
-        let usable = prefix.lower_program(&lower.name).exists()
-            && lower.mpirun.first().is_some_and(|path| fs::metadata(path).is_ok());
-        out.push(finding(
-            format!("MPI {}: {}", lower.name, lower.version),
-            usable,
-            false,
-            "install it again and run fermata mpi add, or fermata mpi remove",
-        ));
+    let as_root = fermata_sysio::effective_uid() == 0;
+    if as_root && lowers.iter().any(|lower| lower.family == Family::OpenMpi) {
+        let variables = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+        let set = variables.iter().all(|name| std::env::var_os(name).is_some());
+        let means = "Open MPI's own mpirun refuses root; fermata run and restart allow it";
+        out.push(
+            Finding::new("you are root", if set { "allowed" } else { "noticed" }, means).unless(
+                set,
+                State::Note,
+                format!("before mpirun ... fermata exec: {}=1", variables.join("=1 ")),
+            ),
+        );
     }
     out
 }
 
-/// `fermata doctor`
-pub fn doctor(_place: &Place, output: Output) -> Result<u8> {
-    let prefix = Prefix::find()?;
-    let mut findings = system_findings();
-    findings.extend(installed_findings(&prefix));
-    let mut text = String::new();
-    for f in &findings {
-        let mark = match (f.ok, f.needed) {
-            (true, _) => "ok  ",
-            (false, true) => "BAD ",
-            (false, false) => "note",
+/// The nearest directory above that exists: where a new one would be made.
+fn existing(path: &Path) -> PathBuf {
+    let whole = std::env::current_dir().unwrap_or_default().join(path);
+    whole.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("/")).to_owned()
+}
+
+fn place(place: &Place) -> Vec<Finding> {
+    let dir = existing(place.dir());
+    let writable = fermata_sysio::is_writable(&dir);
+    let mut out = vec![
+        Finding::new("directory of jobs", place.dir().display().to_string(), "snapshots go there")
+            .unless(
+                writable,
+                State::Missing,
+                format!("you may not write in {}: give --dir or FERMATA_DIR", dir.display()),
+            ),
+    ];
+    if let Ok((kind, free)) = fermata_sysio::file_system(&dir) {
+        let text = format!("{} free on {kind}", human_bytes(free));
+        out.push(
+            Finding::new("its disk", text, "a snapshot is about as large as the job's memory")
+                .unless(free >= FREE_BYTES_WANTED, State::Note, "make room, or give another --dir")
+                .unless(
+                    kind != "tmpfs",
+                    State::Note,
+                    "tmpfs is memory, and gone after a reboot: give another --dir",
+                ),
+        );
+    }
+    let sockets = fermata_coordinator::runtime_dir();
+    let text = sockets.as_ref().map_or_else(ToString::to_string, |dir| dir.display().to_string());
+    out.push(
+        Finding::new("directory of sockets", text, "ranks and commands meet the coordinator there")
+            .unless(sockets.is_ok(), State::Missing, "set XDG_RUNTIME_DIR to a directory of yours"),
+    );
+    out
+}
+
+fn describe(title: &str, findings: &[Finding]) -> String {
+    let mut text = format!("{title}\n");
+    for f in findings {
+        let mark = match f.state {
+            State::Ok => "ok  ",
+            State::Note => "note",
+            State::Missing => "BAD ",
         };
-        text += &format!("{mark} {}\n", f.what);
-        if !f.ok {
-            text += &format!("     hint: {}\n", f.advice);
+        let shown = f.found.replace('\n', "\n       ");
+        text += &format!("  {mark} {}: {shown}\n       {}\n", f.what, f.means);
+        if f.state != State::Ok {
+            text += &format!("       hint: {}\n", f.advice);
         }
     }
-    let good = findings.iter().all(|f| f.ok || !f.needed);
-    let rows: Vec<_> = findings
-        .iter()
-        .map(|f| json!({"what": f.what, "ok": f.ok, "needed": f.needed, "advice": f.advice}))
-        .collect();
-    output.result(text, &json!({"ok": good, "findings": rows}));
-    Ok(if good { 0 } else { FAILURE })
+    text
+}
+
+/// `fermata doctor`
+pub fn doctor(jobs: &Place, output: Output) -> Result<u8> {
+    let prefix = Prefix::find()?;
+    let parts = [
+        ("This machine", machine(&prefix)),
+        ("This installation", installation(&prefix)),
+        ("MPIs", mpis(&prefix)),
+        ("Jobs and snapshots", place(jobs)),
+    ];
+    let bad = parts.iter().flat_map(|(_, f)| f).filter(|f| f.state == State::Missing).count();
+    let mut text: String =
+        parts.iter().map(|(title, findings)| describe(title, findings)).collect();
+    text += &match bad {
+        0 => "Jobs can be run, saved and restarted here.".to_owned(),
+        _ => format!("{bad} things are missing: jobs cannot be run or saved here yet."),
+    };
+    let rows: Vec<_> = parts.iter().flat_map(|(_, findings)| findings).collect();
+    output.result(text, &json!({"ok": bad == 0, "findings": rows}));
+    Ok(if bad == 0 { 0 } else { FAILURE })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::kernel_at_least;
+    use super::*;
 
     #[test]
     fn kernel_versions_compare_as_numbers() {
-        assert!(kernel_at_least("6.1.0-13-amd64", 5, 11));
-        assert!(kernel_at_least("5.11.0", 5, 11));
-        assert!(!kernel_at_least("5.9-rc1", 5, 11));
+        assert!(kernel_at_least("6.1.0-13-amd64", 5, 13));
+        assert!(kernel_at_least("5.13.0", 5, 13));
+        assert!(!kernel_at_least("5.9-rc1", 5, 13));
+    }
+
+    #[test]
+    fn a_directory_to_be_made_is_judged_by_its_nearest_ancestor() {
+        assert_eq!(existing(Path::new("/proc/no/such/place")), Path::new("/proc"));
     }
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// A family shares process manager, environment and ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +66,28 @@ impl Prefix {
     /// The launcher of ranks.
     pub fn launcher(&self) -> PathBuf {
         self.root.join("libexec/fermata/launcher")
+    }
+
+    /// Lets the launcher do everything that this machine may forbid, and nothing else.
+    pub fn probe(&self) -> Result<()> {
+        let launcher = self.launcher();
+        if !launcher.exists() {
+            return Err(refused(format!("{} is missing\n  hint: ./x build", launcher.display())));
+        }
+        let output = Command::new(&launcher)
+            .args(["--probe", "machine"])
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("cannot start {}", launcher.display()))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let why = String::from_utf8_lossy(&output.stderr);
+        let why = why.strip_prefix("fermata: ").unwrap_or(&why).trim_end();
+        Err(refused(match why {
+            "" => format!("{} cannot run here: {}", launcher.display(), output.status),
+            _ => why.to_owned(),
+        }))
     }
 
     /// The finder of FS prefixes.
@@ -155,6 +178,40 @@ impl Prefix {
             )));
         }
         Ok(lower.clone())
+    }
+
+    /// Asked once before a job starts: can ranks be started here, and on this MPI?
+    pub fn check_ready(&self, lower: &Lower) -> Result<()> {
+        self.check_installed(lower)?;
+        self.probe()
+    }
+
+    /// A registered MPI may have been uninstalled since.
+    pub fn check_installed(&self, lower: &Lower) -> Result<()> {
+        let name = &lower.name;
+        let gone = |what: String| {
+            refused(format!(
+                "MPI '{name}' cannot be used: {what}\n  \
+                 hint: install it again and run fermata mpi add {} --name {name}",
+                lower.mpicc
+            ))
+        };
+        let mpirun = lower.mpirun.first().map_or("", String::as_str);
+        if !Path::new(mpirun).is_file() {
+            return Err(gone(format!("its mpirun '{mpirun}' is not there")));
+        }
+        let program = self.lower_program(name);
+        let listing = Command::new("ldd")
+            .arg(&program)
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot run ldd")?;
+        let text = String::from_utf8_lossy(&listing.stdout);
+        let missing = |line: &&str| line.contains("=> not found");
+        match text.lines().find(missing).and_then(|line| line.split_whitespace().next()) {
+            Some(library) => Err(gone(format!("its library {library} is not there"))),
+            None => Ok(()),
+        }
     }
 }
 

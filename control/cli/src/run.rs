@@ -13,6 +13,7 @@ use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
 use fermata_types::{JobRecord, Manifest};
 use serde_json::json;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -51,6 +52,7 @@ pub fn run(
     let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
     let front = app.front(front, Some(lower.family))?;
     front.path(&prefix)?;
+    prefix.check_ready(&lower)?;
     let (job, name) = new_job(place, name, &app)?;
     let record = JobRecord {
         job: name,
@@ -72,6 +74,7 @@ pub fn run(
 pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output) -> Result<u8> {
     let prefix = Prefix::find()?;
     let (job, snapshot) = find_snapshot(place, what)?;
+    check_owner(&snapshot)?;
     let manifest = check_snapshot(&job, &snapshot, output)?;
     let before = job.read_record().ok();
     if let Some(record) = before.as_ref().filter(|record| is_running(record)) {
@@ -82,6 +85,7 @@ pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output)
     }
     let native = if manifest.front == "ompi" { Family::OpenMpi } else { Family::Mpich };
     let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
+    prefix.check_ready(&lower)?;
     let record = JobRecord {
         job: manifest.job.clone(),
         argv: manifest.argv.clone(),
@@ -165,6 +169,25 @@ fn find_snapshot(place: &Place, what: Option<&str>) -> Result<(JobDir, PathBuf)>
     };
     let path = fs::canonicalize(&newest.path)?;
     Ok((job, path))
+}
+
+/// An image is a program that will run as us: it must be our own.
+fn check_owner(snapshot: &Path) -> Result<()> {
+    let ours = fermata_sysio::effective_uid();
+    let entries = fs::read_dir(snapshot)
+        .map_err(|e| refused(format!("cannot read the snapshot {}: {e}", snapshot.display())))?;
+    for path in [snapshot.to_owned()].into_iter().chain(entries.flatten().map(|e| e.path())) {
+        let owner = fs::symlink_metadata(&path).map_or(ours, |meta| meta.uid());
+        if owner != ours {
+            return Err(refused(format!(
+                "{} belongs to user {owner}, not to you (user {ours})\n  \
+                 hint: what is restored runs as you; if you trust it: chown -R {ours} {}",
+                path.display(),
+                snapshot.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Everything is looked at before any rank runs.

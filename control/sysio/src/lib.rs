@@ -63,6 +63,34 @@ pub fn has_private_membarrier() -> bool {
         .contains(rustix::thread::MembarrierQuery::REGISTER_PRIVATE_EXPEDITED)
 }
 
+/// Whether this process may make files in a directory (access(2), so a read-only mount counts).
+#[must_use]
+pub fn is_writable(dir: &Path) -> bool {
+    let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(dir, wanted).is_ok()
+}
+
+/// Kind of the file system a path is on, and the bytes its users may still write there.
+///
+/// # Errors
+/// What statfs(2) says.
+pub fn file_system(path: &Path) -> io::Result<(&'static str, u64)> {
+    let info = rustix::fs::statfs(path)?;
+    // Numbers of linux/magic.h.
+    let kind = match info.f_type {
+        0x0102_1994 => "tmpfs",
+        0x6969 => "nfs",
+        0xef53 => "ext4",
+        0x5846_5342 => "xfs",
+        0x9123_683e => "btrfs",
+        0x794c_7630 => "overlayfs",
+        0x0bd0_0bd0 => "lustre",
+        _ => "another file system",
+    };
+    let block = u64::try_from(info.f_bsize).unwrap_or(0);
+    Ok((kind, info.f_bavail.saturating_mul(block)))
+}
+
 /// Kernel release, as in `uname -r`.
 #[must_use]
 pub fn kernel_release() -> String {
