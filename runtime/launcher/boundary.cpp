@@ -266,7 +266,7 @@ void install_boundary() {
                                      SECCOMP_FILTER_FLAG_SPEC_ALLOW, sys::word(&program));
   if (!done)
     die("the kernel refused the system call filter", "seccomp", done.error,
-        "Fermata needs CONFIG_SECCOMP_FILTER (see `fermata doctor`)");
+        "the kernel needs CONFIG_SECCOMP_FILTER, and a container must allow seccomp(2)");
 }
 
 }  // namespace fermata::launch

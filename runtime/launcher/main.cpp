@@ -61,7 +61,7 @@ extern "C" void fermata_main(u64* initial_stack) {
   parse_command_line(initial_stack);
   if (!(auxv_value(AT_HWCAP2) & 2))
     die("this kernel does not let programs write FS and GS", "FSGSBASE", 0,
-        "Fermata needs Linux 5.9 or newer on a CPU with FSGSBASE (see `fermata doctor`)");
+        "needs a CPU since 2012, Linux 5.9, and no nofsgsbase on the kernel's command line");
   move_process_manager_descriptor();
   note_ambient_descriptors();
   note_identity();

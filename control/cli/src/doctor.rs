@@ -70,6 +70,9 @@ fn machine(prefix: &Prefix) -> Vec<Finding> {
     let trap = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail")
         .is_ok_and(|actions| actions.split_whitespace().any(|action| action == "trap"));
     let probe = prefix.probe().err().map(|error| error.to_string());
+    let (refusal, advice) = probe.as_deref().map_or(("can start ranks here", ""), |text| {
+        text.split_once("\n  hint: ").unwrap_or((text, ""))
+    });
     let membarrier = fermata_sysio::has_private_membarrier();
     let pagemap = fs::File::open("/proc/self/pagemap").is_ok();
     let strict = number_in("/proc/sys/vm/overcommit_memory") == Some(2);
@@ -102,10 +105,10 @@ fn machine(prefix: &Prefix) -> Vec<Finding> {
         ),
         Finding::new(
             "the launcher",
-            probe.as_deref().unwrap_or("can start ranks here"),
+            refusal,
             "it has tried everything that a machine or a container may forbid",
         )
-        .unless(probe.is_none(), State::Missing, "see its own hint"),
+        .unless(probe.is_none(), State::Missing, advice),
         Finding::new(
             "membarrier(2)",
             found(membarrier),

@@ -56,6 +56,24 @@ pub fn add(what: &str, name: Option<&str>, output: Output) -> Result<u8> {
     crate::run::check_name(&name)?;
     let mut progress = Progress::new(output, &format!("building the back end {name}"), 0);
     build_back_end(&prefix, &mpicc, &name)?;
+    let lower = describe(&prefix, &mpicc, name.clone(), &mut progress);
+    drop(progress);
+    let record = prefix.lower_record(&name);
+    let Ok(lower) = lower else {
+        // A back end without a record would be taken for up to date when the MPI has been mended.
+        if !record.exists() {
+            let _ = fs::remove_file(prefix.lower_program(&name));
+        }
+        return lower.map(|_| 0);
+    };
+    fs::write(&record, serde_json::to_string_pretty(&lower)? + "\n")
+        .with_context(|| format!("cannot write {}", record.display()))?;
+    output.result(format!("added {name}: {}", lower.version), &json!(lower));
+    Ok(0)
+}
+
+/// Looks at everything the built back end loads.
+fn describe(prefix: &Prefix, mpicc: &Path, name: String, progress: &mut Progress) -> Result<Lower> {
     let program = prefix.lower_program(&name);
     let closure = libraries_of(std::slice::from_ref(&program))?;
     let family = family_of(&closure).ok_or_else(|| {
@@ -64,30 +82,24 @@ pub fn add(what: &str, name: Option<&str>, output: Output) -> Result<u8> {
             program.display()
         ))
     })?;
-    let mpirun = flavour::mpirun_beside(&mpicc)
+    let mpirun = flavour::mpirun_beside(mpicc)
         .ok_or_else(|| refused(format!("there is no mpirun beside {}", mpicc.display())))?;
     progress.say(format!("looking through {} libraries and their plug-ins", closure.len()));
-    find_sites(&prefix, &program, &closure)?;
-    drop(progress);
+    find_sites(prefix, &program, &closure)?;
     let version = Command::new(&mpirun)
         .arg("--version")
         .stdin(Stdio::null())
         .output()
         .map(|out| flavour::describe_version(&String::from_utf8_lossy(&out.stdout)))
         .unwrap_or_default();
-    let lower = Lower {
-        name: name.clone(),
+    Ok(Lower {
+        name,
         family,
         version,
         mpirun: vec![mpirun.to_string_lossy().into_owned(), "-n".into(), "{n}".into()],
         mpicc: mpicc.to_string_lossy().into_owned(),
-        env: flavour::lower_environment(&mpicc, family),
-    };
-    let record = prefix.lower_record(&name);
-    fs::write(&record, serde_json::to_string_pretty(&lower)? + "\n")
-        .with_context(|| format!("cannot write {}", record.display()))?;
-    output.result(format!("added {name}: {}", lower.version), &json!(lower));
-    Ok(0)
+        env: flavour::lower_environment(mpicc, family),
+    })
 }
 
 fn in_path(name: &str) -> Option<PathBuf> {
@@ -135,7 +147,9 @@ fn build_back_end(prefix: &Prefix, mpicc: &Path, name: &str) -> Result<()> {
         }
         return Err(refused(format!("the back end's source is not at {}", script.display())));
     }
-    if is_newer_than_source(&program, source) {
+    let before = prefix.lowers().into_iter().find(|lower| lower.name == name);
+    let same_compiler = before.is_none_or(|lower| Path::new(&lower.mpicc) == mpicc);
+    if same_compiler && is_newer_than_source(&program, source) {
         return Ok(());
     }
     fs::create_dir_all(prefix.lower_dir())?;
@@ -247,7 +261,10 @@ fn find_sites(prefix: &Prefix, program: &Path, closure: &[PathBuf]) -> Result<()
         }
     };
     if let Some(why) = run(&needed)? {
-        return Err(refused(format!("this MPI loads code that cannot be prepared:\n{why}")));
+        return Err(refused(format!(
+            "this MPI loads code that cannot be rewritten:\n{why}\n  \
+             hint: an MPI built without that library works; fermata mpi add its mpicc instead"
+        )));
     }
     let mut plugins = plugins_beside(closure);
     if !plugins.is_empty() {

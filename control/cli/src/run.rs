@@ -226,7 +226,7 @@ fn launch(
     restore: Option<PathBuf>,
     output: Output,
 ) -> Result<u8> {
-    job.create()?;
+    make_directory(&job)?;
     let job = JobDir::at(fs::canonicalize(job.path())?);
     let coordinator = start_coordinator(&job, &mut record, start.every_ms, None)?;
     let mut command = mpirun_command(prefix, lower, start, &record, &job, restore.as_deref())?;
@@ -237,6 +237,17 @@ fn launch(
     let (stopped, epoch) = (coordinator.was_stopped(), coordinator.committed_epoch());
     coordinator.stop();
     report(&record, status?, stopped, epoch, output)
+}
+
+fn make_directory(job: &JobDir) -> Result<()> {
+    let made = job.create().map_err(|error| error.to_string());
+    let why = match made {
+        Ok(()) if fermata_sysio::is_writable(&job.snapshots()) => return Ok(()),
+        Ok(()) => format!("{} is not writable", job.snapshots().display()),
+        Err(why) => why,
+    };
+    let hint = "give a directory of yours with --dir or FERMATA_DIR";
+    Err(refused(format!("snapshots cannot be kept: {why}\n  hint: {hint}")))
 }
 
 /// Starts the job's coordinator inside this process and records where it is to be found.
