@@ -98,6 +98,7 @@ def _on_terminal(command, work):
     pid = os.fork()
     if pid == 0:
         os.dup2(theirs, 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.execve(command[0], list(map(str, command)),
                   mpis.environment(FERMATA_DIR=str(work / "fermata")))
     os.close(theirs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of errors share: the record of each case, from which `tests/errors-table` makes
+"""What the tests of errors share: the record of each case, from which `./x errors` makes
 docs/errors.md, and a job that must come through unharmed."""
 import json
 import re

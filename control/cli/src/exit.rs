@@ -20,7 +20,7 @@ const CODES: [(u8, &str); 6] = [
     (FAILURE, "tried and failed; after a failed checkpoint the job runs on"),
     (USAGE, "the command line makes no sense"),
     (REFUSED, "refused: it cannot be done here or now, and nothing was tried"),
-    (DAMAGED, "a snapshot is damaged or incomplete"),
+    (DAMAGED, "a snapshot is damaged, incomplete or of another version"),
     (LAUNCHER, "a rank could not be started or restored; no rank of the program has run on"),
 ];
 

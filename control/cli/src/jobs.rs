@@ -5,7 +5,7 @@
 use crate::exit::{DAMAGED, FAILURE, REFUSED, damaged, refused};
 use crate::output::{Output, Progress, human_bytes};
 use anyhow::Result;
-use fermata_coordinator::{Client, Outcome};
+use fermata_coordinator::{Client, ClientError, Outcome};
 use fermata_storage::{
     Image, JobDir, Verified, list_jobs, list_snapshots, prune as prune_job, read_manifest, verify,
 };
@@ -48,6 +48,7 @@ impl Place {
     pub fn find(&self, name: Option<&str>) -> Result<JobDir> {
         if let Some(name) = name {
             let job = self.job(name);
+            check_readable(job.path())?;
             return match job.read_record() {
                 Ok(_) => Ok(job),
                 Err(_) if !list_snapshots(&job).is_empty() => Ok(job),
@@ -80,6 +81,20 @@ impl Place {
     }
 }
 
+/// Says so if a job or snapshot is there but is somebody else's.
+pub fn check_readable(path: &Path) -> Result<()> {
+    match std::fs::metadata(path.join(".")) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(refused(format!(
+                "{} is not for you to read\n  hint: jobs and snapshots are their owner's; \
+                 ask them, or give your own --dir",
+                path.display()
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether a coordinator of the job answers.
 pub fn is_running(record: &JobRecord) -> bool {
     !record.socket.is_empty()
@@ -109,7 +124,7 @@ pub fn checkpoint(
         progress.say(format!("{}: {} of {} ranks", step.phase, step.done, step.ranks));
     });
     drop(progress);
-    let (outcome, answer) = answer?;
+    let (outcome, answer) = answer.map_err(|error| lost(&record.job, &error))?;
     let figures: Value = serde_json::from_str(&answer.figures).unwrap_or(Value::Null);
     let ok = outcome == Outcome::Ok;
     let value = json!({"ok": ok, "job": record.job, "message": answer.message,
@@ -134,6 +149,14 @@ pub fn checkpoint(
         Outcome::Failed => FAILURE,
         Outcome::Refused => REFUSED,
     })
+}
+
+/// The coordinator's end is most often the job's.
+fn lost(job: &str, error: &ClientError) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{error}: job '{job}' has ended, or whoever ran it was killed\n  \
+         hint: fermata jobs tells whether it runs, fermata snapshots {job} what there is of it"
+    )
 }
 
 /// `fermata jobs`
@@ -208,9 +231,17 @@ fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
     }
     let job = place.find(Some(what))?;
     let newest = list_snapshots(&job).pop();
-    newest
-        .map(|snapshot| snapshot.path)
-        .ok_or_else(|| refused(format!("job '{what}' has no snapshot")))
+    newest.map(|snapshot| snapshot.path).ok_or_else(|| no_snapshot(&job))
+}
+
+/// There is a job, but nothing to go on from.
+pub fn no_snapshot(job: &JobDir) -> anyhow::Error {
+    let place = job.snapshots();
+    let name = job.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    refused(format!(
+        "there is no snapshot in {}\n  hint: fermata checkpoint {name}, while it runs",
+        place.display()
+    ))
 }
 
 /// `fermata verify`
@@ -224,7 +255,7 @@ pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> 
         format!("{} is intact: {ranks} ranks, {bytes} of pages", path.display())
     } else {
         let problems = verified.problems.join("\n  ");
-        eprintln!("fermata: the snapshot {} is damaged:\n  {problems}", path.display());
+        eprintln!("fermata: the snapshot {} cannot be used:\n  {problems}", path.display());
         String::new()
     };
     let value = json!({"ok": good, "snapshot": path, "problems": verified.problems,

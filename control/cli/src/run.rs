@@ -4,7 +4,7 @@
 
 use crate::app::App;
 use crate::exit::{damaged, refused};
-use crate::jobs::{Place, is_running, unix_now_s, verify_shown};
+use crate::jobs::{Place, check_readable, is_running, no_snapshot, unix_now_s, verify_shown};
 use crate::output::Output;
 use crate::registry::{Family, Lower, Prefix};
 use anyhow::{Context, Result};
@@ -163,9 +163,14 @@ fn find_snapshot(place: &Place, what: Option<&str>) -> Result<(JobDir, PathBuf)>
             return Ok((job, path));
         }
     }
+    if let Some(path) = what.filter(|what| what.contains('/')) {
+        check_readable(Path::new(path))?;
+        let hint = "name a job, or a directory .../snapshots/NUMBER";
+        return Err(refused(format!("there is no snapshot {path}\n  hint: {hint}")));
+    }
     let job = place.find(what)?;
     let Some(newest) = list_snapshots(&job).pop() else {
-        return Err(refused(format!("there is no snapshot in {}", job.snapshots().display())));
+        return Err(no_snapshot(&job));
     };
     let path = fs::canonicalize(&newest.path)?;
     Ok((job, path))
@@ -196,7 +201,7 @@ fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manif
     if let (true, Some(manifest)) = (verified.is_good(), verified.manifest) {
         return Ok(manifest);
     }
-    let mut text = format!("the snapshot {} is damaged:", snapshot.display());
+    let mut text = format!("the snapshot {} cannot be used:", snapshot.display());
     for problem in &verified.problems {
         text += &format!("\n  {problem}");
     }

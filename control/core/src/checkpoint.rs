@@ -6,6 +6,7 @@
 //! here: after a time without any report the attempt is given up, the job runs freely for a moment,
 //! and a new attempt begins, with growing patience, until the caller's time is over.
 
+use crate::advice::{HINT_ENDING, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine, name_ranks};
 use fermata_types::{Abort, Committed, Drain, Expected, Message, Progress, Request, Save, Targets};
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,7 +141,7 @@ impl Machine {
         let all = self.ranks.len();
         let complete = match (&mut run.phase, message) {
             (_, Message::Failed(m)) if m.epoch == run.epoch => {
-                return self.fail(&format!("rank {rank}: {}", m.message), now);
+                return self.fail(&format!("rank {rank}: {}", m.message), HINT_REFUSED, now);
             }
             (Phase::Clocks(have), Message::Clocks(m)) if m.epoch == run.epoch => {
                 merge(&mut run.targets, &m.list);
@@ -186,7 +187,8 @@ impl Machine {
                     if m.error == TRANSIENT && now < since + TRANSIENT_MS_MAX {
                         return self.try_later(why, now);
                     }
-                    return self.fail(&why, now);
+                    let hint = self.hint_for_image(m.error);
+                    return self.fail(&why, &hint, now);
                 }
                 let host = self
                     .agents
@@ -285,7 +287,7 @@ impl Machine {
         }
         let directory = match result {
             Ok(directory) => directory,
-            Err(why) => return self.fail(&why, now),
+            Err(why) => return self.fail(&why, &self.hint_for_directory(), now),
         };
         let Some(run) = self.run.take() else { return };
         let Phase::Commit(images) = &run.phase else {
@@ -316,7 +318,7 @@ impl Machine {
     }
 
     /// Ends the checkpoint; the job goes on.
-    fn fail(&mut self, why: &str, now: u64) {
+    fn fail(&mut self, why: &str, hint: &str, now: u64) {
         let Some(run) = self.run.take() else { return };
         let (epoch, phase) = (run.epoch, run.phase_name());
         let rest = if self.gone.is_empty() { "; the job runs on" } else { "" };
@@ -330,31 +332,32 @@ impl Machine {
                 "epoch": epoch, "phase": phase, "attempts": run.attempts,
                 "milliseconds": now - run.begun_ms,
             });
-            self.answer(client, 1, &text, "", figures);
+            self.answer(client, 1, &with_hint(&text, hint), "", figures);
         }
     }
 
     pub(crate) fn rank_left(&mut self, rank: u32, orderly: bool, now: u64) {
         let how = if orderly { "has come to its end" } else { "has left the job" };
-        self.fail(&format!("rank {rank} {how}"), now);
+        self.fail(&format!("rank {rank} {how}"), &self.hint_for_lost_rank(), now);
     }
 
     pub(crate) fn rank_finalizes(&mut self, rank: u32, now: u64) {
         // While images are being written the job runs, and may well come to its end.
         let Some(run) = &self.run else { return };
         if !matches!(run.phase, Phase::Save(_) | Phase::Commit(_)) {
-            self.fail(&format!("rank {rank} has entered MPI_Finalize"), now);
+            self.fail(&format!("rank {rank} has entered MPI_Finalize"), HINT_ENDING, now);
         }
     }
 
     pub(crate) fn run_on_time(&mut self, now: u64) {
         let Some(run) = &mut self.run else { return };
         if now >= run.deadline_ms && !matches!(run.phase, Phase::Commit(_)) {
-            let done = run.done();
+            let (done, is_writing) = (run.done(), matches!(run.phase, Phase::Save(_)));
             let late: BTreeSet<u32> =
                 self.ranks.keys().copied().filter(|rank| !done.contains(rank)).collect();
             let why = format!("{} not done so in time", name_ranks(&late));
-            return self.fail(&why, now);
+            let hint = self.hint_for_lateness(is_writing);
+            return self.fail(&why, &hint, now);
         }
         match run.phase {
             Phase::Pause(until) if now >= until => self.attempt(now),

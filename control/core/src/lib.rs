@@ -13,6 +13,7 @@
 //! Invariant: versions of targets grow over the whole job, so that a report from an earlier epoch
 //!            can never be taken for one of this epoch.
 
+mod advice;
 mod checkpoint;
 mod machine;
 

@@ -2,6 +2,7 @@
 //! Who is there: connections, ranks, their state, and the commands that wait for an answer. What
 //! happens during a checkpoint is in `checkpoint.rs`.
 
+use crate::advice::{HINT_BEGINNING, HINT_ENDING, with_hint};
 use crate::checkpoint::Run;
 use fermata_types::{Answer, Checkpoint, Exit, Hello, Message, Welcome};
 use std::collections::{BTreeMap, BTreeSet};
@@ -319,28 +320,29 @@ impl Machine {
         }
     }
 
-    /// Why no checkpoint can be taken now, if so.
-    fn refusal(&self) -> Option<String> {
+    /// Why no checkpoint can be taken now, if so, and what to do about it.
+    fn refusal(&self) -> Option<(String, String)> {
         if self.stopped {
-            return Some("the job is being stopped".into());
+            let hint = format!("it goes on with: fermata restart {}", self.config.job);
+            return Some(("the job is being stopped".into(), hint));
         }
         if let Some(run) = &self.run {
-            return Some(format!(
-                "checkpoint {} is already being taken ({})",
-                run.epoch,
-                run.phase_name()
-            ));
+            let (epoch, phase) = (run.epoch, run.phase_name());
+            let why = format!("checkpoint {epoch} is already being taken ({phase})");
+            return Some((why, "try again when that one has ended".into()));
         }
         let Some(size) = self.size else {
-            return Some("no rank has returned from MPI_Init yet".into());
+            return Some(("no rank has returned from MPI_Init yet".into(), HINT_BEGINNING.into()));
         };
         if !self.gone.is_empty() {
-            return Some(format!("{} left the job", name_ranks(&self.gone)));
+            let why = format!("{} left the job", name_ranks(&self.gone));
+            return Some((why, self.hint_for_lost_rank()));
         }
         let missing: BTreeSet<u32> =
             (0..size).filter(|rank| !self.ranks.contains_key(rank)).collect();
         if !missing.is_empty() {
-            return Some(format!("{} not returned from MPI_Init yet", name_ranks(&missing)));
+            let why = format!("{} not returned from MPI_Init yet", name_ranks(&missing));
+            return Some((why, HINT_BEGINNING.into()));
         }
         let ending: BTreeSet<u32> = self
             .agents
@@ -349,14 +351,15 @@ impl Machine {
             .filter_map(|agent| agent.rank)
             .collect();
         if !ending.is_empty() {
-            return Some(format!("{} entered MPI_Finalize", name_ranks(&ending)));
+            let why = format!("{} entered MPI_Finalize", name_ranks(&ending));
+            return Some((why, HINT_ENDING.into()));
         }
         None
     }
 
     fn on_checkpoint(&mut self, client: Conn, request: &Checkpoint, now_ms: u64) {
-        if let Some(why) = self.refusal() {
-            let text = format!("no checkpoint: {why}");
+        if let Some((why, hint)) = self.refusal() {
+            let text = with_hint(&format!("no checkpoint: {why}"), &hint);
             return self.answer(client, 2, &text, "", serde_json::json!({}));
         }
         let timeout_ms =
@@ -431,7 +434,7 @@ impl Machine {
             "job": self.config.job, "size": self.size, "ready": self.ranks.len(),
             "committed_epoch": self.committed, "stopped": self.stopped,
             "phase": self.run.as_ref().map_or("none", Run::phase_name),
-            "refusal": self.refusal(), "last": self.last_outcome, "ranks": ranks,
+            "refusal": self.refusal().map(|(why, _)| why), "last": self.last_outcome, "ranks": ranks,
         })
     }
 }

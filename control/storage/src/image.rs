@@ -48,7 +48,11 @@ impl fmt::Display for ImageProblem {
             }
             Self::NotAnImage => write!(f, "not an image (wrong first bytes)"),
             Self::Version(version) => {
-                write!(f, "image version {version}, this program reads {IMAGE_VERSION}")
+                write!(
+                    f,
+                    "image version {version}, this program reads {IMAGE_VERSION}: \
+                     another version of Fermata wrote it"
+                )
             }
             Self::HeaderDamaged => write!(f, "damaged: the header's checksum does not fit"),
             Self::TableDamaged(name) => {

@@ -68,7 +68,11 @@ impl fmt::Display for ManifestError {
         match self {
             Self::Syntax(why) => write!(f, "manifest.json cannot be read: {why}"),
             Self::Checksum => write!(f, "manifest.json is damaged: its checksum does not fit"),
-            Self::Format(format) => write!(f, "manifest.json has unknown format {format}"),
+            Self::Format(format) => write!(
+                f,
+                "manifest.json has format {format}, this program reads {MANIFEST_FORMAT}: \
+                 another version of Fermata wrote it"
+            ),
         }
     }
 }

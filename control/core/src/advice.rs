@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What somebody can do about a checkpoint that was refused or has failed: the `hint:` below the
+//! message. One place, because the same obstacle is met in several phases.
+
+use crate::machine::Machine;
+
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;
+const EPERM: i32 = 1;
+
+/// A rank holds what no image can hold.
+pub(crate) const HINT_REFUSED: &str =
+    "end that use before a checkpoint; docs/limits.md lists what is refused";
+/// MPI_Finalize has been entered.
+pub(crate) const HINT_ENDING: &str = "the job is about to end; save it earlier, or with --every";
+/// No MPI_Init yet.
+pub(crate) const HINT_BEGINNING: &str = "try again once all ranks have called MPI_Init";
+
+/// "what" and, on a line of its own, what to do about it.
+pub(crate) fn with_hint(what: &str, hint: &str) -> String {
+    if hint.is_empty() { what.to_owned() } else { format!("{what}\n  hint: {hint}") }
+}
+
+impl Machine {
+    /// A rank could not write its image.
+    pub(crate) fn hint_for_image(&self, error: i32) -> String {
+        let place = &self.config.snapshots;
+        match error {
+            ENOSPC | EDQUOT => format!("make room on the disk of {place}, then try again"),
+            // The ranks refuse by EPERM what no image can hold.
+            EPERM => HINT_REFUSED.into(),
+            _ => self.hint_for_directory(),
+        }
+    }
+
+    /// The directory of snapshots does not do what it should.
+    pub(crate) fn hint_for_directory(&self) -> String {
+        format!("{} must exist, be writable and have room; then try again", self.config.snapshots)
+    }
+
+    /// A rank is gone, and the job with it.
+    pub(crate) fn hint_for_lost_rank(&self) -> String {
+        let job = &self.config.job;
+        match self.committed {
+            0 => format!("no snapshot of job {job} exists; start it again"),
+            epoch => format!("go on from checkpoint {epoch}: fermata restart {job}"),
+        }
+    }
+
+    /// Ranks did not do their part in time.
+    pub(crate) fn hint_for_lateness(&self, is_writing: bool) -> String {
+        if is_writing {
+            return format!("see whether the disk of {} still answers", self.config.snapshots);
+        }
+        "see whether the rank is stopped; if it only computes for long: --timeout 10m".into()
+    }
+}
