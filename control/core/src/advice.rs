@@ -7,6 +7,7 @@ use crate::machine::Machine;
 const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;
 const EPERM: i32 = 1;
+const EAGAIN: i32 = 11;
 
 /// A rank holds what no image can hold.
 pub(crate) const HINT_REFUSED: &str =
@@ -27,8 +28,8 @@ impl Machine {
         let place = &self.config.snapshots;
         match error {
             ENOSPC | EDQUOT => format!("make room on the disk of {place}, then try again"),
-            // The ranks refuse by EPERM what no image can hold.
-            EPERM => HINT_REFUSED.into(),
+            // The ranks refuse by these what no image can hold, now or ever.
+            EPERM | EAGAIN => HINT_REFUSED.into(),
             _ => self.hint_for_directory(),
         }
     }
