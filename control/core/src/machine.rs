@@ -434,7 +434,8 @@ impl Machine {
             "job": self.config.job, "size": self.size, "ready": self.ranks.len(),
             "committed_epoch": self.committed, "stopped": self.stopped,
             "phase": self.run.as_ref().map_or("none", Run::phase_name),
-            "refusal": self.refusal().map(|(why, _)| why), "last": self.last_outcome, "ranks": ranks,
+            "refusal": self.refusal().map(|(why, _)| why), "last": self.last_outcome,
+            "ranks": ranks,
         })
     }
 }
