@@ -92,6 +92,17 @@ def test_man_pages(work):
         check(f".SH {section}\n" in text, f"section {section} in:\n{text}")
 
 
+@timeout(90)
+def test_restart_right_after_stop(work):
+    """The ranks and mpirun may still be ending; nobody has to wait for them by hand."""
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", 8, "--step-ms", 60])
+    fermata.wait_for_step(job, 3)
+    job.checkpoint(stop=True)
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, 8), "checksum")
+
+
 def _on_terminal(command, work):
     """Runs a command with a terminal as standard error and returns what it drew."""
     ours, theirs = pty.openpty()

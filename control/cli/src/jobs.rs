@@ -12,7 +12,8 @@ use fermata_storage::{
 use fermata_types::JobRecord;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Seconds since 1970.
 pub fn unix_now_s() -> u64 {
@@ -149,6 +150,21 @@ pub fn checkpoint(
         Outcome::Failed => FAILURE,
         Outcome::Refused => REFUSED,
     })
+}
+
+/// Whether nothing of the job runs any more. If it is being stopped its end is waited for.
+pub fn has_ended(record: &JobRecord, patience: Duration) -> bool {
+    let begun = Instant::now();
+    loop {
+        let status =
+            Client::connect(&record.socket, &record.job).and_then(|mut client| client.status());
+        let Ok(status) = status else { return true };
+        let figures: Value = serde_json::from_str(&status.figures).unwrap_or(Value::Null);
+        if figures["stopped"] != json!(true) || begun.elapsed() >= patience {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// The coordinator's end is most often the job's.

@@ -4,7 +4,9 @@
 
 use crate::app::App;
 use crate::exit::{damaged, refused};
-use crate::jobs::{Place, check_readable, is_running, no_snapshot, unix_now_s, verify_shown};
+use crate::jobs::{
+    Place, check_readable, has_ended, is_running, no_snapshot, unix_now_s, verify_shown,
+};
 use crate::output::Output;
 use crate::registry::{Family, Lower, Prefix};
 use anyhow::{Context, Result};
@@ -35,6 +37,9 @@ pub struct Start {
 
 /// Snapshots kept when nobody says.
 pub const KEEP_DEFAULT: u32 = 2;
+
+/// `checkpoint --stop` returns when the snapshot is committed; the ranks and mpirun end after that.
+const STOP_WAIT: Duration = Duration::from_secs(20);
 
 /// `fermata run`
 pub fn run(
@@ -77,7 +82,7 @@ pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output)
     check_owner(&snapshot)?;
     let manifest = check_snapshot(&job, &snapshot, output)?;
     let before = job.read_record().ok();
-    if let Some(record) = before.as_ref().filter(|record| is_running(record)) {
+    if let Some(record) = before.as_ref().filter(|record| !has_ended(record, STOP_WAIT)) {
         return Err(refused(format!(
             "job '{}' is running\n  hint: fermata checkpoint {} --stop",
             record.job, record.job

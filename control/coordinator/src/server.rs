@@ -232,6 +232,11 @@ impl Server {
                 met_anyone = true;
                 alone_since = Instant::now();
             }
+            // Whoever stopped the job on request may want to restart it at once.
+            let stopped = self.machine.was_stopped() && self.machine.agent_count() == 0;
+            if stopped && self.options.linger.is_some() {
+                break;
+            }
             let limit = self.options.linger.map(|l| if met_anyone { l } else { l * 6 });
             if limit.is_some_and(|limit| alone_since.elapsed() >= limit) {
                 break;
