@@ -6,7 +6,7 @@ import shutil
 import time
 
 from suites.apps import NETPIPE, compare_thermo, lammps
-from support import fermata, moments, mpis
+from support import fermata, moments, mpis, process
 from support.cases import Skipped, check, check_equal, slow, timeout
 
 
@@ -23,6 +23,32 @@ def _make_lammps(first, second):
             printed = moments.go_on(job, second)
             compare_thermo(fermata.thermo(printed), fermata.thermo(native))
     return test
+
+
+def _kill(job):
+    """Ends a run the hard way, all of it at once. Returns the whole lines it had printed."""
+    process.kill_tree(job.running.process.pid)
+    job.running.wait(30)
+    return job.running.out.rpartition("\n")[0] + "\n"
+
+
+@slow
+@timeout(900)
+def test_lammps_chain_of_ten_kills(work):
+    """One job, ten times saved, then killed while it runs on, and restarted under the other MPI."""
+    chance = moments.chance("lammps chain")
+    command = lammps(8, 6000)
+    native = mpis.native("openmpi", command, 2, work, 120).expect_success("lmp").out
+    job = fermata.Job(work, "melt")
+    job.start("openmpi", command)
+    printed = ""
+    for hop in range(10):
+        job.running.wait_for(f"\n{50 * (10 * hop + chance.randrange(5, 15)):8} ", 90)
+        job.checkpoint()
+        time.sleep(chance.random() * 0.1)
+        printed += _kill(job)
+        job.restart(mpis.MPIS[(hop + 1) % 2])
+    compare_thermo(fermata.thermo(printed + job.finish(180)), fermata.thermo(native))
 
 
 def sizes(path):

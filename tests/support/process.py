@@ -41,6 +41,15 @@ def descendants(root=None):
     return found
 
 
+def kill_tree(root):
+    """Kills a process and all its descendants, none of which can see it coming."""
+    for pid in [root, *descendants(root)]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
 def reap():
     while True:
         try:
