@@ -50,6 +50,7 @@ struct Agent {
   u32 restart_epoch;
   bool started;
   bool upper_known;  // the MPI thread has reported: crossing() is there
+  bool stay;         // the checkpoint under way ends the run
   u32 writer_epoch;  // of the image being written; 0 = none
   i32 writer_pid;
   u64 writer_pause_ns;
@@ -198,8 +199,16 @@ void on_save(const wire::Save& save) {
   self.writer_pid = pid;
   self.writer_epoch = save.epoch;
   self.writer_pause_ns = outcome.pause_ns;
-  if (!save.stay) release();
+  self.stay = save.stay != 0;
+  if (!self.stay && !outcome.shared) release();
   self.connection.send(wire::Saving{save.epoch, outcome.pause_ns});
+}
+
+// Until now a rank that shares memory stood still, or others might have saved what it wrote since.
+void on_resume(const wire::Resume& resume) {
+  if (!is_pending(resume.epoch)) return;
+  launcher().resume();
+  if (!self.stay) release();
 }
 
 void on_abort(const wire::Abort& abort) {
@@ -229,8 +238,8 @@ void dispatch(const Frame& frame) {
   // Frames this agent does not know are a newer coordinator's; the version in the frame's head
   // already vouches for those that matter.
   (void)(handle(frame, on_request) || handle(frame, on_targets) || handle(frame, on_drain) ||
-         handle(frame, on_expected) || handle(frame, on_save) || handle(frame, on_abort) ||
-         handle(frame, on_committed) || handle(frame, on_exit));
+         handle(frame, on_expected) || handle(frame, on_save) || handle(frame, on_resume) ||
+         handle(frame, on_abort) || handle(frame, on_committed) || handle(frame, on_exit));
 }
 
 void poll_writer() {

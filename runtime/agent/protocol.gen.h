@@ -29,6 +29,7 @@ enum class Type : u16 {
   kDrain = 35,
   kExpected = 36,
   kSave = 37,
+  kResume = 41,
   kAbort = 38,
   kCommitted = 39,
   kExit = 40,
@@ -324,6 +325,18 @@ struct Save {
   }
   bool read(Reader& r) {
     return r.get(epoch) && r.get(path) && r.get(deadline_ms) && r.get(stay) && r.at_end();
+  }
+};
+
+// Every rank has cut its image: one that shares memory with others may go on.
+struct Resume {
+  static constexpr Type kType = Type::kResume;
+  u32 epoch{};
+  void write(Writer& w) const {
+    w.put(epoch);
+  }
+  bool read(Reader& r) {
+    return r.get(epoch) && r.at_end();
   }
 };
 

@@ -48,8 +48,12 @@ int report(Report kind, const void* payload, u64 bytes) {
   return agent_report(kind, payload, bytes);
 }
 
+int gather(const void* mine, u64 bytes, void* all) {
+  return MPI_Allgather(mine, int(bytes), MPI_BYTE, all, int(bytes), MPI_BYTE, MPI_COMM_WORLD);
+}
+
 LowerCalls lower_calls{kCrossingVersion, kMpiCallsHash, &kMpi, FERMATA_LOWER_NAME,
-                       report,           predefined};
+                       report,           predefined,    gather};
 
 [[noreturn]] void refuse(const char* what) {
   dprintf(2, "fermata: back end %s: %s\n", FERMATA_LOWER_NAME, what);

@@ -14,6 +14,7 @@ struct Surroundings {
   bool (*belongs)(int fd);  // whether a descriptor is the application's
   const int* streams;       // the rank's own streams 0, 1, 2 as it was started; -1 = was closed
   u32 pid;                  // the process that is being saved
+  int (*object)(u64 inode); // at a restart: a descriptor of the shared memory of that saved inode
 };
 
 /// Adds every descriptor for which belongs(fd) holds, with what fork(2) does not copy: offsets, and

@@ -12,7 +12,8 @@ enum FileKind : u32 {
   kDevice = 3,     // a device without state: null, zero, full, random, urandom, a terminal
   kStandard = 4,   // what the rank was started with; the new process has its own
   kDuplicate = 5,  // shares the open file description, and with it the offset, of same_as
-  kDeleted = 6,    // has no name; the contents are in the image. values: mode
+  kDeleted = 6,    // has no name, or is a memfd; the contents are in the image, its own or, if it
+                   // is mapped shared, those of the object of its inode. values: DeletedValue
   kPipe = 7,       // contents in the image. values: capacity
   kSocket = 8,     // one end of a pair, or a socket that was never connected nor bound; contents:
                    // per message its length (u64) and its bytes. values: SocketValue
@@ -23,6 +24,7 @@ enum FileKind : u32 {
   kInotify = 13,   // members: what it watches
 };
 
+enum DeletedValue { kDeletedMode = 0, kDeletedSeals = 1, kDeletedIsObject = 2 };
 enum SocketValue { kSocketType = 0, kSocketDomain = 1, kSocketSendBytes = 2, kSocketShut = 3 };
 enum TimerValue { kTimerClock = 0, kTimerTicks = 1, kTimerValueNs = 2, kTimerIntervalNs = 3 };
 

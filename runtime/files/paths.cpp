@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kNoControllingTty = 0400, kTemporary = 020000000, kNoAccessTime = 01000000;
 constexpr u32 kPermissions = 07777;
+constexpr int kAddSeals = 1033, kGetSeals = 1034;
 
 constexpr u64 device_major(u64 device) {
   return (device >> 8 & 0xfff) | (device >> 32 & ~u64(0xfff));
@@ -62,7 +63,7 @@ Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelS
     return failure(sys::kEperm);
   }
   file.kind = kDeleted;
-  file.values[0] = info.mode & kPermissions;
+  file.values[kDeletedMode] = info.mode & kPermissions;
   for (u64 i = 0; i + 1 < saver.count(); i++) {
     const image::ImageFile& earlier = saver.file(i);
     if (earlier.kind != kDeleted || earlier.inode != file.inode) continue;
@@ -70,6 +71,14 @@ Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelS
     return success();
   }
   file.same_as = file.fd;
+  const Result<u64> seals = sys::fcntl(file.fd, kGetSeals);
+  file.values[kDeletedSeals] = seals ? seals.value : 0;
+  for (u64 i = 0; i < saver.writer.objects.count; i++) {
+    const image::ImageObject& object = saver.writer.objects.entries[i];
+    if (object.inode != info.ino || object.device != info.dev) continue;
+    file.values[kDeletedIsObject] = 1;
+    return success();
+  }
   // Opened anew: the descriptor may be for writing only, and its offset must stay.
   Text<64> link;
   link << "/proc/self/fd/" << file.fd;
@@ -80,8 +89,21 @@ Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelS
   return saved;
 }
 
+/// A memfd of the name that stands before " (deleted)".
+Result<u64> make_memory(const char* shown, u32 mode) {
+  constexpr u64 kCloseOnExec = 1, kAllowSealing = 2;
+  Text<256> name;
+  for (; *shown && !text_equal(shown, " (deleted)"); shown++) name.put(*shown);
+  const Result<u64> made =
+      sys::call(SYS_memfd_create, sys::word(name.data), kCloseOnExec | kAllowSealing);
+  if (made) (void)sys::call(SYS_fchmod, made.value, mode);
+  return made;
+}
+
 /// A new file without a name in the directory of `path`.
 Result<u64> make_nameless(const char* path, u32 mode) {
+  constexpr const char* kMemory = "/memfd:";
+  if (text_starts(path, kMemory)) return make_memory(path + text_length(kMemory), mode);
   Path name;
   name << path;
   const u64 length = u64(base_name(name.data) - name.data);
@@ -150,9 +172,13 @@ Status restore_path(Restorer& restorer, const image::ImageFile& file) {
 
 Status restore_deleted(Restorer& restorer, const image::ImageFile& file) {
   const char* path = restorer.reader.string(file.path_string);
+  const bool first = file.same_as == file.fd;
+  const bool is_object = file.values[kDeletedIsObject];
   Result<u64> made = Result<u64>::ok(u64(file.same_as));
-  if (file.same_as == file.fd) {
-    made = make_nameless(path, u32(file.values[0]));
+  if (first && is_object) {
+    made.value = u64(i64(restorer.around.object(file.inode)));
+  } else if (first) {
+    made = make_nameless(path, u32(file.values[kDeletedMode]));
     const Status loaded =
         made ? load_file(restorer.reader, file, int(made.value)) : failure(made.error);
     if (!loaded) {
@@ -160,11 +186,13 @@ Status restore_deleted(Restorer& restorer, const image::ImageFile& file) {
                    << ")";
       return loaded;
     }
+    if (file.values[kDeletedSeals])
+      (void)sys::fcntl(int(made.value), kAddSeals, file.values[kDeletedSeals]);
   }
   Text<64> link;
   link << "/proc/self/fd/" << made.value;
   const Result<u64> opened = open_again(file, link.data);
-  if (file.same_as == file.fd) (void)sys::close(int(made.value));
+  if (first && !is_object) (void)sys::close(int(made.value));
   if (!opened) {
     restorer.why << "cannot reopen the deleted file " << path;
     return failure(opened.error);

@@ -24,7 +24,7 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 1;
+inline constexpr u32 kCrossingVersion = 2;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 
 // The signals that belong to us. The boundary hides both from the application: it can neither block
@@ -102,6 +102,10 @@ struct LowerCalls {
   // Fills predefined slots: real handle of each canonical constant (MPI-5 standard ABI number).
   // kind: index as in mpi/slots.h. Returns the real handle, 0 if this MPI lacks the object.
   u64 (*predefined)(u32 kind, u32 canonical);
+  // Gives every rank the `bytes` bytes of all ranks, by rank. Every rank calls it at the same
+  // points of a restart, before there is an upper half. Blocks until all have come. Returns 0 or an
+  // MPI error.
+  int (*gather)(const void* mine, u64 bytes, void* all);
 };
 
 struct UpperCalls {
@@ -168,6 +172,7 @@ struct SaveOutcome {
   u64 image_bytes;
   u64 pause_ns;        // from the first thread's stop to the last one's release
   u32 image_crc;       // CRC32C of the image's header block
+  u32 shared;          // 1: the rank shares memory and stands still until resume()
 };
 
 struct LauncherCalls {
@@ -195,6 +200,8 @@ struct LauncherCalls {
   const char* (*config)(const char* key);
   // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
   void (*leave)(void* frame);
+  // Agent: the images of all ranks have been cut; a rank that shares memory goes on.
+  void (*resume)();
 };
 
 inline const LauncherCalls& launcher() {

@@ -59,6 +59,7 @@ struct ImageHeader {
   u32 xsave_layout;  // CRC32C of cpuid 13's offsets and sizes of the components in xgetbv(0)
   u8 command[16];  // PR_GET_NAME of the main thread
   TableRef regions;
+  TableRef objects;
   TableRef extents;
   TableRef threads;
   TableRef files;
@@ -68,7 +69,7 @@ struct ImageHeader {
   u32 header_crc;
   u32 reserved;
 };
-static_assert(sizeof(ImageHeader) == 824);
+static_assert(sizeof(ImageHeader) == 856);
 static_assert(offsetof(ImageHeader, magic) == 0);
 static_assert(offsetof(ImageHeader, version) == 8);
 static_assert(offsetof(ImageHeader, header_bytes) == 12);
@@ -100,14 +101,15 @@ static_assert(offsetof(ImageHeader, limits_changed) == 568);
 static_assert(offsetof(ImageHeader, xsave_layout) == 572);
 static_assert(offsetof(ImageHeader, command) == 576);
 static_assert(offsetof(ImageHeader, regions) == 592);
-static_assert(offsetof(ImageHeader, extents) == 624);
-static_assert(offsetof(ImageHeader, threads) == 656);
-static_assert(offsetof(ImageHeader, files) == 688);
-static_assert(offsetof(ImageHeader, members) == 720);
-static_assert(offsetof(ImageHeader, actions) == 752);
-static_assert(offsetof(ImageHeader, strings) == 784);
-static_assert(offsetof(ImageHeader, header_crc) == 816);
-static_assert(offsetof(ImageHeader, reserved) == 820);
+static_assert(offsetof(ImageHeader, objects) == 624);
+static_assert(offsetof(ImageHeader, extents) == 656);
+static_assert(offsetof(ImageHeader, threads) == 688);
+static_assert(offsetof(ImageHeader, files) == 720);
+static_assert(offsetof(ImageHeader, members) == 752);
+static_assert(offsetof(ImageHeader, actions) == 784);
+static_assert(offsetof(ImageHeader, strings) == 816);
+static_assert(offsetof(ImageHeader, header_crc) == 848);
+static_assert(offsetof(ImageHeader, reserved) == 852);
 
 // One mapping of the upper half.
 struct ImageRegion {
@@ -120,8 +122,10 @@ struct ImageRegion {
   u32 build_id_string;  // by reference: the file's build-id in hexadecimal
   u64 first_extent;
   u64 extent_count;
+  u32 object;  // shared: 1 + index of the object that is mapped here, at file_offset; 0 = none
+  u32 reserved;
 };
-static_assert(sizeof(ImageRegion) == 56);
+static_assert(sizeof(ImageRegion) == 64);
 static_assert(offsetof(ImageRegion, start) == 0);
 static_assert(offsetof(ImageRegion, end) == 8);
 static_assert(offsetof(ImageRegion, prot) == 16);
@@ -131,6 +135,45 @@ static_assert(offsetof(ImageRegion, path_string) == 32);
 static_assert(offsetof(ImageRegion, build_id_string) == 36);
 static_assert(offsetof(ImageRegion, first_extent) == 40);
 static_assert(offsetof(ImageRegion, extent_count) == 48);
+static_assert(offsetof(ImageRegion, object) == 56);
+static_assert(offsetof(ImageRegion, reserved) == 60);
+
+// Memory that more than one mapping, descriptor or rank can see. Kinds: runtime/memory/objects.h.
+struct ImageObject {
+  // hash of the machine it was on: host, device and inode are the same for every rank that shared
+  // it
+  u64 host;
+  u64 device;
+  u64 inode;
+  u64 saved_ns;  // CLOCK_BOOTTIME when its contents were read
+  u64 size;  // bytes
+  u64 first_extent;  // contents: extents whose address is an offset in them
+  u64 extent_count;
+  u32 kind;  // 1 without a name, 2 named memory, 3 file, 4 System V segment
+  u32 flags;  // bit 0 may be written, 1 whole: the extents tell of every byte, 2 removed (System V)
+  u32 mode;  // permissions
+  u32 path_string;
+  u32 seals;  // F_GET_SEALS of a memfd
+  u32 segment;  // System V: the id that the application knows
+  u32 key;  // System V: of shmget(2)
+  u32 reserved;
+};
+static_assert(sizeof(ImageObject) == 88);
+static_assert(offsetof(ImageObject, host) == 0);
+static_assert(offsetof(ImageObject, device) == 8);
+static_assert(offsetof(ImageObject, inode) == 16);
+static_assert(offsetof(ImageObject, saved_ns) == 24);
+static_assert(offsetof(ImageObject, size) == 32);
+static_assert(offsetof(ImageObject, first_extent) == 40);
+static_assert(offsetof(ImageObject, extent_count) == 48);
+static_assert(offsetof(ImageObject, kind) == 56);
+static_assert(offsetof(ImageObject, flags) == 60);
+static_assert(offsetof(ImageObject, mode) == 64);
+static_assert(offsetof(ImageObject, path_string) == 68);
+static_assert(offsetof(ImageObject, seals) == 72);
+static_assert(offsetof(ImageObject, segment) == 76);
+static_assert(offsetof(ImageObject, key) == 80);
+static_assert(offsetof(ImageObject, reserved) == 84);
 
 // A run of saved pages. What a region has outside its extents is zero.
 struct ImageExtent {

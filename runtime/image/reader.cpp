@@ -39,7 +39,7 @@ bool extents_in_bounds(const Reader& reader) {
   for (u64 i = 0; i < h.regions.count; i++) {
     const ImageRegion& r = reader.regions[i];
     if (r.start % 4096 || r.end % 4096 || r.end <= r.start || r.first_extent > h.extents.count ||
-        r.extent_count > h.extents.count - r.first_extent)
+        r.extent_count > h.extents.count - r.first_extent || r.object > h.objects.count)
       return false;
     for (u64 k = r.first_extent; k < r.first_extent + r.extent_count; k++)
       if (reader.extents[k].address < r.start ||
@@ -49,6 +49,11 @@ bool extents_in_bounds(const Reader& reader) {
   for (u64 i = 0; i < h.files.count; i++) {
     const ImageFile& f = reader.files[i];
     if (f.first_extent > h.extents.count || f.extent_count > h.extents.count - f.first_extent)
+      return false;
+  }
+  for (u64 i = 0; i < h.objects.count; i++) {
+    const ImageObject& o = reader.objects[i];
+    if (o.first_extent > h.extents.count || o.extent_count > h.extents.count - o.first_extent)
       return false;
   }
   return true;
@@ -92,6 +97,7 @@ Status open_image(const char* path, Reader& out, Message& why) {
     return failure(sys::kEio);
   }
   const bool whole = take_table(base, file_bytes, h.regions, out.regions) &&
+                     take_table(base, file_bytes, h.objects, out.objects) &&
                      take_table(base, file_bytes, h.extents, out.extents) &&
                      take_table(base, file_bytes, h.threads, out.threads) &&
                      take_table(base, file_bytes, h.files, out.files) &&

@@ -12,6 +12,7 @@ struct Reader {
   int fd = -1;
   const ImageHeader* header = nullptr;
   const ImageRegion* regions = nullptr;
+  const ImageObject* objects = nullptr;
   const ImageExtent* extents = nullptr;
   const ImageThread* threads = nullptr;
   const ImageFile* files = nullptr;

@@ -10,7 +10,8 @@ Status Writer::create(const char* path) {
       sys::open(path, sys::kReadWrite | sys::kCreate | sys::kTruncate | sys::kCloseOnExec, 0600);
   if (!file) return failure(file.error);
   fd_ = int(file.value);
-  const Status reserved[] = {regions.reserve(1 << 20), extents.reserve(1 << 24),
+  const Status reserved[] = {regions.reserve(1 << 20), objects.reserve(1 << 16),
+                             extents.reserve(1 << 24),
                              threads.reserve(1 << 16), files.reserve(1 << 20),
                              members.reserve(1 << 20),
                              actions.reserve(64),      strings_.reserve(64 << 20)};
@@ -54,7 +55,8 @@ Status Writer::put_table(const Table<T>& table, TableRef& ref) {
 Status Writer::finish() {
   ImageHeader& h = header();
   h.payload_bytes = at_ - h.payload_offset;
-  const Status tables[] = {put_table(regions, h.regions), put_table(extents, h.extents),
+  const Status tables[] = {put_table(regions, h.regions), put_table(objects, h.objects),
+                           put_table(extents, h.extents),
                            put_table(threads, h.threads), put_table(files, h.files),
                            put_table(members, h.members),
                            put_table(actions, h.actions), put_table(strings_, h.strings)};

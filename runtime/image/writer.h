@@ -34,6 +34,7 @@ class Writer {
  public:
   ImageHeader& header() { return *reinterpret_cast<ImageHeader*>(header_page_); }
   Table<ImageRegion> regions;
+  Table<ImageObject> objects;
   Table<ImageExtent> extents;
   Table<ImageThread> threads;
   Table<ImageFile> files;

@@ -46,8 +46,8 @@ constexpr Trapped kTrapped[] = {
     {SYS_set_tid_address, kEither},
     {SYS_brk, kUpperOnly},
     {SYS_mremap, kUpperOnly},
-    {SYS_shmat, kUpperOnly},
-    {SYS_madvise, kMadvise},
+    {SYS_shmat, kUpperOnly},         {SYS_shmget, kUpperOnly},
+    {SYS_shmctl, kUpperOnly},        {SYS_madvise, kMadvise},
     {SYS_inotify_add_watch, kUpperOnly},
     {SYS_execve, kUpperOnly},        {SYS_execveat, kUpperOnly},
     {SYS_readlink, kUpperOnly},      {SYS_readlinkat, kUpperOnly},
@@ -210,6 +210,8 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_mmap: return trap_mmap(half, a[0], a[1], a[2], a[3], a[4], a[5]);
     case SYS_mremap: return trap_mremap(a[0], a[1], a[2], a[3], a[4]);
     case SYS_brk: return trap_brk(a[0]);
+    case SYS_shmget: return trap_shmget(a[0], a[1], a[2]);
+    case SYS_shmctl: return trap_shmctl(a[0], a[1], a[2]);
     case SYS_shmat: return trap_shmat(a[0], a[1], a[2]);
     case SYS_madvise: return trap_fork_advice(a[0], a[1], a[2]);
     case SYS_rt_sigprocmask: return trap_sigprocmask(half, a[0], a[1], a[2], a[3], context);

@@ -77,6 +77,8 @@ u64 pass_on(u64 number, const u64 (&arguments)[6]);
 u64 trap_mmap(Half half, u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset);
 u64 trap_mremap(u64 old_address, u64 old_bytes, u64 new_bytes, u64 flags, u64 new_address);
 u64 trap_brk(u64 address);
+u64 trap_shmget(u64 key, u64 bytes, u64 flags);
+u64 trap_shmctl(u64 id, u64 command, u64 argument);
 u64 trap_shmat(u64 id, u64 address, u64 flags);
 u64 trap_fork_advice(u64 address, u64 bytes, u64 advice);
 u64 place_lower(u64 bytes);  // a free range for code in the lower window
@@ -195,6 +197,7 @@ extern u64 carry_address, carried_address;  // the code of vdso.S that carries a
 [[noreturn]] void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank,
                                u32 world_size);
 i32 save(const SaveRequest* request, SaveOutcome* outcome);
+void resume();  // after a save whose outcome says `shared`
 i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome);
 
 }  // namespace fermata::launch

@@ -54,7 +54,7 @@ constexpr u64 kLowerStackBytes = 16 << 20;
     // Not wrapped: what hold() leaves on the upper stack must be the assembly's frame alone.
     reinterpret_cast<HoldResult (*)(void*)>(&arch::fermata_hold_entry),
     save,             save_finish,       nudge,
-    config_value,     leave,
+    config_value,     leave,             resume,
 };
 
 extern "C" void fermata_main(u64* initial_stack) {

@@ -4,6 +4,8 @@
 // every placement is tried with MAP_FIXED_NOREPLACE, so a stale cursor costs a retry, never memory.
 #include "launcher/launcher.h"
 #include "memory/forks.h"
+#include "memory/objects.h"
+#include "memory/segments.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -48,8 +50,17 @@ u64 place_upper(u64 bytes, Place place) {
   return failed(sys::kEnomem);
 }
 
+/// Does this mapping let the application write what others see, now or after mprotect?
+bool shares(u64 prot, u64 flags, u64 fd) {
+  if (!(flags & u64(sys::kMapShared))) return false;
+  if ((flags & u64(sys::kMapAnonymous)) || (prot & u64(sys::kProtWrite))) return true;
+  const Result<u64> mode = sys::fcntl(int(fd), sys::kGetFlags);
+  return mode && (mode.value & 3) == u64(sys::kReadWrite);
+}
+
 u64 upper_mmap(u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset) {
   const bool fixed = flags & u64(sys::kMapFixed | sys::kMapFixedNoReplace);
+  if (shares(prot, flags, fd)) memory::note_shared_memory();
   if (fixed || (flags & u64(sys::kMap32Bit)))
     return u64(arch::raw_syscall(SYS_mmap, address, bytes, prot, flags, fd, offset));
   if (address && in_upper(address)) {  // a hint: honoured if that place is free
@@ -144,14 +155,24 @@ u64 trap_fork_advice(u64 address, u64 bytes, u64 advice) {
   return outcome(sys::call(SYS_madvise, address, bytes, advice));
 }
 
+u64 trap_shmget(u64 key, u64 bytes, u64 flags) {
+  return outcome(memory::create_segment(key, bytes, flags));
+}
+
+u64 trap_shmctl(u64 id, u64 command, u64 argument) {
+  return outcome(memory::control_segment(id, command, argument));
+}
+
 u64 trap_shmat(u64 id, u64 address, u64 flags) {
-  if (address) return u64(arch::raw_syscall(SYS_shmat, id, address, flags));
-  u8 descriptor[256] = {};  // struct shmid64_ds; shm_segsz follows ipc64_perm (48 bytes)
-  const Result<u64> got = sys::call(SYS_shmctl, id, 2 /* IPC_STAT */, sys::word(descriptor));
-  if (!got) return outcome(got);
-  const u64 bytes = *reinterpret_cast<u64*>(descriptor + 48);
-  return place_upper(bytes, [&](u64 at) {
-    const Result<u64> attached = sys::call(SYS_shmat, id, at, flags);
+  const u32 real = memory::real_segment(u32(id));
+  memory::SegmentInfo info;
+  const Result<u64> known = memory::stat_segment(real, info);
+  if (!known) return outcome(known);
+  memory::note_segment(u32(id), real);
+  memory::note_shared_memory();
+  if (address) return outcome(sys::call(SYS_shmat, real, address, flags));
+  return place_upper(info.bytes, [&](u64 at) {
+    const Result<u64> attached = sys::call(SYS_shmat, real, at, flags);
     // shmat says EINVAL for a taken address; another place will do.
     return !attached && attached.error == sys::kEinval ? Result<u64>::fail(sys::kEexist) : attached;
   });

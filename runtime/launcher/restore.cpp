@@ -7,6 +7,7 @@
 #include "image/reader.h"
 #include "launcher/launcher.h"
 #include "memory/restore.h"
+#include "memory/shared.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -33,15 +34,19 @@ void check_fits(const image::ImageHeader& h, const char* path, const LowerCalls*
         "restart on a CPU of the same maker");
 }
 
-void restore_memory(const image::Reader& reader, const char* path) {
+void restore_memory(const image::Reader& reader, const LowerCalls* lower, const char* path) {
   static memory::Trouble trouble;
-  const Status mapped = memory::map_regions(reader, path, trouble);
+  const memory::World world{lower->gather, reader.header->world_rank, reader.header->world_size};
+  Status mapped = memory::restore_objects(reader, world, trouble);
+  if (mapped) mapped = memory::map_regions(reader, path, trouble);
+  if (!mapped && trouble.silent) sys::exit_group(70);
   if (!mapped) die(trouble.what, trouble.where.data, mapped.error, trouble.advice);
 }
 
 void restore_files(const image::Reader& reader) {
   Message why;
-  const files::Surroundings around{nullptr, ambient_streams(), sys::getpid()};
+  const files::Surroundings around{nullptr, ambient_streams(), sys::getpid(),
+                                   memory::object_descriptor};
   const Status restored = files::restore_files(reader, around, why);
   if (!restored)
     die("cannot bring back an open file", why.data, restored.error,
@@ -134,7 +139,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
 
   const u64 all = ~kOurSignals | sys::signal_bit(kSignalQuiesce);
   (void)sys::sigprocmask(sys::kSigSetMask, &all, nullptr);
-  restore_memory(reader, path.data);
+  restore_memory(reader, lower, path.data);
   placement = {h.brk_start, h.brk_end, h.mmap_cursor};
   refresh_vdso();
   // For the next image; copied, because this image may be removed while the program runs.
@@ -154,6 +159,9 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   lift_image(reader);
   restore_files(reader);
   (void)sys::close(reader.fd);
+  const memory::World world{lower->gather, h.world_rank, h.world_size};
+  const Status finished = memory::finish_objects(reader, world);
+  if (!finished) die("the ranks cannot agree on shared memory", path.data, finished.error, kAdvice);
   restore_limits(h.limits, h.limits_changed);
   restore_actions(reader);
 

@@ -6,6 +6,7 @@
 #include "image/writer.h"
 #include "launcher/launcher.h"
 #include "memory/forks.h"
+#include "memory/objects.h"
 #include "memory/save.h"
 #include "sys/sys.h"
 
@@ -19,6 +20,9 @@ struct OutcomePage {
   u32 described;  // futex: 1 once the writer has taken what fork(2) does not copy
 };
 OutcomePage* outcome_page;  // shared with the writer child
+u64 stopped_ns;             // when the last save began
+
+constexpr u64 kSharedWithinNs = 300'000'000'000;  // the most that writing shared memory may take
 
 void copy_text(char* to, u64 capacity, const char* from) {
   u64 i = 0;
@@ -116,8 +120,9 @@ bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome
   outcome_page->image_fd = writer.fd();
   const u32 job_pid = u32(sys::call(SYS_getppid).value);
   if (status) status = refuse_children(job_pid, sys::getpid(), why);
+  if (status) status = memory::save_shared(writer, why);
   if (status) {
-    const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid};
+    const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid, nullptr};
     status = files::describe_files(writer, around, why);
   }
   __atomic_store_n(&outcome_page->described, 1, __ATOMIC_RELEASE);
@@ -168,6 +173,11 @@ i64 fork_writer() { return arch::raw_syscall(SYS_clone, 0, 0, 0, 0, 0); }
 
 }  // namespace
 
+void resume() {
+  release();
+  outcome_page->pause_ns = sys::now_ns() - stopped_ns;
+}
+
 i32 save(const SaveRequest* request, SaveOutcome* outcome) {
   *outcome = {};
   const u64 begin = sys::now_ns();
@@ -209,10 +219,12 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
   }
   const i64 child = fork_writer();
   if (child == 0) write_image(*request);
-  if (child > 0) await_described(u32(child), deadline);
   memory::renew_fork_advice();
-  release();
-  outcome_page->pause_ns = sys::now_ns() - begin;
+  const bool shared = child > 0 && memory::shared_memory_seen();
+  if (child > 0) await_described(u32(child), shared ? begin + kSharedWithinNs : deadline);
+  stopped_ns = begin;
+  outcome->shared = shared;
+  if (!shared) resume();
   if (child < 0) fail(outcome, i32(-child), "cannot fork the image writer: memory may be short");
   return i32(child);
 }

@@ -25,6 +25,7 @@ enum Attribute : u32 {
   kLockedOnFault = 1 << 13,
   kNotInForks = 1 << 14,   // MADV_DONTFORK
   kWipedInForks = 1 << 15, // MADV_WIPEONFORK
+  kMayWrite = 1 << 16,     // mprotect(2) would allow writing
 };
 
 /// Those that fork(2) takes from the child, or because of which it takes the pages.
@@ -40,7 +41,7 @@ inline constexpr AttributeName kAttributeNames[] = {
     {"hg", kHugePages, 14},  {"nh", kNoHugePages, 15},   {"mg", kMergeable, 12},
     {"dd", kNotDumped, 16},  {"sr", kSequential, 2},     {"rr", kRandom, 1},
     {"lo", kLocked, 0},      {"lf", kLockedOnFault, 0},  {"dc", kNotInForks, 10},
-    {"wf", kWipedInForks, 18},
+    {"wf", kWipedInForks, 18}, {"mw", kMayWrite, 0},
 };
 
 /// The bits of a VmFlags line behind its colon: two letters each, separated by spaces.

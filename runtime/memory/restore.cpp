@@ -4,6 +4,7 @@
 #include "image/build_id.h"
 #include "memory/attributes.h"
 #include "memory/forks.h"
+#include "memory/shared.h"
 #include "sys/sys.h"
 
 namespace fermata::memory {
@@ -91,7 +92,9 @@ Status map_region(const image::Reader& reader, const image::ImageRegion& region,
   // What holds nothing gets its protection at once: closed address space is not accounted for.
   const int first = region.extent_count ? kFilling : prot;
   Result<u64> map;
-  if (region.flags & kByReference) {
+  if (region.flags & kShared) {
+    map = map_shared(reader, region);
+  } else if (region.flags & kByReference) {
     const Result<u64> file = open_referenced(reader, region, trouble);
     if (!file) return failure(file.error);
     map = sys::mmap(region.start, bytes, first, sys::kMapPrivate | sys::kMapFixedNoReplace,
@@ -108,7 +111,7 @@ Status map_region(const image::Reader& reader, const image::ImageRegion& region,
   }
   const Status filled = fill(reader, region, path, trouble);
   if (!filled) return filled;
-  if (first != prot) (void)sys::mprotect(region.start, bytes, prot);
+  if (first != prot && !(region.flags & kShared)) (void)sys::mprotect(region.start, bytes, prot);
   set_attributes(region);
   return success();
 }

@@ -13,10 +13,12 @@ struct Trouble {
   const char* what = "";
   Message where;
   const char* advice = "";
+  bool silent = false;  // another rank tells it
 };
 
-/// Maps every region of the image and fills it. `path` is the image's, for messages. Errors: errno
-/// with `trouble` filled; some regions may have been mapped by then.
+/// Maps every region of the image and fills it. Preconditions: restore_objects (shared.h). `path`
+/// is the image's, for messages. Errors: errno with `trouble` filled; some regions may have been
+/// mapped by then.
 Status map_regions(const image::Reader& reader, const char* path, Trouble& trouble);
 
 }  // namespace fermata::memory

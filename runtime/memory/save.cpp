@@ -2,95 +2,41 @@
 // A page is saved if it may hold something that a fresh mapping would not: of anonymous memory the
 // pages that exist; of a private mapping of a file with a build-id those that were written (the
 // rest comes from the file, whose identity the restart checks); of other files all. Zero pages of
-// anonymous memory are left out. Pages are read through /proc/self/mem, which reads unreadable
-// guard pages and reports a page beyond a file's end as an error where touching it would be SIGBUS.
+// anonymous memory are left out. Shared memory is saved by object: objects.h.
 #include "memory/save.h"
 
 #include "image/build_id.h"
 #include "memory/forks.h"
-#include "memory/maps.h"
+#include "memory/objects.h"
+#include "memory/pages.h"
 
 namespace fermata::memory {
 namespace {
 
-constexpr u64 kRunPages = 1024;  // 4 MiB: the largest extent
-// /proc/PID/pagemap, Documentation/admin-guide/mm/pagemap.rst.
-constexpr u64 kPresent = u64(1) << 63, kSwapped = u64(1) << 62, kOfFile = u64(1) << 61;
+image::Table<Mapping> mappings;  // of the upper half, in parts that are alike; paths in a text
 
-/// What a page must be to be saved.
-enum class Wanted { kAll, kExisting, kWritten };
-
-struct Walk {
-  image::Writer& writer;
-  int memory_fd, pagemap_fd;
-  u8* buffer;  // kRunPages pages
-};
-
-bool is_zero(const u8* page) {
-  const u64* words = reinterpret_cast<const u64*>(page);
-  for (u64 i = 0; i < kPageBytes / 8; i++)
-    if (words[i]) return false;
-  return true;
-}
-
-/// Reads `pages` pages at `address`; those that cannot be read become zero.
-void read_pages(const Walk& walk, u64 address, u64 pages) {
-  const Result<u64> got =
-      sys::pread_full(walk.memory_fd, walk.buffer, pages * kPageBytes, address);
-  if (got && got.value == pages * kPageBytes) return;
-  for (u64 i = 0; i < pages; i++) {
-    u8* page = walk.buffer + i * kPageBytes;
-    const Result<u64> one =
-        sys::pread_full(walk.memory_fd, page, kPageBytes, address + i * kPageBytes);
-    if (!one || one.value != kPageBytes) __builtin_memset(page, 0, kPageBytes);
+/// Lists the upper half's mappings.
+Status list_mappings(Message& why) {
+  const Status reserved = mappings.reserve(1 << 20);
+  char* next = read_mappings(Detail::kAttributes);
+  if (!reserved || !next) {
+    why << "cannot read /proc/self/smaps";
+    return failure(reserved ? sys::kEio : reserved.error);
   }
-}
-
-/// Writes the pages of one run; zero pages too where a file would show through instead.
-Status save_run(const Walk& walk, u64 address, u64 pages, Wanted wanted) {
-  read_pages(walk, address, pages);
-  if (wanted == Wanted::kWritten)
-    return walk.writer.pages(address, walk.buffer, pages * kPageBytes);
-  for (u64 i = 0; i < pages;) {
-    if (is_zero(walk.buffer + i * kPageBytes)) {
-      i++;
-      continue;
-    }
-    u64 end = i + 1;
-    while (end < pages && !is_zero(walk.buffer + end * kPageBytes)) end++;
-    const Status put = walk.writer.pages(address + i * kPageBytes, walk.buffer + i * kPageBytes,
-                                         (end - i) * kPageBytes);
-    if (!put) return put;
-    i = end;
-  }
-  return success();
-}
-
-bool is_wanted(Wanted wanted, u64 entry) {
-  if (wanted == Wanted::kAll) return true;
-  if (wanted == Wanted::kExisting) return entry & (kPresent | kSwapped);
-  return (entry & kSwapped) || ((entry & kPresent) && !(entry & kOfFile));
-}
-
-Status save_pages(const Walk& walk, const Mapping& mapping, Wanted kind) {
-  u64 entries[kRunPages];
-  for (u64 at = mapping.start; at < mapping.end; at += kRunPages * kPageBytes) {
-    const u64 left = (mapping.end - at) / kPageBytes;
-    const u64 pages = left < kRunPages ? left : kRunPages;
-    const Result<u64> got =
-        sys::pread_full(walk.pagemap_fd, entries, pages * 8, at / kPageBytes * 8);
-    const bool known = got && got.value == pages * 8;
-    for (u64 i = 0; i < pages;) {
-      const auto wanted = [&](u64 page) { return !known || is_wanted(kind, entries[page]); };
-      if (!wanted(i)) {
-        i++;
-        continue;
+  while (next && *next) {
+    Mapping mapping;
+    next = parse_mapping(next, mapping);
+    if (!next || !is_saved(mapping)) continue;
+    while (mapping.bytes()) {
+      const Mapping part = first_noted_part(mapping);
+      Mapping* const entry = mappings.add();
+      if (!entry) {
+        why << "more memory regions than an image holds";
+        return failure(sys::kEnomem);
       }
-      u64 end = i + 1;
-      while (end < pages && wanted(end)) end++;
-      const Status saved = save_run(walk, at + i * kPageBytes, end - i, kind);
-      if (!saved) return saved;
-      i = end;
+      *entry = part;
+      mapping.file_offset += part.bytes();
+      mapping.start = part.end;
     }
   }
   return success();
@@ -98,7 +44,7 @@ Status save_pages(const Walk& walk, const Mapping& mapping, Wanted kind) {
 
 /// The build-id of a private mapping's file, if the file can still be found under its name.
 bool find_build_id(const Mapping& mapping, Text<48>& hex) {
-  if (mapping.inode == 0 || mapping.shared) return false;
+  if (mapping.inode == 0) return false;
   const Result<u64> fd = sys::open(mapping.path, sys::kReadOnly | sys::kCloseOnExec);
   if (!fd) return false;
   sys::KernelStat info;
@@ -108,68 +54,114 @@ bool find_build_id(const Mapping& mapping, Text<48>& hex) {
   return hex.size > 0;
 }
 
-Status save_region(const Walk& walk, const Mapping& mapping, Message& why) {
-  if (mapping.shared && mapping.write) {
-    why << "shared memory cannot be saved yet: " << mapping.path << " at " << Hex{mapping.start};
-    return failure(sys::kEperm);
-  }
-  image::ImageRegion* region = walk.writer.regions.add();
+/// Memory that is a device's registers or buffers has no contents that could come back.
+Status refuse_device(const Mapping& mapping, Message& why) {
+  sys::KernelStat info;
+  const bool named = mapping.path[0] == '/' && sys::stat(mapping.path, &info) &&
+                     info.ino == mapping.inode;
+  const u32 type = named ? info.mode & sys::kTypeMask : 0;
+  const bool device = type == sys::kTypeCharDevice || type == sys::kTypeBlockDevice;
+  if (mapping.path[0] == '/' && (!device || text_equal(mapping.path, "/dev/zero")))
+    return success();
+  why << "memory of a device cannot be saved: " << mapping.path << ", mapped at "
+      << Hex{mapping.start};
+  return failure(sys::kEperm);
+}
+
+image::ImageRegion* add_region(image::Writer& writer, const Mapping& mapping, Message& why) {
+  image::ImageRegion* region = writer.regions.add();
   if (!region) {
     why << "more memory regions than an image holds";
-    return failure(sys::kEnomem);
+    return nullptr;
   }
-  const bool is_file = mapping.inode != 0;
-  Text<48> hex;
-  const bool by_reference = find_build_id(mapping, hex);
   region->start = mapping.start;
   region->end = mapping.end;
   region->prot = u32((mapping.read ? sys::kProtRead : 0) | (mapping.write ? sys::kProtWrite : 0) |
                      (mapping.execute ? sys::kProtExec : 0));
   region->flags = mapping.attributes | (mapping.shared ? u32(kShared) : 0) |
-                  (is_file ? u32(kFileBacked) : 0) | (by_reference ? u32(kByReference) : 0);
+                  (mapping.inode ? u32(kFileBacked) : 0);
   region->file_offset = mapping.file_offset;
-  region->path_string = walk.writer.string(mapping.path);
-  region->build_id_string = walk.writer.string(hex.data);
-  region->first_extent = walk.writer.extents.count;
+  region->path_string = writer.string(mapping.path);
+  region->first_extent = writer.extents.count;
+  return region;
+}
+
+Status save_private(Pages& pages, const Mapping& mapping, Message& why) {
+  const bool is_file = mapping.inode != 0 && !(mapping.attributes & kHugeTlb) &&
+                       !text_equal(mapping.path, "/dev/zero");
+  if (is_file) {
+    const Status possible = refuse_device(mapping, why);
+    if (!possible) return possible;
+  }
+  image::ImageRegion* const region = add_region(pages.writer, mapping, why);
+  if (!region) return failure(sys::kEnomem);
+  Text<48> hex;
+  const bool by_reference = is_file && find_build_id(mapping, hex);
+  if (by_reference) region->flags |= kByReference;
+  region->build_id_string = pages.writer.string(hex.data);
   const Wanted wanted = by_reference ? Wanted::kWritten
-                        : is_file    ? Wanted::kAll
-                                     : Wanted::kExisting;
-  const Status saved = save_pages(walk, mapping, wanted);
-  region->extent_count = walk.writer.extents.count - region->first_extent;
+                        : mapping.inode ? Wanted::kAll
+                                        : Wanted::kExisting;
+  const Status saved = pages.save(mapping, wanted, 0);
+  region->extent_count = pages.writer.extents.count - region->first_extent;
   if (!saved) why << "cannot write the image";
   return saved;
 }
 
+/// Pages of the huge page pool are the parent's: when it writes to one and the pool has no other,
+/// the kernel takes the child's away.
+bool is_lent(const Mapping& mapping) {
+  return !mapping.shared && (mapping.attributes & kHugeTlb);
+}
+
+template <typename Take>
+Status with_pages(image::Writer& writer, Message& why, Take take) {
+  Pages pages{writer};
+  Status done = pages.open();
+  if (!done) {
+    why << "cannot read /proc/self (mem or pagemap)";
+    return done;
+  }
+  done = take(pages);
+  pages.close();
+  return done;
+}
+
 }  // namespace
 
-Status save_regions(image::Writer& writer, Message& why) {
-  const Result<u64> memory = sys::open("/proc/self/mem", sys::kReadOnly | sys::kCloseOnExec);
-  const Result<u64> pagemap = sys::open("/proc/self/pagemap", sys::kReadOnly | sys::kCloseOnExec);
-  const Result<u64> buffer =
-      sys::mmap(0, kRunPages * kPageBytes, sys::kProtRead | sys::kProtWrite,
-                sys::kMapPrivate | sys::kMapAnonymous);
-  char* next = read_mappings(Detail::kAttributes);
-  if (!memory || !pagemap || !buffer || !next) {
-    why << "cannot read /proc/self (smaps, mem or pagemap)";
-    return failure(memory.error ? memory.error : sys::kEio);
-  }
-  const Walk walk{writer, int(memory.value), int(pagemap.value),
-                  reinterpret_cast<u8*>(buffer.value)};
-  while (next && *next) {
-    Mapping mapping;
-    next = parse_mapping(next, mapping);
-    if (!next || !is_saved(mapping)) continue;
-    while (mapping.bytes()) {
-      const Mapping part = first_noted_part(mapping);
-      const Status saved = save_region(walk, part, why);
-      if (!saved) return saved;
-      mapping.file_offset += part.bytes();
-      mapping.start = part.end;
+Status save_shared(image::Writer& writer, Message& why) {
+  const Status listed = list_mappings(why);
+  if (!listed) return listed;
+  return with_pages(writer, why, [&](Pages& pages) {
+    for (u64 i = 0; i < mappings.count; i++) {
+      const Mapping& mapping = mappings.entries[i];
+      if (is_lent(mapping)) {
+        const Status saved = save_private(pages, mapping, why);
+        if (!saved) return saved;
+      }
+      if (!mapping.shared) continue;
+      Status possible = refuse_device(mapping, why);
+      u32 object = 0;
+      if (possible) possible = add_object(writer, mapping, object, why);
+      if (!possible) return possible;
+      image::ImageRegion* const region = add_region(writer, mapping, why);
+      if (!region) return failure(sys::kEnomem);
+      region->object = object;
     }
-  }
-  (void)sys::close(walk.memory_fd);
-  (void)sys::close(walk.pagemap_fd);
-  return success();
+    return save_objects(pages, mappings, why);
+  });
+}
+
+Status save_regions(image::Writer& writer, Message& why) {
+  return with_pages(writer, why, [&](Pages& pages) {
+    for (u64 i = 0; i < mappings.count; i++) {
+      const Mapping& mapping = mappings.entries[i];
+      if (mapping.shared || is_lent(mapping)) continue;
+      const Status saved = save_private(pages, mapping, why);
+      if (!saved) return saved;
+    }
+    return success();
+  });
 }
 
 }  // namespace fermata::memory

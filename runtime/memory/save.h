@@ -8,8 +8,13 @@
 
 namespace fermata::memory {
 
-/// Adds every upper mapping and its resident, non-zero pages to the image.
-/// Errors: errno, with `why` saying what and where; a mapping that cannot be saved is EPERM.
+/// Adds what the child does not have as a copy of its own, and the job would change by going on:
+/// shared memory, and pages of the huge page pool. Errors: errno, with `why` saying what and where;
+/// memory that cannot be saved is EPERM.
+Status save_shared(image::Writer& writer, Message& why);
+
+/// Adds every other upper mapping and its resident, non-zero pages. Comes after save_shared.
+/// Errors: as there.
 Status save_regions(image::Writer& writer, Message& why);
 
 }  // namespace fermata::memory

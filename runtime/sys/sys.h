@@ -119,7 +119,8 @@ inline Result<u64> stat(const char* path, KernelStat* out) {
   return call(SYS_newfstatat, u64(i64(kAtCwd)), word(path), word(out), 0);
 }
 inline constexpr u32 kTypeMask = 0170000, kTypeRegular = 0100000, kTypeDirectory = 0040000,
-                     kTypeCharDevice = 0020000, kTypeFifo = 0010000, kTypeSocket = 0140000;
+                     kTypeCharDevice = 0020000, kTypeBlockDevice = 0060000,
+                     kTypeFifo = 0010000, kTypeSocket = 0140000;
 
 inline Result<u64> readlink(const char* path, char* to, u64 bytes) {
   const Result<u64> got = call(SYS_readlinkat, u64(i64(kAtCwd)), word(path), word(to), bytes - 1);

@@ -377,6 +377,14 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
                    "path": image.string(region.path_string)})
         })
         .collect();
+    let objects: Vec<Value> = image
+        .objects
+        .iter()
+        .map(|object| {
+            json!({"kind": object.kind, "size": object.size, "flags": object.flags,
+                   "extents": object.extent_count, "path": image.string(object.path_string)})
+        })
+        .collect();
     let threads: Vec<Value> = image
         .threads
         .iter()
@@ -387,7 +395,7 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
         "restarts": header.restarts, "pid": header.saved_pid,
         "executable": image.string(header.executable_string),
         "cwd": image.string(header.cwd_string),
-        "regions": regions, "threads": threads, "files": files,
+        "regions": regions, "objects": objects, "threads": threads, "files": files,
         "actions": image.actions.len()});
     (text, value)
 }

@@ -8,7 +8,9 @@
 
 use crate::advice::{HINT_ENDING, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine, name_ranks};
-use fermata_types::{Abort, Committed, Drain, Expected, Message, Progress, Request, Save, Targets};
+use fermata_types::{
+    Abort, Committed, Drain, Expected, Message, Progress, Request, Resume, Save, Targets,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// EAGAIN from a rank's save: what stands in the way, say a child process, may soon be gone.
@@ -48,6 +50,8 @@ pub(crate) struct Run {
     phase: Phase,
     targets: BTreeMap<u64, u64>,
     kept: u64,
+    /// Ranks whose images have been cut.
+    cut: BTreeSet<u32>,
     attempts: u32,
     begun_ms: u64,
     /// When a rank first said that it cannot be saved just now.
@@ -95,6 +99,7 @@ impl Machine {
             phase: Phase::Pause(now),
             targets: BTreeMap::new(),
             kept: 0,
+            cut: BTreeSet::new(),
             attempts: 0,
             begun_ms: now,
             transient_ms: None,
@@ -113,6 +118,7 @@ impl Machine {
         run.epoch = epoch;
         run.attempts += 1;
         run.targets.clear();
+        run.cut.clear();
         run.progress_ms = now;
         run.phase = Phase::Clocks(BTreeSet::new());
         let what = if run.attempts == 1 { "begins" } else { "tries again" };
@@ -176,6 +182,14 @@ impl Machine {
                 run.kept += m.kept;
                 drained.insert(rank);
                 drained.len() == all
+            }
+            (Phase::Save(_), Message::Saving(m)) if m.epoch == run.epoch => {
+                run.cut.insert(rank);
+                if run.cut.len() == all {
+                    let epoch = run.epoch;
+                    self.send_ranks(Resume { epoch });
+                }
+                return;
             }
             (Phase::Save(done), Message::Saved(m)) if m.epoch == run.epoch => {
                 if m.error != 0 {

@@ -5,7 +5,7 @@
 use crate::{Action, Config, Event, Machine};
 use fermata_types::{
     Answer, Checkpoint, ClientHello, Clocks, Drained, Expected, Failed, Finalizing, Hello, Message,
-    Parked, Raise, Ready, Saved, Sent, Targets,
+    Parked, Raise, Ready, Saved, Saving, Sent, Targets,
 };
 
 const CLIENT: u64 = 100;
@@ -135,6 +135,10 @@ fn a_checkpoint_goes_through_all_phases_and_commits() {
         w.say(conn, Drained { epoch: 1, kept: 1, kept_bytes: 8 });
     }
     for conn in 0..2 {
+        assert!(!w.names_to(0).contains(&"RESUME"), "rank 1 still has to cut its image");
+        w.say(conn, Saving { epoch: 1, pause_ns: 5 });
+    }
+    for conn in 0..2 {
         assert!(!w.log.iter().any(|a| matches!(a, Action::Commit(_))));
         w.say(conn, Saved { epoch: 1, bytes: 4096, ..Saved::default() });
     }
@@ -145,7 +149,7 @@ fn a_checkpoint_goes_through_all_phases_and_commits() {
     assert_eq!(w.answer().snapshot, "/s/1");
     assert_eq!(
         w.names_to(1),
-        ["REQUEST", "TARGETS", "DRAIN", "EXPECTED", "SAVE", "COMMITTED", "EXIT"]
+        ["REQUEST", "TARGETS", "DRAIN", "EXPECTED", "SAVE", "RESUME", "COMMITTED", "EXIT"]
     );
 }
 

@@ -6,7 +6,8 @@
 
 use fermata_types::{
     IMAGE_HEADER_BYTES, IMAGE_HEADER_CRC_OFFSET, IMAGE_MAGIC, IMAGE_VERSION, ImageAction,
-    ImageExtent, ImageFile, ImageHeader, ImageMember, ImageRegion, ImageThread, TableRef,
+    ImageExtent, ImageFile, ImageHeader, ImageMember, ImageObject, ImageRegion, ImageThread,
+    TableRef,
 };
 use std::fmt;
 use std::fs::File;
@@ -83,6 +84,8 @@ pub struct Image {
     pub header_crc: u32,
     /// Mappings.
     pub regions: Vec<ImageRegion>,
+    /// Shared memory.
+    pub objects: Vec<ImageObject>,
     /// Runs of saved pages.
     pub extents: Vec<ImageExtent>,
     /// Threads.
@@ -142,6 +145,7 @@ impl Image {
             read_table(&mut file, header.file_bytes, name, table, entry)
         };
         let regions = table("regions", &header.regions, ImageRegion::BYTES)?;
+        let objects = table("objects", &header.objects, ImageObject::BYTES)?;
         let extents = table("extents", &header.extents, ImageExtent::BYTES)?;
         let threads = table("threads", &header.threads, ImageThread::BYTES)?;
         let files = table("files", &header.files, ImageFile::BYTES)?;
@@ -150,6 +154,7 @@ impl Image {
         let strings = table("strings", &header.strings, 1)?;
         Ok(Self {
             regions: entries(&regions, ImageRegion::BYTES, ImageRegion::parse),
+            objects: entries(&objects, ImageObject::BYTES, ImageObject::parse),
             extents: entries(&extents, ImageExtent::BYTES, ImageExtent::parse),
             threads: entries(&threads, ImageThread::BYTES, ImageThread::parse),
             files: entries(&files, ImageFile::BYTES, ImageFile::parse),

@@ -32,6 +32,8 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         build_id_string: 0,
         first_extent: 0,
         extent_count: 2,
+        object: 0,
+        reserved: 0,
     };
     let mut file = vec![0; IMAGE_HEADER_BYTES];
     file.extend_from_slice(&pages);
@@ -71,6 +73,7 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         xsave_layout: 0,
         command: [0; 16],
         regions,
+        objects: empty.clone(),
         extents: extent_table,
         threads: empty.clone(),
         files: empty.clone(),

@@ -8,7 +8,7 @@ pub const IMAGE_MAGIC: [u8; 8] = *b"FERMIMG1";
 /// Size of the header block.
 pub const IMAGE_HEADER_BYTES: usize = 4096;
 /// Where `header_crc` lies in the header block.
-pub const IMAGE_HEADER_CRC_OFFSET: usize = 816;
+pub const IMAGE_HEADER_CRC_OFFSET: usize = 848;
 
 fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     let raw = bytes.get(at..at + 4)?.try_into().ok()?;
@@ -152,6 +152,8 @@ pub struct ImageHeader {
     pub command: [u8; 16],
     /// Regions.
     pub regions: TableRef,
+    /// Objects.
+    pub objects: TableRef,
     /// Extents.
     pub extents: TableRef,
     /// Threads.
@@ -172,7 +174,7 @@ pub struct ImageHeader {
 
 impl ImageHeader {
     /// Size in the file.
-    pub const BYTES: usize = 824;
+    pub const BYTES: usize = 856;
 
     /// Reads one from the start of `bytes`; `None` if there are too few.
     #[must_use]
@@ -209,14 +211,15 @@ impl ImageHeader {
             xsave_layout: u32_at(bytes, 572)?,
             command: u8_array(bytes, 576)?,
             regions: TableRef::parse(bytes.get(592..)?)?,
-            extents: TableRef::parse(bytes.get(624..)?)?,
-            threads: TableRef::parse(bytes.get(656..)?)?,
-            files: TableRef::parse(bytes.get(688..)?)?,
-            members: TableRef::parse(bytes.get(720..)?)?,
-            actions: TableRef::parse(bytes.get(752..)?)?,
-            strings: TableRef::parse(bytes.get(784..)?)?,
-            header_crc: u32_at(bytes, 816)?,
-            reserved: u32_at(bytes, 820)?,
+            objects: TableRef::parse(bytes.get(624..)?)?,
+            extents: TableRef::parse(bytes.get(656..)?)?,
+            threads: TableRef::parse(bytes.get(688..)?)?,
+            files: TableRef::parse(bytes.get(720..)?)?,
+            members: TableRef::parse(bytes.get(752..)?)?,
+            actions: TableRef::parse(bytes.get(784..)?)?,
+            strings: TableRef::parse(bytes.get(816..)?)?,
+            header_crc: u32_at(bytes, 848)?,
+            reserved: u32_at(bytes, 852)?,
         })
     }
 
@@ -267,6 +270,7 @@ impl ImageHeader {
             out.extend_from_slice(&value.to_le_bytes());
         }
         self.regions.write(out);
+        self.objects.write(out);
         self.extents.write(out);
         self.threads.write(out);
         self.files.write(out);
@@ -299,11 +303,15 @@ pub struct ImageRegion {
     pub first_extent: u64,
     /// Extent count.
     pub extent_count: u64,
+    /// shared: 1 + index of the object that is mapped here, at file_offset; 0 = none
+    pub object: u32,
+    /// Reserved.
+    pub reserved: u32,
 }
 
 impl ImageRegion {
     /// Size in the file.
-    pub const BYTES: usize = 56;
+    pub const BYTES: usize = 64;
 
     /// Reads one from the start of `bytes`; `None` if there are too few.
     #[must_use]
@@ -318,6 +326,8 @@ impl ImageRegion {
             build_id_string: u32_at(bytes, 36)?,
             first_extent: u64_at(bytes, 40)?,
             extent_count: u64_at(bytes, 48)?,
+            object: u32_at(bytes, 56)?,
+            reserved: u32_at(bytes, 60)?,
         })
     }
 
@@ -332,6 +342,89 @@ impl ImageRegion {
         out.extend_from_slice(&self.build_id_string.to_le_bytes());
         out.extend_from_slice(&self.first_extent.to_le_bytes());
         out.extend_from_slice(&self.extent_count.to_le_bytes());
+        out.extend_from_slice(&self.object.to_le_bytes());
+        out.extend_from_slice(&self.reserved.to_le_bytes());
+    }
+}
+
+/// Memory that more than one mapping, descriptor or rank can see. Kinds: runtime/memory/objects.h.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageObject {
+    /// hash of the machine it was on: host, device and inode are the same for every rank that shared it
+    pub host: u64,
+    /// Device.
+    pub device: u64,
+    /// Inode.
+    pub inode: u64,
+    /// CLOCK_BOOTTIME when its contents were read
+    pub saved_ns: u64,
+    /// bytes
+    pub size: u64,
+    /// contents: extents whose address is an offset in them
+    pub first_extent: u64,
+    /// Extent count.
+    pub extent_count: u64,
+    /// 1 without a name, 2 named memory, 3 file, 4 System V segment
+    pub kind: u32,
+    /// bit 0 may be written, 1 whole: the extents tell of every byte, 2 removed (System V)
+    pub flags: u32,
+    /// permissions
+    pub mode: u32,
+    /// Path string.
+    pub path_string: u32,
+    /// F_GET_SEALS of a memfd
+    pub seals: u32,
+    /// System V: the id that the application knows
+    pub segment: u32,
+    /// System V: of shmget(2)
+    pub key: u32,
+    /// Reserved.
+    pub reserved: u32,
+}
+
+impl ImageObject {
+    /// Size in the file.
+    pub const BYTES: usize = 88;
+
+    /// Reads one from the start of `bytes`; `None` if there are too few.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        Some(Self {
+            host: u64_at(bytes, 0)?,
+            device: u64_at(bytes, 8)?,
+            inode: u64_at(bytes, 16)?,
+            saved_ns: u64_at(bytes, 24)?,
+            size: u64_at(bytes, 32)?,
+            first_extent: u64_at(bytes, 40)?,
+            extent_count: u64_at(bytes, 48)?,
+            kind: u32_at(bytes, 56)?,
+            flags: u32_at(bytes, 60)?,
+            mode: u32_at(bytes, 64)?,
+            path_string: u32_at(bytes, 68)?,
+            seals: u32_at(bytes, 72)?,
+            segment: u32_at(bytes, 76)?,
+            key: u32_at(bytes, 80)?,
+            reserved: u32_at(bytes, 84)?,
+        })
+    }
+
+    /// Appends the file form of this to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.host.to_le_bytes());
+        out.extend_from_slice(&self.device.to_le_bytes());
+        out.extend_from_slice(&self.inode.to_le_bytes());
+        out.extend_from_slice(&self.saved_ns.to_le_bytes());
+        out.extend_from_slice(&self.size.to_le_bytes());
+        out.extend_from_slice(&self.first_extent.to_le_bytes());
+        out.extend_from_slice(&self.extent_count.to_le_bytes());
+        out.extend_from_slice(&self.kind.to_le_bytes());
+        out.extend_from_slice(&self.flags.to_le_bytes());
+        out.extend_from_slice(&self.mode.to_le_bytes());
+        out.extend_from_slice(&self.path_string.to_le_bytes());
+        out.extend_from_slice(&self.seals.to_le_bytes());
+        out.extend_from_slice(&self.segment.to_le_bytes());
+        out.extend_from_slice(&self.key.to_le_bytes());
+        out.extend_from_slice(&self.reserved.to_le_bytes());
     }
 }
 

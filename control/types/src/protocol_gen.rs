@@ -216,6 +216,14 @@ pub struct Save {
     pub stay: u32,
 }
 
+/// Every rank has cut its image: one that shares memory with others may go on.
+/// Goes from coordinator to agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resume {
+    /// Epoch.
+    pub epoch: u32,
+}
+
 /// The checkpoint is given up; the job goes on.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -335,6 +343,8 @@ pub enum Message {
     Expected(Expected),
     /// Cut the image and write it.
     Save(Save),
+    /// Every rank has cut its image: one that shares memory with others may go on.
+    Resume(Resume),
     /// The checkpoint is given up; the job goes on.
     Abort(Abort),
     /// The snapshot exists.
@@ -377,6 +387,7 @@ impl Message {
             Self::Drain(_) => 35,
             Self::Expected(_) => 36,
             Self::Save(_) => 37,
+            Self::Resume(_) => 41,
             Self::Abort(_) => 38,
             Self::Committed(_) => 39,
             Self::Exit(_) => 40,
@@ -411,6 +422,7 @@ impl Message {
             Self::Drain(_) => "DRAIN",
             Self::Expected(_) => "EXPECTED",
             Self::Save(_) => "SAVE",
+            Self::Resume(_) => "RESUME",
             Self::Abort(_) => "ABORT",
             Self::Committed(_) => "COMMITTED",
             Self::Exit(_) => "EXIT",
@@ -507,6 +519,9 @@ impl Message {
                 m.path.write(out);
                 m.deadline_ms.write(out);
                 m.stay.write(out);
+            }
+            Self::Resume(m) => {
+                m.epoch.write(out);
             }
             Self::Abort(m) => {
                 m.epoch.write(out);
@@ -630,6 +645,9 @@ impl Message {
                 path: Field::read(&mut r)?,
                 deadline_ms: Field::read(&mut r)?,
                 stay: Field::read(&mut r)?,
+            }),
+            41 => Self::Resume(Resume {
+                epoch: Field::read(&mut r)?,
             }),
             38 => Self::Abort(Abort {
                 epoch: Field::read(&mut r)?,
@@ -779,6 +797,12 @@ impl From<Expected> for Message {
 impl From<Save> for Message {
     fn from(m: Save) -> Self {
         Self::Save(m)
+    }
+}
+
+impl From<Resume> for Message {
+    fn from(m: Resume) -> Self {
+        Self::Resume(m)
     }
 }
 

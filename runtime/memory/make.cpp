@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/make.h"
+
+#include "memory/objects.h"
+#include "memory/segments.h"
+#include "sys/sys.h"
+
+namespace fermata::memory {
+namespace {
+
+constexpr u64 kExtentMost = 4 << 20;
+constexpr int kAboveAll = 700, kAddSeals = 1033;
+constexpr u64 kCreate = 01000, kExclusive = 02000;  // of shmget(2)
+
+u8* extent_buffer() {
+  static u8* buffer;
+  if (buffer) return buffer;
+  const Result<u64> map = sys::mmap(0, kExtentMost, sys::kProtRead | sys::kProtWrite,
+                                    sys::kMapPrivate | sys::kMapAnonymous);
+  return buffer = map ? reinterpret_cast<u8*>(map.value) : nullptr;
+}
+
+/// Calls take(offset, bytes of the extent, buffer) for each extent until one fails.
+template <typename Take>
+Status each_extent(const image::Reader& reader, const image::ImageObject& object, Trouble& trouble,
+                   Take take) {
+  u8* const buffer = extent_buffer();
+  if (!buffer) return failure(sys::kEnomem);
+  for (u64 i = 0; i < object.extent_count; i++) {
+    const image::ImageExtent& extent = reader.extents[object.first_extent + i];
+    const Status read = read_extent(reader, extent, buffer);
+    if (!read) {
+      trouble.what = "the image is damaged";
+      trouble.where << "shared memory " << reader.string(object.path_string);
+      trouble.advice = "check the snapshot with `fermata verify`";
+      return read;
+    }
+    const Status taken = take(extent.address, extent.bytes, buffer);
+    if (!taken) return taken;
+  }
+  return success();
+}
+
+Status fill_file(const image::Reader& reader, const image::ImageObject& object, int fd,
+                 Trouble& trouble) {
+  const Status filled =
+      each_extent(reader, object, trouble, [&](u64 offset, u64 bytes, const u8* from) {
+        const u64 room = offset < object.size ? object.size - offset : 0;
+        return sys::pwrite_full(fd, from, bytes < room ? bytes : room, offset);
+      });
+  return filled;
+}
+
+/// The name that a memfd shows: "/memfd:NAME (deleted)".
+void memfd_name(const char* path, Text<256>& name) {
+  const char* from = text_starts(path, "/memfd:") ? path + 7 : base_name(path);
+  u64 length = text_length(from);
+  constexpr u64 kSuffix = sizeof " (deleted)" - 1;
+  if (length > kSuffix && text_equal(from + length - kSuffix, " (deleted)")) length -= kSuffix;
+  for (u64 i = 0; i < length && i < 240; i++) name.put(from[i]);
+}
+
+Result<u64> make_nameless(const char* path, u32 mode) {
+  constexpr u64 kCloseOnExec = 1, kAllowSealing = 2;
+  Text<256> name;
+  memfd_name(path, name);
+  const Result<u64> fd =
+      sys::call(SYS_memfd_create, sys::word(name.data), kCloseOnExec | kAllowSealing);
+  if (fd) (void)sys::call(SYS_fchmod, fd.value, mode);
+  return fd;
+}
+
+/// Under a name of its own first: whoever still uses an older file of this name keeps that one.
+Result<u64> make_named(const char* path, u32 mode) {
+  Path fresh;
+  fresh << path << ".fermata-" << sys::getpid();
+  const Result<u64> fd = sys::open(
+      fresh.data, sys::kReadWrite | sys::kCreate | sys::kExcl | sys::kCloseOnExec, mode);
+  if (!fd) return fd;
+  (void)sys::call(SYS_fchmod, fd.value, mode);
+  const Result<u64> renamed = sys::call(SYS_rename, sys::word(fresh.data), sys::word(path));
+  if (renamed) return fd;
+  (void)sys::call(SYS_unlink, sys::word(fresh.data));
+  (void)sys::close(int(fd.value));
+  return renamed;
+}
+
+/// A file that is gone is made again if the image has all of it.
+Result<u64> open_file(const image::ImageObject& object, const char* path) {
+  const int flags = sys::kReadWrite | sys::kCloseOnExec;
+  return sys::open(path, object.flags & kWhole ? flags | sys::kCreate : flags, object.mode);
+}
+
+/// The segment that the stopped job left behind, or a new one.
+Result<u64> make_segment(const image::ImageObject& object, Trouble& trouble) {
+  SegmentInfo info;
+  const u32 before = u32(object.inode);
+  if (!(object.flags & kRemoved) && stat_segment(before, info) && info.bytes == object.size &&
+      info.key == object.key && info.attach_count == 0)
+    return Result<u64>::ok(before);
+  const u64 mode = object.mode | kCreate | kExclusive;
+  const Result<u64> made = object.key ? sys::call(SYS_shmget, object.key, object.size, mode)
+                                      : create_segment(0, object.size, mode);
+  if (!made && made.error == sys::kEexist) {
+    trouble.what = "the key of the program's System V shared memory is in use";
+    trouble.where << "key " << Hex{object.key};
+    trouble.advice = "end the program that uses it, or remove it: `ipcs -m`, `ipcrm -M KEY`";
+  }
+  return made && !object.key ? Result<u64>::ok(real_segment(u32(made.value))) : made;
+}
+
+Status fill_segment(const image::Reader& reader, const image::ImageObject& object, u32 segment,
+                    Trouble& trouble) {
+  const Result<u64> at = sys::call(SYS_shmat, segment, 0, 0);
+  if (!at) return failure(at.error);
+  // One that was left behind holds what the job did after the snapshot.
+  (void)sys::call(SYS_madvise, at.value, page_ceil(object.size), 9 /* MADV_REMOVE */);
+  const Status filled =
+      each_extent(reader, object, trouble, [&](u64 offset, u64 bytes, const u8* from) {
+        if (offset + bytes > page_ceil(object.size)) return failure(sys::kEio);
+        __builtin_memcpy(reinterpret_cast<void*>(at.value + offset), from, bytes);
+        return success();
+      });
+  (void)sys::call(SYS_shmdt, at.value);
+  return filled;
+}
+
+}  // namespace
+
+int out_of_the_way(int fd) {
+  const Result<u64> moved = sys::fcntl(fd, sys::kDupFdCloexec, kAboveAll);
+  if (!moved) return fd;
+  (void)sys::close(fd);
+  return int(moved.value);
+}
+
+Status make_object(const image::Reader& reader, const image::ImageObject& object, int& fd,
+                   u32& segment, Trouble& trouble) {
+  const char* path = reader.string(object.path_string);
+  trouble = {};
+  trouble.what = "cannot make the program's shared memory again";
+  trouble.advice = "memory or disk may be short, or the directory missing";
+  fd = -1;
+  if (object.kind == kSegment) {
+    const Result<u64> made = make_segment(object, trouble);
+    if (!made) return failure(made.error);
+    segment = u32(made.value);
+    return fill_segment(reader, object, segment, trouble);
+  }
+  const Result<u64> made = object.kind == kFile    ? open_file(object, path)
+                           : object.kind == kNamed ? make_named(path, object.mode)
+                                                   : make_nameless(path, object.mode);
+  Status done = made ? success() : failure(made.error);
+  if (made) {
+    fd = out_of_the_way(int(made.value));
+    sys::KernelStat info;
+    const bool long_enough =
+        object.kind == kFile && sys::fstat(fd, &info) && u64(info.size) >= object.size;
+    if (!long_enough) (void)sys::call(SYS_ftruncate, u64(fd), object.size);
+    done = fill_file(reader, object, fd, trouble);
+  }
+  if (!done && !trouble.where.size) trouble.where << path;
+  return done;
+}
+
+Status open_unchanged(const image::Reader& reader, const image::ImageObject& object, int& fd,
+                      Trouble& trouble) {
+  const char* path = reader.string(object.path_string);
+  const Result<u64> opened = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+  bool same = bool(opened);
+  u8* const there = reinterpret_cast<u8*>(
+      sys::mmap(0, kExtentMost, sys::kProtRead | sys::kProtWrite,
+                sys::kMapPrivate | sys::kMapAnonymous).value);
+  if (same) {
+    const Status compared =
+        each_extent(reader, object, trouble, [&](u64 offset, u64 bytes, const u8* saved) {
+          __builtin_memset(there, 0, bytes);  // behind the file's end
+          const Result<u64> got = sys::pread_full(int(opened.value), there, bytes, offset);
+          same = same && got && __builtin_memcmp(there, saved, bytes) == 0;
+          return success();
+        });
+    if (!compared) return compared;
+  }
+  (void)sys::munmap(sys::word(there), kExtentMost);
+  if (same) {
+    fd = out_of_the_way(int(opened.value));
+    return success();
+  }
+  if (opened) (void)sys::close(int(opened.value));
+  Message text;
+  text << "fermata: " << path << " is " << (opened ? "not what it was" : "no longer there")
+       << "; the program goes on with the contents it had mapped\n";
+  sys::say(text.data);
+  const Result<u64> copy = make_nameless(path, object.mode);
+  if (!copy) return failure(copy.error);
+  fd = out_of_the_way(int(copy.value));
+  (void)sys::call(SYS_ftruncate, u64(fd), object.size);
+  return fill_file(reader, object, fd, trouble);
+}
+
+void settle_object(const image::ImageObject& object, int fd, u32 segment) {
+  if (object.kind == kSegment && (object.flags & kRemoved))
+    (void)sys::call(SYS_shmctl, segment, kRemoveSegment, 0);
+  if (object.kind == kNameless && object.seals) (void)sys::fcntl(fd, kAddSeals, object.seals);
+}
+
+}  // namespace fermata::memory

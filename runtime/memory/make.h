@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes one object of an image again, on this rank. Used by shared.cpp.
+#pragma once
+
+#include "base/result.h"
+#include "image/reader.h"
+#include "memory/restore.h"
+
+namespace fermata::memory {
+
+/// Makes the object and fills it. `fd`: a descriptor of it, or -1; `segment`: the kernel's id of a
+/// System V segment. Errors: errno, `trouble` filled.
+Status make_object(const image::Reader& reader, const image::ImageObject& object, int& fd,
+                   u32& segment, Trouble& trouble);
+
+/// Opens a file that no rank could write. If it no longer holds what it held, says so and gives a
+/// private copy of what it held instead.
+Status open_unchanged(const image::Reader& reader, const image::ImageObject& object, int& fd,
+                      Trouble& trouble);
+
+/// What would have been in the way while others were opening it: seals, removal.
+void settle_object(const image::ImageObject& object, int fd, u32 segment);
+
+/// Moves a fresh descriptor above the numbers that the application may have had.
+int out_of_the_way(int fd);
+
+}  // namespace fermata::memory

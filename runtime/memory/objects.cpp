@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where an object's contents are read from: from the file itself if it can be opened, by its name
+// or through a descriptor that the application has, because a file tells which parts are holes;
+// else through the mappings.
+#include "memory/objects.h"
+
+#include "memory/places.h"
+#include "memory/segments.h"
+
+namespace fermata::memory {
+namespace {
+
+constexpr u64 kTmpfs = 0x01021994, kRamfs = 0x858458f6, kHugePool = 0x958458f6;  // linux/magic.h
+constexpr u32 kPermissions = 0777, kSegmentRemoved = 01000;
+constexpr int kGetSeals = 1034, kDescriptorsSearched = 4096;
+
+u64 file_system_of(const char* path) {
+  u64 info[15] = {};  // struct statfs
+  return sys::call(SYS_statfs, sys::word(path), sys::word(info)) ? info[0] : 0;
+}
+
+u64 boot_time_ns() {
+  sys::TimeSpec t{};
+  (void)sys::call(SYS_clock_gettime, 7 /* CLOCK_BOOTTIME */, sys::word(&t));
+  return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds);
+}
+
+image::ImageObject* find_object(image::Writer& writer, u64 device, u64 inode) {
+  for (u64 i = 0; i < writer.objects.count; i++) {
+    image::ImageObject& object = writer.objects.entries[i];
+    if (object.device == device && object.inode == inode) return &object;
+  }
+  return nullptr;
+}
+
+image::ImageObject* new_object(image::Writer& writer, u64 device, u64 inode, u32 kind,
+                               Message& why) {
+  image::ImageObject* const object = writer.objects.add();
+  if (!object) {
+    why << "more shared memory objects than an image holds";
+    return nullptr;
+  }
+  object->host = kind == kSegment ? kernel_and_ipc() : this_kernel();
+  object->device = device;
+  object->inode = inode;
+  object->kind = kind;
+  return object;
+}
+
+void describe_segment(image::ImageObject& object, const SegmentInfo& info, u32 real) {
+  object.segment = known_segment(real);
+  object.key = info.key;
+  object.mode = info.mode & kPermissions;
+  object.size = info.bytes;
+  object.flags |= kWritable | kWhole | (info.mode & kSegmentRemoved ? u32(kRemoved) : 0);
+}
+
+/// Kind, name and size of what `mapping` shows.
+Status describe(image::Writer& writer, image::ImageObject& object, const Mapping& mapping,
+                Message& why) {
+  if (object.kind == kSegment) {
+    SegmentInfo info;
+    const Result<u64> known = stat_segment(u32(mapping.inode), info);
+    if (known) describe_segment(object, info, u32(mapping.inode));
+    else why << "System V segment " << mapping.inode << " cannot be examined";
+    return known ? success() : failure(sys::kEperm);
+  }
+  object.path_string = writer.string(mapping.path);
+  object.mode = 0600;
+  sys::KernelStat info;
+  if (!sys::stat(mapping.path, &info) || info.ino != mapping.inode) return success();
+  const u64 system = file_system_of(mapping.path);
+  if (system == kHugePool) {
+    why << "a shared file of the huge page pool cannot be saved: " << mapping.path;
+    return failure(sys::kEperm);
+  }
+  object.kind = system == kTmpfs || system == kRamfs ? kNamed : kFile;
+  object.mode = info.mode & kPermissions;
+  object.size = u64(info.size);
+  return success();
+}
+
+bool is_segment(const Mapping& mapping) { return text_starts(mapping.path, "/SYSV"); }
+
+/// Opens the object for reading: by name, or through a descriptor of this process. Fills size and
+/// seals.
+Result<u64> open_object(image::ImageObject& object, const char* path) {
+  sys::KernelStat info;
+  if (object.kind != kNameless) {
+    const Result<u64> opened = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+    if (!opened || !sys::fstat(int(opened.value), &info)) return opened;
+    object.size = u64(info.size);
+    return opened;
+  }
+  for (int fd = 0; fd < kDescriptorsSearched; fd++) {
+    if (!sys::fstat(fd, &info) || info.ino != object.inode || info.dev != object.device) continue;
+    Text<64> link;
+    link << "/proc/self/fd/" << fd;
+    const Result<u64> opened = sys::open(link.data, sys::kReadOnly | sys::kCloseOnExec);
+    if (!opened) continue;
+    object.size = u64(info.size);
+    object.mode = info.mode & kPermissions;
+    const Result<u64> seals = sys::fcntl(fd, kGetSeals);
+    object.seals = seals ? u32(seals.value) : 0;
+    return opened;
+  }
+  return Result<u64>::fail(sys::kEnoent);
+}
+
+bool shows(const Mapping& mapping, const image::ImageObject& object) {
+  return mapping.shared && mapping.inode == object.inode && mapping.device == object.device;
+}
+
+/// True if an earlier mapping shows all that this one does.
+bool is_repeated(const image::Table<Mapping>& mappings, u64 index) {
+  const Mapping& own = mappings.entries[index];
+  for (u64 i = 0; i < index; i++) {
+    const Mapping& other = mappings.entries[i];
+    if (other.shared && other.inode == own.inode && other.device == own.device &&
+        other.file_offset <= own.file_offset &&
+        other.file_offset + other.bytes() >= own.file_offset + own.bytes())
+      return true;
+  }
+  return false;
+}
+
+/// Through the mappings; `fd` is the file, or -1 where only memory is there.
+Status save_mapped(Pages& pages, image::ImageObject& object,
+                   const image::Table<Mapping>& mappings, int fd) {
+  u64 end = 0;
+  for (u64 i = 0; i < mappings.count; i++) {
+    const Mapping& mapping = mappings.entries[i];
+    if (!shows(mapping, object)) continue;
+    const u64 to = mapping.file_offset + mapping.bytes();
+    if (to > end) end = to;
+    if (is_repeated(mappings, i)) continue;
+    const Status saved =
+        fd >= 0 ? pages.save_file(fd, mapping.file_offset, to)
+                : pages.save(mapping, Wanted::kCached, mapping.file_offset - mapping.start);
+    if (!saved) return saved;
+  }
+  if (!object.size) object.size = end;
+  if (end >= page_floor(object.size)) object.flags |= kWhole;  // if only nearly: better than not
+  return success();
+}
+
+Status save_segment(Pages& pages, const image::ImageObject& object) {
+  const Result<u64> at = sys::call(SYS_shmat, u32(object.inode), 0, 010000 /* SHM_RDONLY */);
+  if (!at) return failure(at.error);
+  Mapping whole;
+  whole.start = at.value;
+  whole.end = at.value + page_ceil(object.size);
+  const Status saved = pages.save(whole, Wanted::kCached, -whole.start);
+  (void)sys::call(SYS_shmdt, at.value);
+  return saved;
+}
+
+Status save_contents(Pages& pages, image::ImageObject& object, const char* path,
+                     const image::Table<Mapping>& mappings) {
+  if (object.kind == kSegment) return save_segment(pages, object);
+  const Result<u64> file = open_object(object, path);
+  const int fd = file ? int(file.value) : -1;
+  Status saved;
+  if (file && object.kind != kFile) {
+    saved = pages.save_file(fd, 0, page_ceil(object.size));
+    object.flags |= kWhole;
+  } else {
+    saved = save_mapped(pages, object, mappings, fd);
+  }
+  if (file) (void)sys::close(fd);
+  return saved;
+}
+
+/// Segments that the application made or attached once and may attach again.
+Status add_unattached(image::Writer& writer, u64 device, Message& why) {
+  Status done;
+  each_segment([&](u32, u32 real) {
+    SegmentInfo info;
+    if (!done || !stat_segment(real, info)) return;
+    bool found = false;
+    for (u64 i = 0; i < writer.objects.count; i++)
+      found = found || (writer.objects.entries[i].kind == kSegment &&
+                        writer.objects.entries[i].inode == real);
+    if (found) return;
+    image::ImageObject* const object = new_object(writer, device, real, kSegment, why);
+    if (object) describe_segment(*object, info, real);
+    else done = failure(sys::kEnomem);
+  });
+  return done;
+}
+
+bool seen;
+
+}  // namespace
+
+void note_shared_memory() { seen = true; }
+bool shared_memory_seen() { return seen; }
+
+Status add_object(image::Writer& writer, const Mapping& mapping, u32& object, Message& why) {
+  image::ImageObject* entry = find_object(writer, mapping.device, mapping.inode);
+  if (!entry) {
+    const u32 kind = is_segment(mapping) ? kSegment : kNameless;
+    entry = new_object(writer, mapping.device, mapping.inode, kind, why);
+    if (!entry) return failure(sys::kEnomem);
+    const Status described = describe(writer, *entry, mapping, why);
+    if (!described) return described;
+  }
+  if (mapping.attributes & kMayWrite) entry->flags |= kWritable;
+  object = u32(entry - writer.objects.entries) + 1;
+  return success();
+}
+
+Status save_objects(Pages& pages, const image::Table<Mapping>& mappings, Message& why) {
+  image::Writer& writer = pages.writer;
+  u64 device = 1;  // of the kernel's own file system for shared memory
+  for (u64 i = 0; i < writer.objects.count; i++)
+    if (writer.objects.entries[i].kind == kSegment) device = writer.objects.entries[i].device;
+  const Status listed = add_unattached(writer, device, why);
+  if (!listed) return listed;
+  for (u64 i = 0; i < writer.objects.count; i++) {
+    image::ImageObject& object = writer.objects.entries[i];
+    object.saved_ns = boot_time_ns();
+    object.first_extent = writer.extents.count;
+    const char* path = writer.text(object.path_string);
+    const Status saved = save_contents(pages, object, path, mappings);
+    object.extent_count = writer.extents.count - object.first_extent;
+    if (saved) continue;
+    why << "cannot save the shared memory " << path;
+    return saved;
+  }
+  return success();
+}
+
+}  // namespace fermata::memory

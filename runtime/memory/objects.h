@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared memory is saved by object, not by mapping: the kernel's (device, inode) says which
+// mappings and descriptors, of one rank or of several, show the same bytes, and a restart makes
+// them show the same bytes again (shared.h). This is the half that saves.
+#pragma once
+
+#include "base/result.h"
+#include "base/text.h"
+#include "memory/pages.h"
+
+namespace fermata::memory {
+
+enum ObjectKind : u32 {
+  kNameless = 1,  // anonymous, a memfd, or a file whose name is gone
+  kNamed = 2,     // a file that lives in memory: POSIX shared memory
+  kFile = 3,      // a file on disk, which must be there at the restart
+  kSegment = 4,   // System V
+};
+enum ObjectFlag : u32 {
+  kWritable = 1,  // through this rank's mapping
+  kWhole = 2,     // the extents tell of every byte; else of those that are mapped
+  kRemoved = 4,   // System V: lives as long as it is attached
+};
+
+/// The boundary saw the application share memory that it can write: from now on a checkpoint of
+/// this rank waits for those of the others.
+void note_shared_memory();
+bool shared_memory_seen();
+
+/// The object that a shared mapping shows: `object` is 1 + its index in the image. Errors: EPERM
+/// for what cannot be saved, named in `why`.
+Status add_object(image::Writer& writer, const Mapping& mapping, u32& object, Message& why);
+
+/// Saves the contents of all objects, and System V segments that are known but not attached.
+/// Preconditions: the application of every rank that shares them stands still.
+Status save_objects(Pages& pages, const image::Table<Mapping>& mappings, Message& why);
+
+}  // namespace fermata::memory

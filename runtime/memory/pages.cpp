@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/pages.h"
+
+namespace fermata::memory {
+namespace {
+
+// /proc/PID/pagemap, Documentation/admin-guide/mm/pagemap.rst.
+constexpr u64 kPresent = u64(1) << 63, kSwapped = u64(1) << 62, kOfFile = u64(1) << 61;
+
+bool is_zero(const u8* page) {
+  const u64* words = reinterpret_cast<const u64*>(page);
+  for (u64 i = 0; i < kPageBytes / 8; i++)
+    if (words[i]) return false;
+  return true;
+}
+
+/// mincore(2) does not see shared memory that has been swapped out.
+bool swap_in_use() {
+  u64 info[16] = {};  // struct sysinfo: totalswap and freeswap are words 8 and 9
+  return !sys::call(SYS_sysinfo, sys::word(info)) || info[8] != info[9];
+}
+
+/// Which pages of a chunk to save.
+struct Chunk {
+  u64 entries[Pages::kRunPages];
+  u8 cached[Pages::kRunPages];
+  bool known = false;
+
+  void look(int pagemap_fd, u64 at, u64 pages, Wanted wanted) {
+    if (wanted == Wanted::kCached) {
+      known = !swap_in_use() &&
+              sys::call(SYS_mincore, at, pages * kPageBytes, sys::word(cached));
+      return;
+    }
+    if (wanted == Wanted::kAll) return;
+    const Result<u64> got =
+        sys::pread_full(pagemap_fd, entries, pages * 8, at / kPageBytes * 8);
+    known = got && got.value == pages * 8;
+  }
+  bool has(u64 page, Wanted wanted) const {
+    if (!known) return true;
+    if (wanted == Wanted::kCached) return cached[page] & 1;
+    const u64 entry = entries[page];
+    if (wanted == Wanted::kExisting) return entry & (kPresent | kSwapped);
+    return (entry & kSwapped) || ((entry & kPresent) && !(entry & kOfFile));
+  }
+};
+
+}  // namespace
+
+Status Pages::open() {
+  const Result<u64> memory = sys::open("/proc/self/mem", sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> pagemap = sys::open("/proc/self/pagemap", sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> map = sys::mmap(0, kRunPages * kPageBytes, sys::kProtRead | sys::kProtWrite,
+                                    sys::kMapPrivate | sys::kMapAnonymous);
+  const Result<u64> needed[] = {memory, pagemap, map};
+  for (const Result<u64>& done : needed)
+    if (!done) return failure(done.error);
+  memory_fd = int(memory.value);
+  pagemap_fd = int(pagemap.value);
+  buffer = reinterpret_cast<u8*>(map.value);
+  return success();
+}
+
+void Pages::close() {
+  (void)sys::close(memory_fd);
+  (void)sys::close(pagemap_fd);
+  (void)sys::munmap(sys::word(buffer), kRunPages * kPageBytes);
+}
+
+/// Fills the buffer; pages that cannot be read become zero.
+void Pages::read(u64 address, u64 pages) {
+  const Result<u64> got = sys::pread_full(memory_fd, buffer, pages * kPageBytes, address);
+  if (got && got.value == pages * kPageBytes) return;
+  for (u64 i = 0; i < pages; i++) {
+    u8* page = buffer + i * kPageBytes;
+    const Result<u64> one =
+        sys::pread_full(memory_fd, page, kPageBytes, address + i * kPageBytes);
+    if (!one || one.value != kPageBytes) __builtin_memset(page, 0, kPageBytes);
+  }
+}
+
+/// Writes `pages` pages of the buffer.
+Status Pages::put(u64 address, u64 pages, bool zeroes_too) {
+  if (zeroes_too) return writer.pages(address, buffer, pages * kPageBytes);
+  for (u64 i = 0; i < pages;) {
+    if (is_zero(buffer + i * kPageBytes)) {
+      i++;
+      continue;
+    }
+    u64 end = i + 1;
+    while (end < pages && !is_zero(buffer + end * kPageBytes)) end++;
+    const Status done = writer.pages(address + i * kPageBytes, buffer + i * kPageBytes,
+                                     (end - i) * kPageBytes);
+    if (!done) return done;
+    i = end;
+  }
+  return success();
+}
+
+Status Pages::save(const Mapping& mapping, Wanted wanted, u64 shift) {
+  Chunk chunk;
+  for (u64 at = mapping.start; at < mapping.end; at += kRunPages * kPageBytes) {
+    const u64 left = (mapping.end - at) / kPageBytes;
+    const u64 pages = left < kRunPages ? left : kRunPages;
+    chunk.look(pagemap_fd, at, pages, wanted);
+    for (u64 i = 0; i < pages;) {
+      if (!chunk.has(i, wanted)) {
+        i++;
+        continue;
+      }
+      u64 end = i + 1;
+      while (end < pages && chunk.has(end, wanted)) end++;
+      const u64 address = at + i * kPageBytes;
+      read(address, end - i);
+      // Where a file would show through instead, a zero page is something.
+      const Status saved = put(address + shift, end - i, wanted == Wanted::kWritten);
+      if (!saved) return saved;
+      i = end;
+    }
+  }
+  return success();
+}
+
+Status Pages::save_file(int fd, u64 from, u64 to) {
+  constexpr int kSeekData = 3, kSeekHole = 4;
+  for (u64 at = from; at < to;) {
+    const Result<u64> data = sys::lseek(fd, i64(at), kSeekData);
+    if (!data || data.value >= to) break;  // only a hole is left
+    const Result<u64> hole = sys::lseek(fd, i64(data.value), kSeekHole);
+    u64 end = hole ? page_ceil(hole.value) : to;
+    if (end > to) end = to;
+    at = page_floor(data.value) > from ? page_floor(data.value) : from;
+    while (at < end) {
+      const u64 left = (end - at) / kPageBytes, pages = left < kRunPages ? left : kRunPages;
+      const u64 bytes = pages * kPageBytes;
+      const Result<u64> got = sys::pread_full(fd, buffer, bytes, at);
+      if (!got) return failure(got.error);
+      __builtin_memset(buffer + got.value, 0, bytes - got.value);
+      const Status saved = put(at, pages, false);
+      if (!saved) return saved;
+      at += bytes;
+    }
+  }
+  return success();
+}
+
+}  // namespace fermata::memory
