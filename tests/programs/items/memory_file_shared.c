@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Item: a file of one's own, mapped shared; the file and the mapping stay one
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "memory_shared.h"
+
+int main(int argc, char **argv) {
+  start(&argc, &argv);
+  const struct options o = parse_options(argc, argv, 10, 0);
+  char path[4096];
+  snprintf(path, sizeof path, "%s/mapped.%d", directory(argc, argv), rank);
+  const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+  CHECK(fd >= 0 && ftruncate(fd, sizeof(struct shared)) == 0);
+  struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  CHECK(s != MAP_FAILED);
+  for (int step = 1; step <= o.steps; step++) {
+    shared_step(s, step, o, 1);
+    uint64_t word = 0;
+    CHECK(pread(fd, &word, 8, (off_t)offsetof(struct shared, words[rank][7])) == 8);
+    CHECK(word == s->words[rank][7]);
+    const int again = open(path, O_RDWR);  // what others see under the name
+    CHECK(again >= 0);
+    word = (uint64_t)step * 77;
+    CHECK(pwrite(again, &word, 8, (off_t)offsetof(struct shared, words[63][0])) == 8);
+    CHECK(close(again) == 0);
+    CHECK(((volatile struct shared *)s)->words[63][0] == word);
+    if (step % 4 == 0) CHECK(msync(s, sizeof *s, MS_SYNC) == 0);
+  }
+  finish();
+}
