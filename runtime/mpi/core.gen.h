@@ -26,7 +26,7 @@ int raise(Slot* object, int error_class, const char* function);
 
 constexpr bool fits_int(i64 value) { return value == int(value); }
 
-// hand: 294 functions
+// hand: 301 functions
 inline int Abort(Slot* comm, int errorcode);
 inline int Add_error_class(int* errorclass);
 inline int Add_error_code(int errorclass, int* errorcode);
@@ -282,6 +282,9 @@ inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64
 inline int Type_match_size(int typeclass, int size, Slot** datatype);
 inline int Type_set_attr(Slot* datatype, int type_keyval, void* attribute_val);
 inline int Type_set_name(Slot* datatype, const char* type_name);
+inline int Type_size(Slot* datatype, int* size);
+inline int Type_size_c(Slot* datatype, i64* size);
+inline int Type_size_x(Slot* datatype, i64* size);
 inline int Type_vector(int count, int blocklength, int stride, Slot* oldtype, Slot** newtype);
 inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype);
 inline int Wait(Slot** request, CanonStatus* status);
@@ -290,6 +293,8 @@ inline int Waitany(int count, Slot** array_of_requests, int* index, CanonStatus*
 inline int Waitsome(int incount, Slot** array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
 inline int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
 inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
+inline int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
+inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
 inline int Win_attach(Slot* win, void* base, i64 size);
 inline int Win_call_errhandler(Slot* win, int errorcode);
 inline int Win_complete(Slot* win);
@@ -315,6 +320,8 @@ inline int Win_set_attr(Slot* win, int win_keyval, void* attribute_val);
 inline int Win_set_errhandler(Slot* win, Slot* errhandler);
 inline int Win_set_info(Slot* win, Slot* info);
 inline int Win_set_name(Slot* win, const char* win_name);
+inline int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void* baseptr);
+inline int Win_shared_query_c(Slot* win, int rank, i64* size, i64* disp_unit, void* baseptr);
 inline int Win_start(Slot* group, int assertion, Slot* win);
 inline int Win_test(Slot* win, int* flag);
 inline int Win_unlock(int rank, Slot* win);
@@ -369,7 +376,7 @@ inline int Iscatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* 
 inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
 inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
 
-// absent: 108 functions
+// absent: 104 functions
 inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false, int* is_set);
 inline int Abi_get_fortran_info(Slot** info);
 inline int Abi_get_info(Slot** info);
@@ -474,12 +481,8 @@ inline int Session_init(Slot* info, Slot* errhandler, Slot** session);
 inline int Session_set_errhandler(Slot* session, Slot* errhandler);
 inline int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_type);
 inline int Unpublish_name(const char* service_name, Slot* info, const char* port_name);
-inline int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
-inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
-inline int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void* baseptr);
-inline int Win_shared_query_c(Slot* win, int rank, i64* size, i64* disp_unit, void* baseptr);
 
-// plain: 74 functions
+// plain: 71 functions
 inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Cart_coords(Slot* comm, int rank, int maxdims, int* coords);
@@ -541,9 +544,6 @@ inline int Type_get_extent_x(Slot* datatype, i64* lb, i64* extent);
 inline int Type_get_true_extent(Slot* datatype, i64* true_lb, i64* true_extent);
 inline int Type_get_true_extent_c(Slot* datatype, i64* true_lb, i64* true_extent);
 inline int Type_get_true_extent_x(Slot* datatype, i64* true_lb, i64* true_extent);
-inline int Type_size(Slot* datatype, int* size);
-inline int Type_size_c(Slot* datatype, i64* size);
-inline int Type_size_x(Slot* datatype, i64* size);
 inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount, Slot* datatype, Slot* comm);
 inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, Slot* datatype, Slot* comm);
 inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, int outcount, Slot* datatype);
@@ -2988,21 +2988,11 @@ inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Type_size(Slot* datatype, int* size) {
-  LowerScope scope;
-  return lower_mpi().Type_size(datatype->real, size);
-}
-
 inline int Type_size_c(Slot* datatype, i64* size) {
   int small_size = 0;
   int error = Type_size(datatype, &small_size);
   *size = small_size;
   return error;
-}
-
-inline int Type_size_x(Slot* datatype, i64* size) {
-  LowerScope scope;
-  return lower_mpi().Type_size_x(datatype->real, size);
 }
 
 inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype) {
@@ -3056,24 +3046,10 @@ inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void*
   return error;
 }
 
-inline int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)comm;
-  (void)baseptr;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)comm;
-  (void)baseptr;
-  (void)win;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(disp_unit))) return abi::kErrValueTooLarge;
+  int error = Win_allocate_shared(size, int(disp_unit), info, comm, baseptr, win);
+  return error;
 }
 
 inline int Win_create_c(void* base, i64 size, i64 disp_unit, Slot* info, Slot* comm, Slot** win) {
@@ -3102,22 +3078,11 @@ inline int Win_flush_local_all(Slot* win) {
   return lower_mpi().Win_flush_local_all(win->real);
 }
 
-inline int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void* baseptr) {
-  (void)win;
-  (void)rank;
-  (void)size;
-  (void)disp_unit;
-  (void)baseptr;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Win_shared_query_c(Slot* win, int rank, i64* size, i64* disp_unit, void* baseptr) {
-  (void)win;
-  (void)rank;
-  (void)size;
-  (void)disp_unit;
-  (void)baseptr;
-  return abi::kErrUnsupportedOperation;
+  int small_disp_unit = 0;
+  int error = Win_shared_query(win, rank, size, &small_disp_unit, baseptr);
+  *disp_unit = small_disp_unit;
+  return error;
 }
 
 inline int Win_sync(Slot* win) {

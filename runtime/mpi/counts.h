@@ -114,21 +114,38 @@ inline i64 basic_elements(const CanonStatus* status, Slot* datatype) {
 
 namespace core {
 
+/// Known without the lower half; a type that this lower half lacks has size 0, as in Open MPI.
+inline int Type_size_x(Slot* datatype, i64* size) {
+  if (is_null(datatype, kDatatypeNull)) return kErrType;
+  *size = i64(datatype->spare);
+  return kSuccess;
+}
+inline int Type_size(Slot* datatype, int* size) {
+  if (is_null(datatype, kDatatypeNull)) return kErrType;
+  const i64 bytes = i64(datatype->spare);
+  *size = bytes == int(bytes) ? int(bytes) : kUndefined;
+  return kSuccess;
+}
+
 inline int Get_count(const CanonStatus* status, Slot* datatype, int* count) {
+  if (is_null(datatype, kDatatypeNull)) return kErrType;
   const i64 items = whole_items(status, datatype);
   *count = items == int(items) ? int(items) : kUndefined;
   return kSuccess;
 }
 inline int Get_elements(const CanonStatus* status, Slot* datatype, int* count) {
+  if (is_null(datatype, kDatatypeNull)) return kErrType;
   const i64 elements = basic_elements(status, datatype);
   *count = elements == int(elements) ? int(elements) : kUndefined;
   return kSuccess;
 }
 inline int Get_elements_x(const CanonStatus* status, Slot* datatype, i64* count) {
+  if (is_null(datatype, kDatatypeNull)) return kErrType;
   *count = basic_elements(status, datatype);
   return kSuccess;
 }
 inline int Status_set_elements_x(CanonStatus* status, Slot* datatype, i64 count) {
+  if (is_null(datatype, kDatatypeNull)) return kErrType;
   status->set_bytes(u64(bytes_of_elements(datatype, i64(1) << 62, &count)));
   return kSuccess;
 }

@@ -80,7 +80,7 @@ inline ErrorTarget error_target(Slot* object) {
 
 inline int set_errhandler(Slot** place, Slot* errhandler) {
   LowerScope scope;
-  if (is_null(errhandler, kErrhandlerNull)) return kErrErrhandler;
+  if (is_null(errhandler, kErrhandlerNull)) return kErrArg;
   errhandler_ref(errhandler);
   errhandler_unref(*place);
   *place = errhandler;
@@ -113,7 +113,7 @@ inline int Comm_create_errhandler(void* fn, Slot** errhandler) {
 }
 inline int Errhandler_free(Slot** handle) {
   LowerScope scope;
-  if (is_null(*handle, kErrhandlerNull)) return kErrErrhandler;
+  if (is_null(*handle, kErrhandlerNull)) return kErrArg;
   errhandler_unref(*handle);
   *handle = null_of(kErrhandler);
   return kSuccess;

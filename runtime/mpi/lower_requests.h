@@ -4,7 +4,7 @@
 // every active request that is not a receive), so they need no recipe.
 #pragma once
 
-#include "mpi/epochs.h"
+#include "mpi/shared_windows.h"
 
 namespace fermata::mpi {
 

@@ -116,6 +116,17 @@ struct AttachedMemory {  // of a dynamic window
   i64 size;
 };
 
+struct SharedSegment {  // of one member; exchanged as bytes
+  i64 size;
+  i64 disp_unit;
+};
+struct SharedBlock {  // see shared_windows.h
+  u64 creator;
+  u64 address;  // of the mapping in this rank
+  u64 bytes;
+  SharedSegment* segments;  // by rank in the window
+};
+
 enum class LockKind : u8 { kNone, kUnchecked, kShared, kExclusive };
 
 // The peers of an epoch of MPI_Win_start or MPI_Win_post: ranks in the window; null: no epoch.
@@ -134,6 +145,7 @@ struct Window {
   void* base;
   i64 size;
   AttachedMemory* attached;
+  SharedBlock* shared;
   Slot* errhandler;
   Slot* info;
   Attribute* attributes;

@@ -124,7 +124,6 @@ inline void rebuild_windows() {
   (void)lower().Error_string(error, text, &length);
   Message message;
   message << "the file " << file->name << " (" << text << ")";
-  message.data[message.size < sizeof message.data ? message.size : sizeof message.data - 1] = 0;
   rebuild_failed(message.data, error);
 }
 

@@ -42,7 +42,10 @@ inline int window_make(Window* window) {
   return error;
 }
 
+inline void shared_forget(const Window* window);  // shared_windows.h
+
 inline void window_forget(Window* window) {
+  shared_forget(window);
   arena_free(window->locks);
   arena_free(window->access.ranks);
   arena_free(window->exposure.ranks);

@@ -17,6 +17,10 @@ ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", 
           ("openmpi", "mpich", "openmpi", True), ("mpich", "openmpi", "mpich", True))
 
 
+# Programs whose checkpoint may be refused, and the word by which the refusal names the reason.
+REFUSED = {"win_shared": "fermata-window"}
+
+
 def programs():
     return sorted(path.stem for path in (mpis.ROOT / "tests/programs/mpi").glob("*.c"))
 
@@ -57,6 +61,26 @@ def _make(front, first, second, name, ranks=2):
     return test
 
 
+def _make_saved_or_refused(front, first, second, name):
+    """What an image may not be able to hold: then a checkpoint is refused by name, at once, and the
+    job ends as if nobody had asked."""
+    @timeout(150)
+    def test(work):
+        job = fermata.Job(work)
+        job.start(first, _command(front, name, work, STEPS, STEP_MS))
+        fermata.wait_for_step(job, SAVE_AT[0])
+        outcome = fermata.fermata(work, "checkpoint", "job")
+        if outcome.code == 0:
+            fermata.wait_for_step(job, STOP_AT)
+            job.checkpoint_and_stop()
+            job.restart(second)
+        else:
+            check(REFUSED[name] in outcome.err, f"the refusal names the reason: {outcome.err}")
+            check(not job.snapshots(), "nothing was committed")
+        check_equal(mpis.checksum(job.finish()), _expected(name, 2, STEPS), "checksum")
+    return test
+
+
 @timeout(90)
 def test_done_is_said_when_it_is_done(work):
     """When `fermata checkpoint` returns, the snapshot is complete: it is there, it verifies, and a
@@ -82,6 +106,7 @@ def generate():
         for mpi in mpis.MPIS:
             tests[f"test_native_{name}_{mpi}"] = _make_native(mpi, name)
         for front, first, second, is_slow in ROUTES:
-            test = _make(front, first, second, name)
+            make = _make_saved_or_refused if name in REFUSED else _make
+            test = make(front, first, second, name)
             tests[f"test_{name}_{front}_{first}_then_{second}"] = slow(test) if is_slow else test
     return tests

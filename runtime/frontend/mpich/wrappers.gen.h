@@ -7563,25 +7563,29 @@ extern "C" FERMATA_EXPORT int MPI_Win_allocate_c(i64 size, i64 disp_unit, App<mp
     __attribute__((weak, alias("PMPI_Win_allocate_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_allocate_shared(i64 size, int disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, void* baseptr, App<mpi::kWin>* win) {
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)baseptr;
-  (void)win;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Win_allocate_shared");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* win_slot = nullptr;
+  int error = core::Win_allocate_shared(size, disp_unit, info_slot, comm_slot, baseptr, &win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Win_allocate_shared");
+  }
+  *win = handle_out<mpi::kWin>(win_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_allocate_shared(i64 size, int disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, void* baseptr, App<mpi::kWin>* win)
     __attribute__((weak, alias("PMPI_Win_allocate_shared")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_allocate_shared_c(i64 size, i64 disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, void* baseptr, App<mpi::kWin>* win) {
-  (void)size;
-  (void)disp_unit;
-  (void)info;
-  (void)baseptr;
-  (void)win;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Win_allocate_shared_c");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* win_slot = nullptr;
+  int error = core::Win_allocate_shared_c(size, disp_unit, info_slot, comm_slot, baseptr, &win_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Win_allocate_shared_c");
+  }
+  *win = handle_out<mpi::kWin>(win_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_allocate_shared_c(i64 size, i64 disp_unit, App<mpi::kInfo> info, App<mpi::kComm> comm, void* baseptr, App<mpi::kWin>* win)
     __attribute__((weak, alias("PMPI_Win_allocate_shared_c")));
@@ -7941,25 +7945,23 @@ extern "C" FERMATA_EXPORT int MPI_Win_set_name(App<mpi::kWin> win, const char* w
     __attribute__((weak, alias("PMPI_Win_set_name")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_shared_query(App<mpi::kWin> win, int rank, i64* size, int* disp_unit, void* baseptr) {
-  (void)win;
-  (void)rank;
-  (void)size;
-  (void)disp_unit;
-  (void)baseptr;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_shared_query");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_shared_query(win_slot, rank_in(rank), size, disp_unit, baseptr);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_shared_query");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_shared_query(App<mpi::kWin> win, int rank, i64* size, int* disp_unit, void* baseptr)
     __attribute__((weak, alias("PMPI_Win_shared_query")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_shared_query_c(App<mpi::kWin> win, int rank, i64* size, i64* disp_unit, void* baseptr) {
-  (void)win;
-  (void)rank;
-  (void)size;
-  (void)disp_unit;
-  (void)baseptr;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Win_shared_query_c");
+  Slot* win_slot = handle_in<mpi::kWin>(win);
+  int error = core::Win_shared_query_c(win_slot, rank_in(rank), size, disp_unit, baseptr);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(win_slot, error, "MPI_Win_shared_query_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Win_shared_query_c(App<mpi::kWin> win, int rank, i64* size, i64* disp_unit, void* baseptr)
     __attribute__((weak, alias("PMPI_Win_shared_query_c")));

@@ -1355,6 +1355,16 @@ inline int Type_set_name(Slot* datatype, const char* type_name) {
   return error;
 }
 
+inline int Type_size(Slot* datatype, int* size) {
+  int error = lower_mpi().Type_size(datatype->real, size);
+  return error;
+}
+
+inline int Type_size_x(Slot* datatype, i64* size) {
+  int error = lower_mpi().Type_size_x(datatype->real, size);
+  return error;
+}
+
 inline int Type_vector(int count, int blocklength, int stride, Slot* oldtype, Slot** newtype) {
   u64 real_newtype = 0;
   int error = lower_mpi().Type_vector(count, blocklength, stride, oldtype->real, &real_newtype);
@@ -1396,6 +1406,13 @@ inline int Waitsome(int incount, Slot** array_of_requests, int* outcount, int* a
 inline int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
   u64 real_win = 0;
   int error = lower_mpi().Win_allocate(size, disp_unit, info->real, comm->real, baseptr, &real_win);
+  if (error == 0) *win = make(kWin, real_win);
+  return error;
+}
+
+inline int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
+  u64 real_win = 0;
+  int error = lower_mpi().Win_allocate_shared(size, disp_unit, info->real, comm->real, baseptr, &real_win);
   if (error == 0) *win = make(kWin, real_win);
   return error;
 }
@@ -1533,6 +1550,11 @@ inline int Win_set_info(Slot* win, Slot* info) {
 
 inline int Win_set_name(Slot* win, const char* win_name) {
   int error = lower_mpi().Win_set_name(win->real, win_name);
+  return error;
+}
+
+inline int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void* baseptr) {
+  int error = lower_mpi().Win_shared_query(win->real, rank, size, disp_unit, baseptr);
   return error;
 }
 

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI_Win_allocate_shared: one block of memory that all members of a window load from and store to.
+//
+// The block is a file of POSIX shared memory, mapped into the upper half by every member; it is
+// theirs, and no real MPI's. Its segments follow each other in rank order without gaps, as MPI's
+// default asks. One-sided calls go through a window over each member's segment (windows.h).
+//
+// Whether an image can hold such a mapping is the launcher's business: if not, a checkpoint is
+// refused by name as for any other shared mapping.
+#pragma once
+
+#include "mpi/epochs.h"
+
+namespace fermata::mpi {
+
+inline constexpr char kSharedPrefix[] = "/dev/shm/fermata-window-";
+
+/// The block's file: the number its creator drew and the window's id make the name unique.
+inline void shared_name(const SharedBlock* block, u64 id, Message* name) {
+  *name << kSharedPrefix << Hex{block->creator} << "-" << Hex{id};
+}
+
+/// Rank 0 makes the file.
+inline int shared_create(const SharedBlock* block, const char* name) {
+  const Result<u64> file =
+      sys::open(name, sys::kReadWrite | sys::kCreate | sys::kExcl | sys::kCloseOnExec, 0600);
+  if (!file) return kErrNoMem;
+  const Result<u64> sized = sys::call(SYS_ftruncate, file.value, block->bytes);
+  (void)sys::close(int(file.value));
+  return sized ? int(kSuccess) : int(kErrNoMem);
+}
+
+inline int shared_map(SharedBlock* block, const char* name) {
+  const Result<u64> file = sys::open(name, sys::kReadWrite | sys::kCloseOnExec);
+  if (!file) return kErrNoMem;
+  const Result<u64> at = sys::mmap(0, block->bytes, sys::kProtRead | sys::kProtWrite,
+                                   sys::kMapShared, int(file.value));
+  (void)sys::close(int(file.value));
+  if (!at) return kErrNoMem;
+  block->address = at.value;
+  return kSuccess;
+}
+
+/// True if all members of a communicator can share memory. Every member calls it.
+inline bool on_one_host(const Comm* comm, u64 real) {
+  u64 node = 0;
+  int size = 0;
+  if (lower().Comm_split_type(real, kCommTypeShared, 0, no_info(), &node)) return false;
+  (void)lower().Comm_size(node, &size);
+  (void)lower().Comm_free(&node);
+  return size == comm->size;
+}
+
+/// Makes the block of a new window and finds this rank's segment. Every member calls it.
+inline int shared_make(Window* window) {
+  const Comm* const comm = comm_of(window->comm);
+  const u64 real = window->comm->real;
+  int error = members_agree(window->comm, on_one_host(comm, real) ? kSuccess : kErrRmaShared);
+  if (error) return error;
+  SharedBlock* const block = arena_new<SharedBlock>();
+  window->shared = block;
+  block->segments = arena_array<SharedSegment>(u64(comm->size));
+  const SharedSegment own{window->size, window->disp_unit};
+  error = lower().Allgather(&own, sizeof own, state().lower_byte, block->segments, sizeof own,
+                            state().lower_byte, real);
+  for (i32 i = 0; i < comm->size; i++) block->bytes += u64(block->segments[i].size);
+  block->bytes = page_ceil(block->bytes ? block->bytes : 1);
+  block->creator = u64(sys::getpid()) << 32 | u32(sys::now_ns());
+  if (!error)
+    error = lower().Bcast(&block->creator, sizeof block->creator, state().lower_byte, 0, real);
+  if (error) return error;
+  Message name;
+  shared_name(block, comm->id, &name);
+  error = members_agree(window->comm, comm->rank ? kSuccess : shared_create(block, name.data));
+  if (!error) error = shared_map(block, name.data);
+  return error;
+}
+
+inline void* shared_segment(const SharedBlock* block, i32 rank) {
+  u64 at = block->address;
+  for (i32 i = 0; i < rank; i++) at += u64(block->segments[i].size);
+  return reinterpret_cast<void*>(at);
+}
+
+/// Called once all members have finished with the block.
+inline void shared_forget(const Window* window) {
+  SharedBlock* const block = window->shared;
+  if (!block) return;
+  const Comm* const comm = comm_of(window->comm);
+  if (block->address) (void)sys::munmap(block->address, block->bytes);
+  if (comm->rank == 0) {
+    Message name;
+    shared_name(block, comm->id, &name);
+    (void)sys::call(SYS_unlink, sys::word(name.data));
+  }
+  arena_free(block->segments);
+  arena_free(block);
+}
+
+namespace core {
+
+inline int Win_allocate_shared(i64 size, int disp_unit, Slot*, Slot* comm, void* baseptr,
+                               Slot** win) {
+  if (size < 0) return kErrSize;
+  return window_new(comm, kWinShared, disp_unit, win, [&](Window* window) {
+    window->size = size;
+    if (const int error = shared_make(window)) return error;
+    window->base = shared_segment(window->shared, comm_of(window->comm)->rank);
+    *static_cast<void**>(baseptr) = window->base;
+    return int(kSuccess);
+  });
+}
+
+inline int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void* baseptr) {
+  const Window* const window = window_of(win);
+  if (!window || !window->shared) return window ? kErrRmaFlavor : kErrWin;
+  const SharedBlock* const block = window->shared;
+  const i32 members = comm_of(window->comm)->size;
+  if (rank == kProcNull)  // the lowest rank that has any memory
+    for (rank = 0; rank + 1 < members && block->segments[rank].size == 0;) rank++;
+  if (rank < 0 || rank >= members) return kErrRank;
+  *size = block->segments[rank].size;
+  *disp_unit = int(block->segments[rank].disp_unit);
+  *static_cast<void**>(baseptr) = shared_segment(block, rank);
+  return kSuccess;
+}
+
+}  // namespace core
+}  // namespace fermata::mpi
