@@ -58,9 +58,17 @@ bool shares(u64 prot, u64 flags, u64 fd) {
   return mode && (mode.value & 3) == u64(sys::kReadWrite);
 }
 
+/// Memory of a driver is refused at the checkpoint, but the image writer, a child, may not see it.
+void note_driver(u64 flags, u64 fd) {
+  sys::KernelStat info;
+  if ((flags & u64(sys::kMapAnonymous)) || !sys::fstat(int(fd), &info)) return;
+  if ((info.mode & sys::kTypeMask) != sys::kTypeRegular) memory::note_fork_advice();
+}
+
 u64 upper_mmap(u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset) {
   const bool fixed = flags & u64(sys::kMapFixed | sys::kMapFixedNoReplace);
   if (shares(prot, flags, fd)) memory::note_shared_memory();
+  note_driver(flags, fd);
   if (fixed || (flags & u64(sys::kMap32Bit)))
     return u64(arch::raw_syscall(SYS_mmap, address, bytes, prot, flags, fd, offset));
   if (address && in_upper(address)) {  // a hint: honoured if that place is free

@@ -34,9 +34,11 @@ bool anything_locked() {
   return false;
 }
 
-void advise(const Note& note, u32 bit, u64 advice) {
-  if (note.attributes & bit)
-    (void)sys::call(SYS_madvise, note.start, note.end - note.start, advice);
+/// Lifts or gives advice that was noted. False: the kernel does not allow it, for this is memory
+/// of a driver.
+bool advise(const Note& note, u32 bit, u64 advice) {
+  if (!(note.attributes & bit)) return true;
+  return bool(sys::call(SYS_madvise, note.start, note.end - note.start, advice));
 }
 
 }  // namespace
@@ -57,24 +59,26 @@ Status lift_fork_advice(Message& why) {
       done = failure(sys::kEnomem);
       break;
     }
-    notes[note_count++] = {mapping.start, mapping.end, mapping.attributes & kLostInForks};
+    const Note& note = notes[note_count++] = {mapping.start, mapping.end,
+                                              mapping.attributes & kLostInForks};
+    if (!advise(note, kNotInForks, kAdviseInForks)) {
+      why << "memory of a device cannot be saved: " << mapping.path << ", mapped at "
+          << Hex{mapping.start};
+      done = failure(sys::kEperm);
+    }
+    (void)advise(note, kWipedInForks, kAdviseKeepInForks);
   }
   if (text) free_mappings(text);
-  if (!done) {
-    note_count = 0;
-    return done;
-  }
-  for (u64 i = 0; i < note_count; i++) {
-    advise(notes[i], kNotInForks, kAdviseInForks);
-    advise(notes[i], kWipedInForks, kAdviseKeepInForks);
-  }
-  return success();
+  if (done) return done;
+  renew_fork_advice();
+  note_count = 0;
+  return done;
 }
 
 void renew_fork_advice() {
   for (u64 i = 0; i < note_count; i++)
     for (const AttributeName& known : kAttributeNames)
-      if (known.advice) advise(notes[i], known.bit & kLostInForks, known.advice);
+      if (known.advice) (void)advise(notes[i], known.bit & kLostInForks, known.advice);
 }
 
 Mapping first_noted_part(const Mapping& mapping) {

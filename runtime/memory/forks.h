@@ -10,11 +10,13 @@
 
 namespace fermata::memory {
 
-/// The boundary saw MADV_DONTFORK or MADV_WIPEONFORK: from now on lift_fork_advice looks for it.
+/// The boundary saw MADV_DONTFORK or MADV_WIPEONFORK, or a mapping that a driver may keep from
+/// children by itself: from now on lift_fork_advice looks for it.
 void note_fork_advice();
 
 /// Preconditions: every upper thread stands still. Costs a look at /proc/self/status unless there
-/// is advice to lift or a lock to note. Errors: ENOMEM with `why` when there is too much of either.
+/// is advice to lift or a lock to note. Errors: ENOMEM with `why` when there is too much of either,
+/// EPERM when a driver keeps its memory from children.
 Status lift_fork_advice(Message& why);
 /// In the parent: gives the advice again. The notes stay until the next lift_fork_advice.
 void renew_fork_advice();
