@@ -4,6 +4,7 @@ and man pages from the same table, progress that is quiet where nobody watches."
 import os
 import pty
 import re
+import shutil
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, timeout
@@ -101,6 +102,20 @@ def test_restart_right_after_stop(work):
     job.checkpoint(stop=True)
     job.restart("mpich")
     check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, 8), "checksum")
+
+
+@timeout(90)
+def test_restart_from_another_directory(work):
+    """A program called by a relative path is found where the job was started."""
+    shutil.copy(mpis.program("openmpi", "selfcheck"), work / "app")
+    job = fermata.Job(work)
+    job.start("openmpi", ["./app", "--steps", 8, "--step-ms", 60])
+    fermata.wait_for_step(job, 3)
+    job.checkpoint_and_stop()
+    done = process.run([fermata.FERMATA, "restart", "job", "--mpi", "mpich"], 60,
+                       mpis.environment(FERMATA_DIR=str(work / "fermata")), "/")
+    check_equal(mpis.checksum(done.expect_success("restart").out),
+                mpis.expected("selfcheck", 2, 8), "checksum")
 
 
 def _on_terminal(command, work):

@@ -93,7 +93,7 @@ pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output)
     prefix.check_ready(&lower)?;
     let record = JobRecord {
         job: manifest.job.clone(),
-        argv: manifest.argv.clone(),
+        argv: argv_from_its_directory(&manifest),
         cwd: manifest.cwd.clone(),
         size: manifest.size,
         lower: lower.name.clone(),
@@ -105,6 +105,15 @@ pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output)
         keep: start.keep.or(before.map(|record| record.keep)).unwrap_or(KEEP_DEFAULT),
     };
     launch(&prefix, &lower, start, job, record, Some(snapshot), output)
+}
+
+/// The program as it is called from where the job was started, which may be elsewhere.
+fn argv_from_its_directory(manifest: &Manifest) -> Vec<String> {
+    let mut argv = manifest.argv.clone();
+    if let Some(program) = argv.first_mut().filter(|name| name.contains('/')) {
+        *program = Path::new(&manifest.cwd).join(&*program).to_string_lossy().into_owned();
+    }
+    argv
 }
 
 fn cwd() -> String {
