@@ -169,6 +169,11 @@ void ElfFile::each_entry(u32 type_a, u32 type_b, Take take) const {
   }
 }
 
+bool ElfFile::has_sections() const {
+  const Elf64_Ehdr* head = reinterpret_cast<const Elf64_Ehdr*>(data_);
+  return head->e_shoff != 0 && head->e_shnum != 0;
+}
+
 std::vector<u64> ElfFile::function_symbols() const {
   std::vector<u64> out;
   each_entry<Elf64_Sym>(SHT_DYNSYM, SHT_SYMTAB, [&](const Elf64_Sym& symbol) {
@@ -177,6 +182,30 @@ std::vector<u64> ElfFile::function_symbols() const {
       out.push_back(symbol.st_value);
   });
   return out;
+}
+
+/// Packed relative relocations: the addresses stand where they are to be written. An even word
+/// names one place, an odd one has a bit for each of the next 63. Source: System V ABI, SHT_RELR.
+void ElfFile::add_packed(std::vector<u64>* out) const {
+  constexpr u32 kPacked = 19;  // SHT_RELR, which older elf.h lack
+  const auto take = [&](u64 place) {
+    u64 left, value;
+    const u8* bytes = at(place, &left);
+    if (!bytes || left < sizeof value) return;
+    memcpy(&value, bytes, sizeof value);
+    out->push_back(value);
+  };
+  u64 next = 0;
+  each_entry<u64>(kPacked, kPacked, [&](u64 word) {
+    if (word % 2 == 0) {
+      take(word);
+      next = word + 8;
+      return;
+    }
+    for (u64 bit = 1; bit < 64; bit++)
+      if (word >> bit & 1) take(next + 8 * (bit - 1));
+    next += 8 * 63;
+  });
 }
 
 std::vector<u64> ElfFile::named_addresses() const {
@@ -191,6 +220,7 @@ std::vector<u64> ElfFile::named_addresses() const {
     if (type == R_X86_64_RELATIVE || type == R_X86_64_IRELATIVE)
       out.push_back(u64(relocation.r_addend));
   });
+  add_packed(&out);
   return out;
 }
 

@@ -42,6 +42,8 @@ class ElfFile {
   u64 frame_address() const { return frame_address_; }
   u64 frame_bytes() const { return frame_bytes_; }
 
+  /// Whether the file has section headers, which the next two need.
+  bool has_sections() const;
   /// Addresses that the file's symbol tables call functions.
   std::vector<u64> function_symbols() const;
   /// Addresses that its relative relocations write into data, and its other symbols.
@@ -61,6 +63,7 @@ class ElfFile {
   std::string parse_sections();
   template <typename Entry, typename Take>
   void each_entry(u32 type_a, u32 type_b, Take take) const;
+  void add_packed(std::vector<u64>* out) const;
   void parse_notes(u64 offset, u64 bytes);
   void parse_frame_header(u64 address);
   bool inside(u64 offset, u64 count) const { return offset <= bytes_ && count <= bytes_ - offset; }

@@ -337,6 +337,9 @@ void Finder::survey(const Piece& piece, GapEntries* all) const {
 /// Judges the gaps that do not decode by everything in the file that leads into them. Code of other
 /// gaps that do not decode is not asked: where they decode by chance, their branches are noise.
 std::string Finder::judge_gaps(const std::vector<Piece>& pieces) {
+  if (!file_.has_sections())
+    return text("%s: code without a frame at 0x%llx does not decode, and no section headers tell "
+                "what leads into it", doubts_[0].code->name, doubts_[0].extent.begin, 0);
   GapEntries all{file_.function_symbols(), file_.named_addresses()};
   for (const Piece& piece : pieces) {
     const auto same = [&](const Piece& doubt) { return doubt.extent.begin == piece.extent.begin; };

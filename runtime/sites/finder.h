@@ -10,7 +10,7 @@
 namespace fermata::sites {
 
 // Raise this when the rules change: results cached under another revision are computed again.
-inline constexpr u32 kFinderRevision = 5;
+inline constexpr u32 kFinderRevision = 6;
 
 struct Findings {
   std::vector<u64> offsets;  // file offsets of the 0x64 bytes, ascending

@@ -110,7 +110,11 @@ def test_code_among_constants_is_followed(work):
 
 
 def test_constants_that_may_be_code_are_refused(work):
-    _refused(_assemble(work, "constant_in_gap", "-DTAKEN"), r"constant or code that uses FS")
+    why = r"constant or code that uses FS"
+    _refused(_assemble(work, "constant_in_gap", "-DTAKEN"), why)
+    _refused(_assemble(work, "constant_in_gap", "-DSTORED", output="stored"), why)
+    _refused(_assemble(work, "constant_in_gap", "-DSTORED", "-Wl,-z,pack-relative-relocs",
+                       output="packed"), why)
 
 
 def test_damaged_frame_table_is_refused(work):
