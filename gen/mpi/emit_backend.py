@@ -14,6 +14,7 @@ HEAD = """// SPDX-License-Identifier: Apache-2.0
 // Canonical calls on one real MPI. Included once, by backend.cpp.
 #pragma once
 
+#include "backend/bottom.h"
 #include "backend/convert.h"
 
 namespace fermata::backend {
@@ -21,6 +22,8 @@ namespace fermata::backend {
 """
 ARRAY_LENGTH = {"Testall": "count", "Waitall": "count",
                 "Testsome": "incount", "Waitsome": "incount"}
+# The application's side of these must not be a null pointer (MPICH): buffer, count.
+BASED = {"Pack": ("inbuf", "incount"), "Unpack": ("outbuf", "outcount")}
 FAST = {"rank", "tag"}  # almost always a plain non-negative number
 
 
@@ -83,6 +86,15 @@ class Body:
         self.before, self.args, self.after = [], [], []
         for param in function.params:
             getattr(self, "do_" + param.category)(param)
+        if function.name in BASED:
+            self.base(*BASED[function.name])
+
+    def base(self, buffer, count):
+        names = [p.name for p in self.function.params]
+        native = self.args[names.index("datatype")]
+        self.before.append(f"  Based based({buffer}, {count}, {native});")
+        for name, value in ((buffer, "address"), (count, "count"), ("datatype", "type")):
+            self.args[names.index(name)] = f"based.{value}()"
 
     def do_plain(self, p):
         self.args.append(f"as_any({p.name})" if p.pointer or p.base == "void*" else p.name)

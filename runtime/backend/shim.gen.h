@@ -4,6 +4,7 @@
 // Canonical calls on one real MPI. Included once, by backend.cpp.
 #pragma once
 
+#include "backend/bottom.h"
 #include "backend/convert.h"
 
 namespace fermata::backend {
@@ -4516,7 +4517,8 @@ inline int Open_port(u64 , char* ) { return abi::kErrUnsupportedOperation; }
 
 #ifdef FERMATA_HAS_Pack
 inline int Pack(const void* inbuf, int incount, u64 datatype, void* outbuf, int outsize, int* position, u64 comm) {
-  return done(MPI_Pack(as_buffer(inbuf), incount, native<MPI_Datatype>(datatype), as_buffer(outbuf), outsize, as_any(position), native<MPI_Comm>(comm)));
+  Based based(inbuf, incount, native<MPI_Datatype>(datatype));
+  return done(MPI_Pack(based.address(), based.count(), based.type(), as_buffer(outbuf), outsize, as_any(position), native<MPI_Comm>(comm)));
 }
 #else
 inline int Pack(const void* , int , u64 , void* , int , int* , u64 ) { return abi::kErrUnsupportedOperation; }
@@ -5821,7 +5823,8 @@ inline int Type_vector_c(i64 , i64 , i64 , u64 , u64* ) { return abi::kErrUnsupp
 
 #ifdef FERMATA_HAS_Unpack
 inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount, u64 datatype, u64 comm) {
-  return done(MPI_Unpack(as_buffer(inbuf), insize, as_any(position), as_buffer(outbuf), outcount, native<MPI_Datatype>(datatype), native<MPI_Comm>(comm)));
+  Based based(outbuf, outcount, native<MPI_Datatype>(datatype));
+  return done(MPI_Unpack(as_buffer(inbuf), insize, as_any(position), based.address(), based.count(), based.type(), native<MPI_Comm>(comm)));
 }
 #else
 inline int Unpack(const void* , int , int* , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
