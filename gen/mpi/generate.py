@@ -19,6 +19,7 @@ OUTPUTS = {
     "runtime/frontend/ompi/wrappers.gen.h": ("emit_front", "emit", ("ompi",)),
     "runtime/frontend/mpich/wrappers.gen.h": ("emit_front", "emit", ("mpich",)),
     "docs/mpi-coverage.md": ("coverage", "emit", ()),
+    "runtime/frontend/ompi_fortran/functions.gen.h": ("emit_fortran", "emit", ()),
 }
 
 

@@ -19,6 +19,12 @@ front() {
   mv "$out/$2/$1.new" "$out/$2/$1"
 }
 front libmpi.so.40 ompi
+# Open MPI's Fortran functions, in terms of its C functions; calls within go through no table.
+mkdir -p "$out/ompi"
+gcc -x c++ "${flags[@]}" -Wl,-soname,libmpi_mpifh.so.40 -Wl,-z,now -Wl,-z,defs \
+  -o "$out/ompi/libmpi_mpifh.so.40.new" runtime/frontend/ompi_fortran/*.cpp \
+  -x none "$out/ompi/libmpi.so.40"
+mv "$out/ompi/libmpi_mpifh.so.40.new" "$out/ompi/libmpi_mpifh.so.40"
 front libmpich.so.12 mpich
 # The same code under upstream's soname: only the name in the dynamic section differs, so the object
 # is compiled once more rather than patched.

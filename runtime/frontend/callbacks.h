@@ -17,6 +17,19 @@
 #include "halves/mpi_calls.gen.h"
 #include "mpi/slots.h"
 
+namespace fermata::mpi {
+
+// An attribute's value as the application set it: C sets pointers, Fortran integers, and each may
+// read what the other has set (MPI-5.0, 19.3.7).
+struct AttributeValue {
+  void* word;   // the pointer, or the integer itself
+  i32 integer;  // 0: a pointer; else a kind of integer, of which the front end alone knows more
+
+  void* seen_by_c() { return integer ? &word : word; }
+};
+
+}  // namespace fermata::mpi
+
 namespace fermata::front {
 
 using mpi::Kind;
@@ -42,9 +55,9 @@ inline Slot* predefined(Kind kind, u32 canonical);
 // application's own codes: 0 is success, anything else goes back through the failing call.
 inline void call_user_op(void* fn, void* in, void* inout, int* len, Slot* datatype);
 inline int call_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* extra,
-                          void* value_in, void* value_out, int* flag);
-inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval, void* value,
-                            void* extra);
+                          mpi::AttributeValue& in, mpi::AttributeValue* out, int* flag);
+inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
+                            mpi::AttributeValue& value, void* extra);
 // `code` points at the application's error code (see app_error_code).
 inline void call_errhandler(Kind kind, void* fn, Slot* object, int* code);
 

@@ -23,17 +23,40 @@ inline int app_keyval(int canonical) { return keyval_out(canonical); }
 inline int app_win_flavor(int canonical) { return win_flavor_out(canonical); }
 inline int app_win_model(int canonical) { return win_model_out(canonical); }
 
-// An operation of Open MPI's C++ bindings: the function has this bit, and is called through the
-// bindings' library with itself as a further argument.
-inline constexpr u64 kCxxFunction = u64(1) << 63;
+// Callbacks in another language than C. The core keeps one word per callback; the top bits, which
+// no address has, say how it is called.
+inline constexpr u64 kCxxFunction = u64(1) << 63;  // operation of Open MPI's C++ bindings: through
+                                                   // their library, itself a further argument
+inline constexpr u64 kFortranFunction = u64(1) << 62;  // all by reference, handles as INTEGERs
+inline constexpr u64 kFortran77Function = u64(1) << 61;  // MPI-1's: attributes are INTEGERs as well
+inline constexpr u64 kProxiedFunction = u64(1) << 60;  // address of a record, see mpich/fortran.h
+inline constexpr u64 kForeign =
+    kCxxFunction | kFortranFunction | kFortran77Function | kProxiedFunction;
 inline void* g_cxx_op_intercept = nullptr;
+
+inline u64 language_of(const void* fn) { return reinterpret_cast<u64>(fn) & kForeign; }
+template <class Function>
+inline Function function_of(void* fn) {
+  return reinterpret_cast<Function>(reinterpret_cast<u64>(fn) & ~kForeign);
+}
+
+// Defined in each ABI's fortran.h.
+inline int foreign_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* extra,
+                             mpi::AttributeValue& in, mpi::AttributeValue* out, int* flag);
+inline int foreign_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
+                               mpi::AttributeValue& value, void* extra);
 
 inline void call_user_op(void* fn, void* in, void* inout, int* len, Slot* datatype) {
   App<mpi::kDatatype> handle = handle_out<mpi::kDatatype>(datatype);
-  if (FERMATA_UNLIKELY(reinterpret_cast<u64>(fn) & kCxxFunction)) {
-    using Intercept = void (*)(void*, void*, int*, App<mpi::kDatatype>*, u64);
-    const u64 function = reinterpret_cast<u64>(fn) & ~kCxxFunction;
-    reinterpret_cast<Intercept>(g_cxx_op_intercept)(in, inout, len, &handle, function);
+  if (FERMATA_UNLIKELY(language_of(fn) == kCxxFunction)) {
+    using Intercept = void (*)(void*, void*, int*, App<mpi::kDatatype>*, void*);
+    reinterpret_cast<Intercept>(g_cxx_op_intercept)(in, inout, len, &handle,
+                                                    function_of<void*>(fn));
+    return;
+  }
+  if (FERMATA_UNLIKELY(language_of(fn) == kFortranFunction)) {
+    int integer = to_integer<mpi::kDatatype>(handle);
+    function_of<void (*)(void*, void*, int*, int*)>(fn)(in, inout, len, &integer);
     return;
   }
   using UserFunction = void (*)(void*, void*, int*, App<mpi::kDatatype>*);
@@ -41,44 +64,63 @@ inline void call_user_op(void* fn, void* in, void* inout, int* len, Slot* dataty
 }
 
 template <Kind kind>
-inline int copy_attr(void* fn, Slot* object, int keyval, void* extra, void* in, void* out,
-                     int* flag) {
+inline int copy_attr(void* fn, Slot* object, int keyval, void* extra, mpi::AttributeValue& in,
+                     mpi::AttributeValue* out, int* flag) {
   using Copy = int (*)(App<kind>, int, void*, void*, void*, int*);
-  return reinterpret_cast<Copy>(fn)(handle_out<kind>(object), keyval, extra, in, out, flag);
+  void* const value = in.seen_by_c();
+  void* copy = nullptr;
+  const int code =
+      reinterpret_cast<Copy>(fn)(handle_out<kind>(object), keyval, extra, value, &copy, flag);
+  // The address of an integer, handed through, means the integer: the original may go away.
+  *out = copy == value ? in : mpi::AttributeValue{copy, 0};
+  return code;
 }
 
 template <Kind kind>
-inline int delete_attr(void* fn, Slot* object, int keyval, void* value, void* extra) {
+inline int delete_attr(void* fn, Slot* object, int keyval, mpi::AttributeValue& value,
+                       void* extra) {
   using Delete = int (*)(App<kind>, int, void*, void*);
-  return reinterpret_cast<Delete>(fn)(handle_out<kind>(object), keyval, value, extra);
+  return reinterpret_cast<Delete>(fn)(handle_out<kind>(object), keyval,
+                                      value.seen_by_c(), extra);
 }
 
 template <Kind kind>
 inline void errhandler(void* fn, Slot* object, int* code) {
   using Handler = void (*)(App<kind>*, int*, ...);
   App<kind> handle = handle_out<kind>(object);
+  if (FERMATA_UNLIKELY(language_of(fn) == kFortranFunction)) {
+    int integer = to_integer<kind>(handle);
+    function_of<void (*)(int*, int*, ...)>(fn)(&integer, code);
+    return;
+  }
   reinterpret_cast<Handler>(fn)(&handle, code);
 }
 
 inline int call_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* extra,
-                          void* value_in, void* value_out, int* flag) {
+                          mpi::AttributeValue& in, mpi::AttributeValue* out, int* flag) {
   *flag = 0;
   if (fn == nullptr) return 0;  // *_NULL_COPY_FN where it is 0; elsewhere it is a real function
   int number = keyval_out(keyval);
+  if (FERMATA_UNLIKELY(language_of(fn))) {
+    return foreign_copy_attr(kind, fn, object, number, extra, in, out, flag);
+  }
   switch (kind) {
     case mpi::kComm:
-      return copy_attr<mpi::kComm>(fn, object, number, extra, value_in, value_out, flag);
+      return copy_attr<mpi::kComm>(fn, object, number, extra, in, out, flag);
     case mpi::kDatatype:
-      return copy_attr<mpi::kDatatype>(fn, object, number, extra, value_in, value_out, flag);
+      return copy_attr<mpi::kDatatype>(fn, object, number, extra, in, out, flag);
     default:
-      return copy_attr<mpi::kWin>(fn, object, number, extra, value_in, value_out, flag);
+      return copy_attr<mpi::kWin>(fn, object, number, extra, in, out, flag);
   }
 }
 
-inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval, void* value,
-                            void* extra) {
+inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
+                            mpi::AttributeValue& value, void* extra) {
   if (fn == nullptr) return 0;
   int number = keyval_out(keyval);
+  if (FERMATA_UNLIKELY(language_of(fn))) {
+    return foreign_delete_attr(kind, fn, object, number, value, extra);
+  }
   switch (kind) {
     case mpi::kComm: return delete_attr<mpi::kComm>(fn, object, number, value, extra);
     case mpi::kDatatype: return delete_attr<mpi::kDatatype>(fn, object, number, value, extra);

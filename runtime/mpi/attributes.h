@@ -67,7 +67,8 @@ inline int attribute_remove(Kind kind, Slot* object, Attribute** list, i32 numbe
   return kSuccess;
 }
 
-inline int attribute_set(Kind kind, Slot* object, Attribute** list, i32 number, void* value) {
+inline int attribute_set(Kind kind, Slot* object, Attribute** list, i32 number,
+                         AttributeValue value) {
   const Keyval* const keyval = keyval_of(number);
   if (!keyval || keyval->kind != kind || keyval->freed) return kErrKeyval;
   if (attribute_find(*list, number))
@@ -84,7 +85,7 @@ inline int attributes_copy(Kind kind, Slot* from, Attribute* list, Attribute** t
   for (Attribute* attribute = list; attribute; attribute = attribute->next) {
     const Keyval* const keyval = keyval_of(attribute->keyval);
     int flag = 0;
-    void* value = nullptr;
+    AttributeValue value = {};
     const int code =
         front::call_copy_attr(kind, keyval->copy_fn, from, attribute->keyval, keyval->extra_state,
                               attribute->value, &value, &flag);
@@ -128,6 +129,16 @@ inline void load_predefined_attributes() {
   core.predefined_attribute_set[0] = true;
 }
 
+/// An attribute as C sees it.
+inline int attribute_get(Kind kind, Attribute* list, i32 number, void* value, int* flag) {
+  const Keyval* const keyval = keyval_of(number);
+  if (!keyval || keyval->kind != kind) return kErrKeyval;
+  Attribute* const attribute = attribute_find(list, number);
+  *flag = attribute != nullptr;
+  if (attribute) *static_cast<void**>(value) = attribute->value.seen_by_c();
+  return kSuccess;
+}
+
 namespace core {
 
 inline int Comm_create_keyval(void* copy_fn, void* delete_fn, int* number, void* extra_state) {
@@ -148,15 +159,11 @@ inline int Comm_get_attr(Slot* comm, int number, void* value, int* flag) {
     if (*flag) *static_cast<void**>(value) = &state().predefined_attributes[predefined];
     return kSuccess;
   }
-  if (!keyval_of(number)) return kErrKeyval;
-  const Attribute* const attribute = attribute_find(c->attributes, number);
-  *flag = attribute != nullptr;
-  if (attribute) *static_cast<void**>(value) = attribute->value;
-  return kSuccess;
+  return attribute_get(kComm, c->attributes, number, value, flag);
 }
 inline int Comm_set_attr(Slot* comm, int number, void* value) {
   Comm* const c = comm_of(comm);
-  return c ? attribute_set(kComm, comm, &c->attributes, number, value) : kErrComm;
+  return c ? attribute_set(kComm, comm, &c->attributes, number, {value, 0}) : kErrComm;
 }
 inline int Comm_delete_attr(Slot* comm, int number) {
   Comm* const c = comm_of(comm);
@@ -177,17 +184,43 @@ inline Attribute** type_attributes(Slot* datatype) {
   return &n->list;
 }
 
+/// Sets an attribute as Fortran does: `value` is an integer, of the front end's kind. The list is
+/// null where the kind of object has no attributes here.
+inline Attribute** attributes_of(Kind kind, Slot* object) {
+  if (kind == kDatatype) return type_attributes(object);
+  Comm* const comm = kind == kComm ? comm_of(object) : nullptr;
+  return comm ? &comm->attributes : nullptr;
+}
+inline int attribute_set_integer(Kind kind, Slot* object, int number, AttributeValue value) {
+  Attribute** const list = attributes_of(kind, object);
+  return list ? attribute_set(kind, object, list, number, value) : kErrUnsupportedOperation;
+}
+
+/// An attribute as Fortran sees it: the integer, or the pointer that C has set as one.
+inline int attribute_get_integer(Kind kind, Slot* object, int number, i64* value, int* flag) {
+  const i32 predefined = number - kTagUb;
+  if (kind == kComm && predefined >= 0 && predefined < kPredefinedKeyvals) {
+    *flag = state().predefined_attribute_set[predefined];
+    if (*flag) *value = state().predefined_attributes[predefined];
+    return kSuccess;
+  }
+  Attribute** const list = attributes_of(kind, object);
+  if (!list) return kErrUnsupportedOperation;
+  const Keyval* const keyval = keyval_of(number);
+  if (!keyval || keyval->kind != kind) return kErrKeyval;
+  const Attribute* const attribute = attribute_find(*list, number);
+  *flag = attribute != nullptr;
+  if (attribute) *value = reinterpret_cast<i64>(attribute->value.word);
+  return kSuccess;
+}
+
 namespace core {
 
 inline int Type_get_attr(Slot* datatype, int number, void* value, int* flag) {
-  if (!keyval_of(number)) return kErrKeyval;
-  const Attribute* const attribute = attribute_find(*type_attributes(datatype), number);
-  *flag = attribute != nullptr;
-  if (attribute) *static_cast<void**>(value) = attribute->value;
-  return kSuccess;
+  return attribute_get(kDatatype, *type_attributes(datatype), number, value, flag);
 }
 inline int Type_set_attr(Slot* datatype, int number, void* value) {
-  return attribute_set(kDatatype, datatype, type_attributes(datatype), number, value);
+  return attribute_set(kDatatype, datatype, type_attributes(datatype), number, {value, 0});
 }
 inline int Type_delete_attr(Slot* datatype, int number) {
   return attribute_remove(kDatatype, datatype, type_attributes(datatype), number);

@@ -17,7 +17,7 @@ namespace fermata::mpi {
 struct Attribute {
   Attribute* next;
   i32 keyval;
-  void* value;
+  AttributeValue value;
 };
 
 struct Keyval {

@@ -22,8 +22,11 @@ inline Slot* predefined(Kind kind, u32 canonical) {
 }
 inline void for_each_predefined(PredefinedVisitor, void*) {}
 inline void call_user_op(void*, void*, void*, int*, Slot*) {}
-inline int call_copy_attr(Kind, void*, Slot*, int, void*, void*, void*, int*) { return 0; }
-inline int call_delete_attr(Kind, void*, Slot*, int, void*, void*) { return 0; }
+inline int call_copy_attr(Kind, void*, Slot*, int, void*, mpi::AttributeValue&,
+                          mpi::AttributeValue*, int*) {
+  return 0;
+}
+inline int call_delete_attr(Kind, void*, Slot*, int, mpi::AttributeValue&, void*) { return 0; }
 inline void call_errhandler(Kind, void*, Slot*, int*) {}
 inline i32 app_error_code(int error_class) { return error_class; }
 inline int app_keyval(int keyval) { return keyval; }

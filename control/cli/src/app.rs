@@ -53,6 +53,11 @@ const FRONTS: [Front; 3] = [
 const CXX_BINDINGS: Front =
     Front { library: "ompi/libmpi_cxx.so.40", name: "ompi", family: Family::OpenMpi };
 
+/// Open MPI's Fortran functions, a third. (MPICH's Fortran library lies on nothing but MPICH's C
+/// functions: a program keeps its own.)
+const FORTRAN: Front =
+    Front { library: "ompi/libmpi_mpifh.so.40", name: "ompi", family: Family::OpenMpi };
+
 impl App {
     /// Finds and checks the application of a command line.
     pub fn resolve(argv: &[String]) -> Result<Self> {
@@ -90,14 +95,23 @@ impl App {
         Ok(linked.unwrap_or(FRONTS[fallback]))
     }
 
-    /// What is put into the program: the front end and, where the program is linked to the C++
-    /// bindings of Open MPI, our library of that name, which works over any back end. The front end
-    /// comes last: images are named after the end of the list.
+    /// What is put into the program: the front end and, where the program is linked to bindings of
+    /// Open MPI for another language, our libraries of that name, which work over any back end. A
+    /// program that is linked to no MPI may load the Fortran functions later; the C++ bindings
+    /// would bring a libstdc++ that may not be the one it wants. The front end comes last: images
+    /// are named after the end of the list.
     pub fn preload(&self, front: Front, prefix: &Prefix) -> Result<OsString> {
         let mut list = OsString::new();
-        if front.family == Family::OpenMpi && CXX_BINDINGS.is_in(&self.libraries()?) {
-            list.push(CXX_BINDINGS.path(prefix)?);
-            list.push(":");
+        if front.family == Family::OpenMpi {
+            let listing = self.libraries()?;
+            let linked = FRONTS.into_iter().any(|front| front.is_in(&listing));
+            for bindings in [CXX_BINDINGS, FORTRAN] {
+                let later = !linked && bindings == FORTRAN;
+                if later || bindings.is_in(&listing) {
+                    list.push(bindings.path(prefix)?);
+                    list.push(":");
+                }
+            }
         }
         list.push(front.path(prefix)?);
         Ok(list)

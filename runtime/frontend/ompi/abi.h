@@ -109,8 +109,3 @@ inline Slot* from_integer(int integer) {
 }
 
 }  // namespace fermata::front
-
-extern "C" {
-FERMATA_EXPORT int* MPI_F_STATUS_IGNORE = nullptr;
-FERMATA_EXPORT int* MPI_F_STATUSES_IGNORE = nullptr;
-}

@@ -6,6 +6,7 @@
 #include "frontend/ompi/abi.h"
 
 #include "frontend/legacy.h"
+#include "frontend/ompi/fortran.h"
 #include "frontend/start.h"
 
 namespace fermata::front {

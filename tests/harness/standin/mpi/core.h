@@ -111,6 +111,23 @@ inline int Op_create(void* user_fn, int commute, Slot** op) {
 
 }  // namespace core
 
+// Attributes are the real core's alone.
+struct Keyval {
+  void* copy_fn;
+  void* delete_fn;
+};
+inline Keyval* keyval_of(int) { return nullptr; }
+template <class T>
+inline T* arena_new() {
+  return nullptr;
+}
+inline int attribute_set_integer(Kind, Slot*, int, AttributeValue) {
+  return abi::kErrUnsupportedOperation;
+}
+inline int attribute_get_integer(Kind, Slot*, int, i64*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
+
 /// What the real core calls an operation; here there is one.
 struct Op {
   void* fn;
