@@ -48,6 +48,22 @@ for mpi in openmpi mpich; do
   done
 done
 
+# The Fortran programs; `calls` with mpif.h and with module mpi.
+fortran() { # MPI SOURCE TARGET [FLAG...]
+  local mpi=$1 source=tests/programs/fortran/$2 target=build/tests/$1/fortran/$3
+  stale "$source" "$target" || return 0
+  # Each compilation writes module files, so each has a folder for them.
+  mkdir -p "$target.modules"
+  "mpif90.$mpi" -O1 -g -w -fallow-argument-mismatch -J"$target.modules" "${@:4}" -o "$target" \
+    "$source"
+}
+for mpi in openmpi mpich; do
+  fortran $mpi calls.F90 mpif_h -DFERMATA_MPIF_H
+  fortran $mpi calls.F90 module
+  fortran $mpi f08.f90 f08
+  fortran $mpi refused.f90 refused
+done
+
 # What brings a checkpoint into a chosen MPI call; its functions are all that the MPI table names.
 moments=build/tests/moments
 mkdir -p "$moments"
