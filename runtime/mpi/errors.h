@@ -51,6 +51,8 @@ inline int errhandler_new(Kind kind, void* fn, Slot** handle) {
   }
   message << ", rank " << state().world_rank << "; the error handler is MPI_ERRORS_ARE_FATAL\n";
   (void)sys::write(2, message.data, message.size);
+  // MPICH's launcher forgets what it has not forwarded yet when a rank aborts.
+  sys::sleep_ns(50'000'000);
   if (crossing().lower && state().initialized && !state().finalized) {
     LowerScope scope;
     (void)lower().Abort(slot_at(kComm, kCommWorld)->real, error_class);
