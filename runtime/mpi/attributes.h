@@ -184,36 +184,6 @@ inline Attribute** type_attributes(Slot* datatype) {
   return &n->list;
 }
 
-/// Sets an attribute as Fortran does: `value` is an integer, of the front end's kind. The list is
-/// null where the kind of object has no attributes here.
-inline Attribute** attributes_of(Kind kind, Slot* object) {
-  if (kind == kDatatype) return type_attributes(object);
-  Comm* const comm = kind == kComm ? comm_of(object) : nullptr;
-  return comm ? &comm->attributes : nullptr;
-}
-inline int attribute_set_integer(Kind kind, Slot* object, int number, AttributeValue value) {
-  Attribute** const list = attributes_of(kind, object);
-  return list ? attribute_set(kind, object, list, number, value) : kErrUnsupportedOperation;
-}
-
-/// An attribute as Fortran sees it: the integer, or the pointer that C has set as one.
-inline int attribute_get_integer(Kind kind, Slot* object, int number, i64* value, int* flag) {
-  const i32 predefined = number - kTagUb;
-  if (kind == kComm && predefined >= 0 && predefined < kPredefinedKeyvals) {
-    *flag = state().predefined_attribute_set[predefined];
-    if (*flag) *value = state().predefined_attributes[predefined];
-    return kSuccess;
-  }
-  Attribute** const list = attributes_of(kind, object);
-  if (!list) return kErrUnsupportedOperation;
-  const Keyval* const keyval = keyval_of(number);
-  if (!keyval || keyval->kind != kind) return kErrKeyval;
-  const Attribute* const attribute = attribute_find(*list, number);
-  *flag = attribute != nullptr;
-  if (attribute) *value = reinterpret_cast<i64>(attribute->value.word);
-  return kSuccess;
-}
-
 namespace core {
 
 inline int Type_get_attr(Slot* datatype, int number, void* value, int* flag) {

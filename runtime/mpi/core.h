@@ -13,6 +13,7 @@
 
 #include "mpi/core.gen.h"
 #include "mpi/init.h"
+#include "mpi/integer_attributes.h"
 
 namespace fermata::mpi::core {
 

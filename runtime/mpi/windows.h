@@ -215,7 +215,7 @@ inline int Win_create_keyval(void* copy_fn, void* delete_fn, int* number, void* 
 inline int Win_free_keyval(int* number) { return keyval_free(kWin, number); }
 inline int Win_set_attr(Slot* win, int number, void* value) {
   Window* const w = window_of(win);
-  return w ? attribute_set(kWin, win, &w->attributes, number, value) : int(kErrWin);
+  return w ? attribute_set(kWin, win, &w->attributes, number, {value, 0}) : int(kErrWin);
 }
 inline int Win_delete_attr(Slot* win, int number) {
   Window* const w = window_of(win);
@@ -234,11 +234,7 @@ inline int Win_get_attr(Slot* win, int number, void* value, int* flag) {
     case kWinModel: *out = &window->app_model; return kSuccess;
     default: break;
   }
-  if (!keyval_of(number)) return kErrKeyval;
-  const Attribute* const attribute = attribute_find(window->attributes, number);
-  *flag = attribute != nullptr;
-  if (attribute) *out = attribute->value;
-  return kSuccess;
+  return attribute_get(kWin, window->attributes, number, value, flag);
 }
 
 inline int Win_create_errhandler(void* fn, Slot** errhandler) {

@@ -55,7 +55,8 @@ class Job:
         """Takes a checkpoint that ends the run, and waits until the run has ended."""
         seconds = self.checkpoint(stop=True)
         self.running.wait(30)
-        check("PASS" not in self.running.out, "the run ended on its own before it was stopped")
+        check("\nPASS " not in "\n" + self.running.out,
+              "the run ended on its own before it was stopped")
         return seconds
 
     def finish(self, timeout_s=90):

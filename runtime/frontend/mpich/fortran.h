@@ -113,7 +113,9 @@ FERMATA_ATTRIBUTES(Comm, mpi::kComm)
 FERMATA_ATTRIBUTES(Type, mpi::kDatatype)
 FERMATA_ATTRIBUTES(Win, mpi::kWin)
 
-// The callbacks of generalized requests; there are none of those here.
-extern "C" FERMATA_EXPORT void MPII_Grequest_set_lang_f77(int) {}
+// Says that the callbacks of a generalized request, just made, are Fortran's: those are not called.
+extern "C" FERMATA_EXPORT void MPII_Grequest_set_lang_f77(int) {
+  (void)core::raise(nullptr, abi::kErrUnsupportedOperation, "MPI_Grequest_start from Fortran");
+}
 
 }  // namespace fermata::front
