@@ -46,6 +46,7 @@ void parse_command_line(u64* initial_stack) {
   while (*end) end++;
   config.auxv = reinterpret_cast<const u64*>(end + 1);
   config.lower_env = lower_env;
+  lower_env[config.lower_env_count++] = kLowerMark;
   u64 i = 1;
   for (; i + 1 < argc && !text_equal(argv[i], "--"); i += 2)
     if (!take_option(argv[i], argv[i + 1]))

@@ -43,6 +43,10 @@ bool is_lower_descriptor(int fd) {
 void note_ambient_descriptors() {
   owner_pid = sys::getpid();
   for (int stream = 0; stream <= 2; stream++) {
+    sys::KernelStat info;
+    // Standard input from a file is the application's own: it has a place in that file.
+    if (stream == 0 && sys::fstat(0, &info) && (info.mode & sys::kTypeMask) == sys::kTypeRegular)
+      continue;
     const Result<u64> kept = sys::fcntl(stream, sys::kDupFdCloexec, kLowerFirst);
     streams[stream] = kept ? int(kept.value) : -1;
   }

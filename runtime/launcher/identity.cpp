@@ -69,6 +69,21 @@ bool describe_child(u32 pid, Message& out) {
   return ended;
 }
 
+/// Whether the lower half started it (Open MPI's orted, say): its environment tells.
+bool is_of_lower_half(u32 pid) {
+  static char text[1 << 18];
+  Text<64> path;
+  path << "/proc/" << pid << "/environ";
+  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
+  if (!file) return false;
+  const Result<u64> size = sys::pread_full(int(file.value), text, sizeof text - 1, 0);
+  (void)sys::close(int(file.value));
+  text[size.value] = 0;
+  for (u64 at = 0; at < size.value; at += text_length(text + at) + 1)
+    if (text_equal(text + at, kLowerMark)) return true;
+  return false;
+}
+
 }  // namespace
 
 void note_identity() {
@@ -144,7 +159,7 @@ Status refuse_children(u32 pid, u32 writer, Message& why) {
   each_child(pid, [&](u32 child) {
     bool ours = child == writer || !found;
     for (u32 i = 0; i < first_child_count; i++) ours = ours || first_children[i] == child;
-    if (ours) return;
+    if (ours || is_of_lower_half(child)) return;
     const bool ended = describe_child(child, why);
     why << (ended ? " has ended, but the program has not waited for it"
                   : " runs and cannot be saved; take the checkpoint when it has ended");

@@ -111,6 +111,8 @@ u64 trap_upper_exec(u64 number, const u64 (&arguments)[6], const UserContext* co
 // --- identity.cpp: name, program, limits, children ----------------------------------------------
 void note_identity();        // at the start: what this process was given
 void note_first_children();  // before the application runs: they are not its own
+/// In the lower half's environment, and so in that of every program it starts.
+inline constexpr const char* kLowerMark = "FERMATA_HALF=lower";
 /// Names the process and remembers the program's real path. name: what PR_SET_NAME takes.
 void name_process(const char* path, const char* name);
 const char* executable();  // real path of the application
@@ -183,10 +185,9 @@ void shift_carried_call(UserContext* frame);
 // --- vdso.cpp ----------------------------------------------------------------------------------
 inline constexpr u64 kVdsoTable = kUpperVdso + 0xe000;
 inline constexpr u64 kTrampoline = kUpperVdso + 0xd000;
-/// Maps our vdso image and the sigreturn trampoline. Returns AT_SYSINFO_EHDR for the upper half, or
-/// 0 if this kernel offers no vdso.
+/// Maps our vdso image and the sigreturn trampoline. Returns AT_SYSINFO_EHDR for the upper half.
 u64 install_vdso();
-/// Points the (already mapped) table at the live vdso.
+/// Points the (already mapped) table at the live vdso, at nothing where it lacks a function.
 void refresh_vdso();
 extern u64 carry_address, carried_address;  // the code of vdso.S that carries a call on
 

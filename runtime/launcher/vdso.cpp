@@ -50,14 +50,9 @@ void refresh_vdso() {
   carry_address = live_function(kUpperVdso, "__vdso_fermata_carry");
   carried_address = live_function(kUpperVdso, "__vdso_fermata_carried");
   const u64 live = auxv_value(AT_SYSINFO_EHDR);
-  if (!live) return;  // then the upper half was told of none
   u64* table = reinterpret_cast<u64*>(kVdsoTable);
-  for (u64 i = 0; i < sizeof kFunctions / sizeof *kFunctions; i++) {
-    table[i] = live_function(live, kFunctions[i]);
-    if (!table[i])
-      die("the kernel's vdso lacks a function", kFunctions[i], 0,
-          "report the kernel version with `fermata doctor`");
-  }
+  for (u64 i = 0; i < sizeof kFunctions / sizeof *kFunctions; i++)
+    table[i] = live ? live_function(live, kFunctions[i]) : 0;
 }
 
 u64 install_vdso() {
@@ -72,7 +67,7 @@ u64 install_vdso() {
                    sizeof arch::kSigreturnTrampoline);
   (void)sys::mprotect(kUpperVdso, kVdsoTable - kUpperVdso, sys::kProtRead | sys::kProtExec);
   refresh_vdso();
-  return auxv_value(AT_SYSINFO_EHDR) ? kUpperVdso : 0;
+  return kUpperVdso;
 }
 
 }  // namespace fermata::launch

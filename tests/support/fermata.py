@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import subprocess
 import time
 
 from support import mpis, process
@@ -29,12 +30,13 @@ class Job:
         self.work, self.name, self.runs = work, name, 0
         self.running = None
 
-    def _launch(self, *arguments, env=None):
+    def _launch(self, *arguments, env=None, stdin=subprocess.DEVNULL):
         need_built()
         self.runs += 1
         environment = mpis.environment(FERMATA_DIR=str(self.work / "fermata"), **(env or {}))
         self.running = process.Running([FERMATA, *map(str, arguments)], self.work,
-                                       name=f"run{self.runs}", env=environment, cwd=self.work)
+                                       name=f"run{self.runs}", env=environment, cwd=self.work,
+                                       stdin=stdin)
         return self.running
 
     def start(self, lower, command, ranks=2, env=None):

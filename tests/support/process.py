@@ -106,7 +106,8 @@ class Running:
     and the spinning ranks of a crowded machine kept a runner in another one off the CPU for
     seconds, until the moment that it meant to hit was over."""
 
-    def __init__(self, command, directory, name="run", env=None, cwd=None, keep=True):
+    def __init__(self, command, directory, name="run", env=None, cwd=None, keep=True,
+                 stdin=subprocess.DEVNULL):
         self.command = [str(word) for word in command]
         if keep:
             self._out = open(directory / f"{name}.out", "w+b")
@@ -116,7 +117,7 @@ class Running:
             self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, stdout=self._out, stderr=self._err, env=env,
+            self.command, stdin=stdin, stdout=self._out, stderr=self._err, env=env,
             cwd=cwd, process_group=0)
 
     def _read(self, file):

@@ -3,6 +3,7 @@
 //! it; what a command does is in the module of its name.
 
 use crate::exit;
+use crate::files::Rule;
 use crate::output::parse_duration_ms;
 use crate::run::{KEEP_DEFAULT, Start};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
@@ -105,6 +106,15 @@ Example:
         /// Restore from this snapshot
         #[arg(long, value_name = "SNAPSHOT", value_hint = ValueHint::DirPath)]
         restore: Option<PathBuf>,
+        /// With --restore: what to do about files that changed after the checkpoint
+        #[arg(long, value_name = "RULE", value_enum, default_value_t)]
+        files: Rule,
+        /// The host on which --files has been applied already
+        #[arg(long, hide = true)]
+        settled: Option<String>,
+        /// OFFSET:PATH of the file that rank 0 reads as its standard input
+        #[arg(long, hide = true)]
+        stdin: Option<String>,
         /// Take a checkpoint this often
         #[arg(long, value_name = "TIME", value_parser = parse_duration_ms, default_value = "0s")]
         every: u64,
@@ -138,6 +148,9 @@ Example:
     Restart {
         #[command(flatten)]
         start: StartArgs,
+        /// What to do about files that changed after the checkpoint
+        #[arg(long, value_name = "RULE", value_enum, default_value_t)]
+        files: Rule,
         /// A job (its newest snapshot) or a snapshot's directory
         #[arg(value_name = "JOB|SNAPSHOT", value_hint = ValueHint::DirPath)]
         what: Option<String>,

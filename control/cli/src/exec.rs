@@ -7,15 +7,19 @@
 //! having spoken: it is made of what the process manager gives them all.
 
 use crate::app::App;
-use crate::exit::refused;
+use crate::exit::{damaged, refused};
+use crate::files::{self, Rule};
 use crate::jobs::{Place, unix_now_s};
 use crate::registry::{Family, Prefix};
 use crate::run::{KEEP_DEFAULT, check_name, start_coordinator};
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
-use fermata_storage::JobDir;
+use fermata_storage::{JobDir, read_manifest};
+use fermata_sysio::host_name;
 use fermata_types::JobRecord;
 use std::convert::Infallible;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -42,6 +46,12 @@ pub struct ExecOptions {
     pub socket: Option<String>,
     /// Snapshot to restore this rank from.
     pub restore: Option<PathBuf>,
+    /// What to do about files that changed after it.
+    pub files: Rule,
+    /// The host on which that has been done.
+    pub settled: Option<String>,
+    /// `OFFSET:PATH` of rank 0's standard input.
+    pub stdin: Option<String>,
     /// Interval of periodic checkpoints in ms (only if a coordinator is started here).
     pub every_ms: u64,
     /// Snapshots to keep (likewise).
@@ -144,9 +154,30 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     if let Some(snapshot) = &options.restore {
         rank.arg("--restore").arg(snapshot);
     }
+    prepare_files(options, manager.rank, &mut rank)?;
     rank.arg("--").args(&app.argv);
     let error = rank.exec();
     Err(error).with_context(|| format!("cannot start {}", launcher.display()))
+}
+
+/// The files of a restored rank as they were, and rank 0's standard input. MPI_Init has not begun:
+/// no rank runs on before every rank has come here.
+fn prepare_files(options: &ExecOptions, number: u32, rank: &mut Command) -> Result<()> {
+    if let Some(snapshot) = &options.restore {
+        if options.settled.as_ref() != Some(&host_name()) {
+            let manifest = read_manifest(snapshot).map_err(|why| damaged(why.to_string()))?;
+            files::settle(snapshot, &manifest, Some(number), options.files)?;
+        }
+    }
+    let Some((offset, path)) = options.stdin.as_ref().and_then(|text| text.split_once(':')) else {
+        return Ok(());
+    };
+    if number == 0 && options.restore.is_none() {
+        let mut file = File::open(path).with_context(|| format!("cannot open {path}"))?;
+        file.seek(SeekFrom::Start(offset.parse()?))?;
+        rank.stdin(file);
+    }
+    Ok(())
 }
 
 /// Name and socket of this rank's coordinator, which is started if it has to be.

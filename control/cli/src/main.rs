@@ -7,6 +7,7 @@ mod cli;
 mod doctor;
 mod exec;
 mod exit;
+mod files;
 mod flavour;
 mod jobs;
 mod manual;
@@ -30,10 +31,23 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let (name, front) = (name.as_deref(), front.as_deref());
             run::run(&start.into(), ranks, &place, name, front, &command, output)
         }
-        Command::Restart { start, what } => {
-            run::restart(&start.into(), &place, what.as_deref(), output)
+        Command::Restart { start, files, what } => {
+            run::restart(&start.into(), &place, what.as_deref(), files, output)
         }
-        Command::Exec { mpi, front, name, job_dir, socket, restore, every, keep, command } => {
+        Command::Exec {
+            mpi,
+            front,
+            name,
+            job_dir,
+            socket,
+            restore,
+            files,
+            settled,
+            stdin,
+            every,
+            keep,
+            command,
+        } => {
             let options = exec::ExecOptions {
                 mpi,
                 front,
@@ -41,6 +55,9 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 job_dir,
                 socket,
                 restore,
+                files,
+                settled,
+                stdin,
                 every_ms: every,
                 keep,
             };

@@ -4,6 +4,7 @@
 
 use crate::app::App;
 use crate::exit::{damaged, refused};
+use crate::files::{self, Rule};
 use crate::jobs::{
     Place, check_readable, has_ended, is_running, no_snapshot, unix_now_s, verify_shown,
 };
@@ -12,13 +13,16 @@ use crate::registry::{Family, Lower, Prefix};
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
+use fermata_sysio::host_name;
 use fermata_types::{JobRecord, Manifest};
 use serde_json::json;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Seek;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -76,7 +80,13 @@ pub fn run(
 }
 
 /// `fermata restart`
-pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output) -> Result<u8> {
+pub fn restart(
+    start: &Start,
+    place: &Place,
+    what: Option<&str>,
+    files: Rule,
+    output: Output,
+) -> Result<u8> {
     let prefix = Prefix::find()?;
     let (job, snapshot) = find_snapshot(place, what)?;
     check_owner(&snapshot)?;
@@ -104,7 +114,8 @@ pub fn restart(start: &Start, place: &Place, what: Option<&str>, output: Output)
         restored_epoch: manifest.epoch,
         keep: start.keep.or(before.map(|record| record.keep)).unwrap_or(KEEP_DEFAULT),
     };
-    launch(&prefix, &lower, start, job, record, Some(snapshot), output)
+    files::settle(&snapshot, &manifest, None, files)?;
+    launch(&prefix, &lower, start, job, record, Some((snapshot, files)), output)
 }
 
 /// The program as it is called from where the job was started, which may be elsewhere.
@@ -242,13 +253,14 @@ fn launch(
     start: &Start,
     job: JobDir,
     mut record: JobRecord,
-    restore: Option<PathBuf>,
+    restore: Option<(PathBuf, Rule)>,
     output: Output,
 ) -> Result<u8> {
     make_directory(&job)?;
     let job = JobDir::at(fs::canonicalize(job.path())?);
     let coordinator = start_coordinator(&job, &mut record, start.every_ms, None)?;
-    let mut command = mpirun_command(prefix, lower, start, &record, &job, restore.as_deref())?;
+    let restore = restore.as_ref().map(|(snapshot, files)| (snapshot.as_path(), *files));
+    let mut command = mpirun_command(prefix, lower, start, &record, &job, restore)?;
     let child = command
         .spawn()
         .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()));
@@ -323,7 +335,7 @@ fn mpirun_command(
     start: &Start,
     record: &JobRecord,
     job: &JobDir,
-    restore: Option<&Path>,
+    restore: Option<(&Path, Rule)>,
 ) -> Result<Command> {
     let (program, template) = lower
         .mpirun
@@ -346,11 +358,25 @@ fn mpirun_command(
     command.args(["exec", "--mpi", &lower.name, "--front", &record.front]);
     command.args(["--name", &record.job, "--socket", &record.socket]);
     command.arg("--job-dir").arg(job.path());
-    if let Some(restore) = restore {
-        command.arg("--restore").arg(restore);
+    if let Some((snapshot, files)) = restore {
+        command.arg("--restore").arg(snapshot);
+        command.args(["--files", files.name(), "--settled", &host_name()]);
+    } else if let Some(stdin) = stdin_file() {
+        command.args(["--stdin", &stdin]).stdin(Stdio::null());
     }
     command.arg("--").args(&record.argv);
     Ok(command)
+}
+
+/// `OFFSET:PATH` of the file that standard input is. mpirun would forward its bytes through a pipe,
+/// in which no restart finds its place again; so rank 0 reads the file itself.
+fn stdin_file() -> Option<String> {
+    let path = fs::read_link("/proc/self/fd/0").ok()?;
+    let mut file = File::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?);
+    let (here, there) = (file.metadata().ok()?, fs::metadata(&path).ok()?);
+    let same = here.is_file() && (here.dev(), here.ino()) == (there.dev(), there.ino());
+    let offset = file.stream_position().ok().filter(|_| same)?;
+    Some(format!("{offset}:{}", path.to_str()?))
 }
 
 /// Waits for mpirun and hands it the signals that are meant to end the job.

@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vdso that the upper half sees. The kernel's own lies elsewhere after a restart, or belongs to
 // another kernel; these functions jump through a table (kUpperVdso + 0xe000) that the launcher
-// fills with the live addresses at every start.
-        .macro  forward name, slot
+// fills with the live addresses at every start. Zero means that this kernel offers no such
+// function; then they make the system call, which answers in the same way.
+        .macro  forward name, slot, number
         .globl  \name
         .type   \name, @function
 \name:
         .cfi_startproc
         movabsq $0x10000000e000 + 8 * \slot, %rax
-        jmp     *(%rax)
+        movq    (%rax), %rax
+        testq   %rax, %rax
+        jz      1f
+        jmp     *%rax
+1:      movl    $\number, %eax
+        syscall
+        ret
         .cfi_endproc
         .size   \name, . - \name
         .endm
 
         .text
-        forward __vdso_clock_gettime, 0
-        forward __vdso_gettimeofday, 1
-        forward __vdso_time, 2
-        forward __vdso_getcpu, 3
-        forward __vdso_clock_getres, 4
+        forward __vdso_clock_gettime, 0, 228
+        forward __vdso_gettimeofday, 1, 96
+        forward __vdso_time, 2, 201
+        forward __vdso_getcpu, 3, 309
+        forward __vdso_clock_getres, 4, 229
 
 // Carries on a system call that a checkpoint interrupted. Entered by rt_sigreturn with the call's
 // number in rax and its (perhaps changed) arguments in their registers; rsp names a CarriedCall

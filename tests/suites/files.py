@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to files between a checkpoint and a restart, and what a restart does about it
+(`--files`); what the program's children get; a restart on a lesser CPU."""
+import os
+
+from support import fermata, image, mpis, process
+from support.cases import check, check_equal, timeout
+
+STEPS = 24
+
+
+def _command(name, work, *more, step_ms=40):
+    directory = work / "files"
+    directory.mkdir(exist_ok=True)
+    return [mpis.program("openmpi", f"items/{name}"), "--steps", STEPS, "--step-ms", step_ms,
+            "--dir", directory, *more]
+
+
+def _expected(name, work):
+    """The checksum of an uninterrupted run."""
+    directory = work / "native"
+    directory.mkdir()
+    command = [mpis.program("openmpi", f"items/{name}"), "--steps", STEPS, "--dir", directory]
+    return mpis.checksum(mpis.native("openmpi", command, 2, work).expect_success(name).out)
+
+
+def _die_after_checkpoint(work, name):
+    """A job that is saved at one step, writes on until a later one, and is killed."""
+    job = fermata.Job(work)
+    job.start("openmpi", _command(name, work, step_ms=150))
+    fermata.wait_for_step(job, 6)
+    job.checkpoint()
+    fermata.wait_for_step(job, 12)
+    job.running.process.terminate()
+    job.running.wait(30)
+    check("PASS" not in job.running.out, "the run ended on its own before it was killed")
+    return job
+
+
+def _restart(job, *options):
+    return job._launch("restart", job.name, "--mpi", "mpich", *options)
+
+
+@timeout(90)
+def test_log_is_cut_back(work):
+    job = _die_after_checkpoint(work, "files_append")
+    _restart(job)
+    check_equal(mpis.checksum(job.finish()), _expected("files_append", work), "checksum")
+    for rank in range(2):
+        check(f"log.{rank}: cut back from " in job.running.err, f"a word: {job.running.err}")
+
+
+@timeout(90)
+def test_shared_log_is_cut_back_once(work):
+    job = _die_after_checkpoint(work, "files_shared_log")
+    _restart(job)
+    check_equal(mpis.checksum(job.finish()), _expected("files_shared_log", work), "checksum")
+    check_equal(job.running.err.count("cut back"), 1, "times it was cut back")
+
+
+@timeout(90)
+def test_rule_keep_leaves_files_alone(work):
+    job = _die_after_checkpoint(work, "files_append")
+    log = work / "files/log.0"
+    before = log.read_bytes()
+    _restart(job, "--files", "keep")
+    job.running.wait(60)
+    check(log.read_bytes().startswith(before), "the log was changed")
+    check("FAIL" in job.running.out, "lines are doubled, which the program finds")
+    check("log.0: is longer than at the checkpoint" in job.running.err, job.running.err)
+
+
+@timeout(90)
+def test_rule_fail_refuses(work):
+    job = _die_after_checkpoint(work, "files_append")
+    log = work / "files/log.0"
+    before = log.read_bytes()
+    _restart(job, "--files", "fail")
+    result = job.running.wait(60)
+    check(result.code != 0 and "log.0: is longer" in result.err, f"a refusal: {result.err}")
+    check_equal(log.read_bytes(), before, "the log")
+    _restart(job)
+    check_equal(mpis.checksum(job.finish()), _expected("files_append", work), "checksum")
+
+
+@timeout(90)
+def test_lost_contents_are_refused(work):
+    job = _die_after_checkpoint(work, "files_append")
+    log = work / "files/log.1"
+    whole = log.read_bytes()
+    log.write_bytes(whole[:50])
+    _restart(job)
+    result = job.running.wait(60)
+    check(result.code != 0 and "log.1: is shorter" in result.err, f"a refusal: {result.err}")
+    check("--files keep" in result.err, "a hint")
+    log.write_bytes(whole)
+    _restart(job)
+    check_equal(mpis.checksum(job.finish()), _expected("files_append", work), "checksum")
+
+
+@timeout(90)
+def test_missing_file_is_named(work):
+    job = _die_after_checkpoint(work, "files_append")
+    (work / "files/log.1").rename(work / "files/elsewhere")
+    _restart(job)
+    result = job.running.wait(60)
+    check(result.code != 0 and "cannot reopen" in result.err and "log.1" in result.err, result.err)
+    (work / "files/elsewhere").rename(work / "files/log.1")
+    _restart(job)
+    check_equal(mpis.checksum(job.finish()), _expected("files_append", work), "checksum")
+
+
+@timeout(90)
+def test_rewritten_file_is_reported(work):
+    job = _die_after_checkpoint(work, "files_offset")
+    path = work / "files/data.0"
+    image_size = int(fermata.as_json(fermata.fermata(
+        work, "--json", "inspect", "job"))["images"][0]["files"][3]["size"])
+    with open(path, "r+b") as file:
+        file.truncate(image_size)
+    _restart(job)
+    job.finish()
+    check("data.0: has been written to since the checkpoint" in job.running.err, job.running.err)
+
+
+@timeout(90)
+def test_foreign_mpirun_cuts_back_too(work):
+    """Without `fermata restart` each rank looks after its own files, before MPI_Init."""
+    job = _die_after_checkpoint(work, "files_append")
+    newest = fermata.newest_snapshot(job)
+    command = [*mpis.mpirun("mpich", 2), fermata.FERMATA, "exec", "--mpi", "mpich", "--restore",
+               newest, *_command("files_append", work)]
+    result = process.run([str(word) for word in command], 60,
+                              mpis.environment(FERMATA_DIR=str(work / "fermata")), work)
+    check_equal(mpis.checksum(result.expect_success("mpirun").out),
+                _expected("files_append", work), "checksum")
+    check(result.err.count("cut back") == 2, result.err)
+
+
+@timeout(90)
+def test_standard_input_from_a_file(work):
+    job = fermata.Job(work)
+    numbers = work / "numbers"
+    numbers.write_text("skipped\n" + "".join(f"{i}\n" for i in range(1, STEPS + 1)) + "end\n")
+    program = mpis.program("openmpi", "stdin")
+    with open(numbers, encoding="ascii") as file:
+        os.lseek(file.fileno(), len("skipped\n"), os.SEEK_SET)
+        job._launch("run", "-n", 2, "--mpi", "openmpi", "--name", "job", "--", program,
+                    "--steps", STEPS, "--step-ms", 40, stdin=file)
+        fermata.wait_for_step(job, 6)
+        job.checkpoint_and_stop()
+    job.restart("mpich")
+    check("PASS" in job.finish(), "the program read all its input")
+
+
+@timeout(90)
+def test_children_get_the_programs_descriptors_only(work):
+    job = fermata.Job(work)
+    # Its output, and the pipe of the shell's own pipeline.
+    job.start("openmpi", _command("processes_spawn", work, "--size", 2))
+    fermata.wait_for_step(job, 5)
+    job.checkpoint_and_stop()
+    job.restart("mpich")
+    check("PASS" in job.finish(), "children found no descriptor of an MPI")
+
+
+def _lacking_feature():
+    """A feature this CPU has not: its name and its bit in the image's cpu_features."""
+    known = {"fma4": 3 * 64 + 48, "xop": 3 * 64 + 43, "avx512er": 2 * 64 + 27,
+             "avx512_4vnniw": 3 * 64 + 2}
+    with open("/proc/cpuinfo", encoding="ascii") as file:
+        flags = next(line for line in file if line.startswith("flags")).split()
+    return next(item for item in known.items() if item[0] not in flags)
+
+
+@timeout(90)
+def test_missing_cpu_feature_is_named(work):
+    """The image's record of the CPU is made to hold one feature more, with fresh checksums."""
+    job = fermata.Job(work)
+    job.start("openmpi", _command("files_append", work))
+    fermata.wait_for_step(job, 4)
+    job.checkpoint_and_stop()
+    name, bit = _lacking_feature()
+    image.set_header_bit(fermata.newest_snapshot(job), "cpu_features", bit)
+    _restart(job)
+    result = job.running.wait(60)
+    check(result.code != 0 and f"saved program may be using: {name}" in result.err,
+          f"the feature by name: {result.err}")
+
+
+@timeout(60)
+def test_daemon_of_the_mpi_is_no_child_of_the_program(work):
+    """Without mpirun, Open MPI starts a daemon of its own from within the rank."""
+    job = fermata.Job(work)
+    job._launch("exec", "--mpi", "openmpi", "--name", "job", mpis.program("openmpi", "selfcheck"),
+                "--steps", 30, "--step-ms", 100)
+    fermata.wait_for_step(job, 3)
+    job.checkpoint()
+    job.finish()
