@@ -48,6 +48,7 @@ constexpr Trapped kTrapped[] = {
     {SYS_mremap, kUpperOnly},
     {SYS_shmat, kUpperOnly},         {SYS_shmget, kUpperOnly},
     {SYS_shmctl, kUpperOnly},        {SYS_madvise, kMadvise},
+    {SYS_semget, kUpperOnly},        {SYS_msgget, kUpperOnly},
     {SYS_inotify_add_watch, kUpperOnly},
     {SYS_execve, kUpperOnly},        {SYS_execveat, kUpperOnly},
     {SYS_readlink, kUpperOnly},      {SYS_readlinkat, kUpperOnly},
@@ -180,6 +181,7 @@ void build(Filter& filter) {
       if (rule == kTrapped[i].rule) break;
       distance += block_size(rule);
     }
+    if (distance > 255) die("the filter has outgrown its jumps", "boundary.cpp", 0, "split it");
     filter.jump(BPF_JEQ, kTrapped[i].number, u8(distance), 0);
   }
   filter.ret(SECCOMP_RET_ALLOW);
@@ -210,6 +212,8 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_mmap: return trap_mmap(half, a[0], a[1], a[2], a[3], a[4], a[5]);
     case SYS_mremap: return trap_mremap(a[0], a[1], a[2], a[3], a[4]);
     case SYS_brk: return trap_brk(a[0]);
+    case SYS_semget: return trap_semget(a[0], a[1], a[2]);
+    case SYS_msgget: return trap_msgget(a[0], a[1]);
     case SYS_shmget: return trap_shmget(a[0], a[1], a[2]);
     case SYS_shmctl: return trap_shmctl(a[0], a[1], a[2]);
     case SYS_shmat: return trap_shmat(a[0], a[1], a[2]);

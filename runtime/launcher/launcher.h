@@ -78,6 +78,8 @@ u64 trap_mmap(Half half, u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u6
 u64 trap_mremap(u64 old_address, u64 old_bytes, u64 new_bytes, u64 flags, u64 new_address);
 u64 trap_brk(u64 address);
 u64 trap_shmget(u64 key, u64 bytes, u64 flags);
+u64 trap_semget(u64 key, u64 count, u64 flags);
+u64 trap_msgget(u64 key, u64 flags);
 u64 trap_shmctl(u64 id, u64 command, u64 argument);
 u64 trap_shmat(u64 id, u64 address, u64 flags);
 u64 trap_fork_advice(u64 address, u64 bytes, u64 advice);

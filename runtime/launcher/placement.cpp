@@ -5,6 +5,7 @@
 #include "launcher/launcher.h"
 #include "memory/forks.h"
 #include "memory/objects.h"
+#include "memory/refusals.h"
 #include "memory/segments.h"
 #include "sys/sys.h"
 
@@ -52,6 +53,7 @@ u64 place_upper(u64 bytes, Place place) {
 
 /// Does this mapping let the application write what others see, now or after mprotect?
 bool shares(u64 prot, u64 flags, u64 fd) {
+  if (flags & u64(sys::kMapHugeTlb)) return true;  // lent to the image writer: memory/save.cpp
   if (!(flags & u64(sys::kMapShared))) return false;
   if ((flags & u64(sys::kMapAnonymous)) || (prot & u64(sys::kProtWrite))) return true;
   const Result<u64> mode = sys::fcntl(int(fd), sys::kGetFlags);
@@ -69,8 +71,11 @@ u64 upper_mmap(u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset) 
   const bool fixed = flags & u64(sys::kMapFixed | sys::kMapFixedNoReplace);
   if (shares(prot, flags, fd)) memory::note_shared_memory();
   note_driver(flags, fd);
-  if (fixed || (flags & u64(sys::kMap32Bit)))
-    return u64(arch::raw_syscall(SYS_mmap, address, bytes, prot, flags, fd, offset));
+  if (fixed || (flags & u64(sys::kMap32Bit))) {
+    const Result<u64> got = sys::call(SYS_mmap, address, bytes, prot, flags, fd, offset);
+    if (got) memory::note_placed(got.value, bytes);
+    return outcome(got);
+  }
   if (address && in_upper(address)) {  // a hint: honoured if that place is free
     const Result<u64> got = sys::call(SYS_mmap, page_floor(address), bytes, prot,
                                       flags | u64(sys::kMapFixedNoReplace), fd, offset);
@@ -118,9 +123,12 @@ u64 trap_mmap(Half half, u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u6
 
 u64 trap_mremap(u64 old_address, u64 old_bytes, u64 new_bytes, u64 flags, u64 new_address) {
   constexpr u64 kMayMove = 1, kFixed = 2, kKeepOld = 4;
-  if ((flags & kFixed) || !(flags & kMayMove))
-    return u64(
-        arch::raw_syscall(SYS_mremap, old_address, old_bytes, new_bytes, flags, new_address));
+  if ((flags & kFixed) || !(flags & kMayMove)) {
+    const Result<u64> got =
+        sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags, new_address);
+    if (got) memory::note_placed(got.value, new_bytes);
+    return outcome(got);
+  }
   if (old_bytes && !(flags & kKeepOld)) {  // else a second mapping is wanted
     const Result<u64> in_place =
         sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags & ~kMayMove);
@@ -171,6 +179,18 @@ u64 trap_shmctl(u64 id, u64 command, u64 argument) {
   return outcome(memory::control_segment(id, command, argument));
 }
 
+u64 trap_semget(u64 key, u64 count, u64 flags) {
+  const Result<u64> got = sys::call(SYS_semget, key, count, flags);
+  if (got) memory::note_semaphores(u32(got.value));
+  return outcome(got);
+}
+
+u64 trap_msgget(u64 key, u64 flags) {
+  const Result<u64> got = sys::call(SYS_msgget, key, flags);
+  if (got) memory::note_queue(u32(got.value));
+  return outcome(got);
+}
+
 u64 trap_shmat(u64 id, u64 address, u64 flags) {
   const u32 real = memory::real_segment(u32(id));
   memory::SegmentInfo info;
@@ -178,7 +198,11 @@ u64 trap_shmat(u64 id, u64 address, u64 flags) {
   if (!known) return outcome(known);
   memory::note_segment(u32(id), real);
   memory::note_shared_memory();
-  if (address) return outcome(sys::call(SYS_shmat, real, address, flags));
+  if (address) {
+    const Result<u64> got = sys::call(SYS_shmat, real, address, flags);
+    if (got) memory::note_placed(got.value, info.bytes);
+    return outcome(got);
+  }
   return place_upper(info.bytes, [&](u64 at) {
     const Result<u64> attached = sys::call(SYS_shmat, real, at, flags);
     // shmat says EINVAL for a taken address; another place will do.

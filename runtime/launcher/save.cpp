@@ -120,7 +120,9 @@ bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome
   outcome_page->image_fd = writer.fd();
   const u32 job_pid = u32(sys::call(SYS_getppid).value);
   if (status) status = refuse_children(job_pid, sys::getpid(), why);
-  if (status) status = memory::save_shared(writer, why);
+  // Listing the mappings costs a walk over the page tables: the job waits for it only if it must.
+  const bool shares = memory::shared_memory_seen();
+  if (status && shares) status = memory::save_shared(writer, why);
   if (status) {
     const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid, nullptr};
     status = files::describe_files(writer, around, why);
@@ -132,6 +134,7 @@ bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome
     add_threads(writer);
     add_actions(writer);
   }
+  if (status && !shares) status = memory::save_shared(writer, why);
   if (status) status = memory::save_regions(writer, why);
   if (status) {
     status = writer.finish();

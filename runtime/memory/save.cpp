@@ -9,6 +9,7 @@
 #include "memory/forks.h"
 #include "memory/objects.h"
 #include "memory/pages.h"
+#include "memory/refusals.h"
 
 namespace fermata::memory {
 namespace {
@@ -26,7 +27,12 @@ Status list_mappings(Message& why) {
   while (next && *next) {
     Mapping mapping;
     next = parse_mapping(next, mapping);
-    if (!next || !is_saved(mapping)) continue;
+    if (!next) break;
+    if (!is_saved(mapping)) {
+      const Status possible = refuse_outside(mapping, why);
+      if (!possible) return possible;
+      continue;
+    }
     while (mapping.bytes()) {
       const Mapping part = first_noted_part(mapping);
       Mapping* const entry = mappings.add();
@@ -130,7 +136,8 @@ Status with_pages(image::Writer& writer, Message& why, Take take) {
 }  // namespace
 
 Status save_shared(image::Writer& writer, Message& why) {
-  const Status listed = list_mappings(why);
+  Status listed = refuse_ipc(why);
+  if (listed) listed = list_mappings(why);
   if (!listed) return listed;
   return with_pages(writer, why, [&](Pages& pages) {
     for (u64 i = 0; i < mappings.count; i++) {

@@ -48,9 +48,9 @@ static int detailed_lines() {
       "VmFlags: rd wr sh mr mw me ms gd";
   Mapping m;
   char* next = parse_mapping(text, m);
-  EXPECT(next && m.attributes == (kLocked | kHugePages | kNotInForks));
+  EXPECT(next && m.attributes == (kLocked | kHugePages | kNotInForks | kMayWrite));
   next = parse_mapping(next, m);
-  EXPECT(next && *next == 0 && m.attributes == kGrowsDown && m.device == 0x10305);
+  EXPECT(next && *next == 0 && m.attributes == (kGrowsDown | kMayWrite) && m.device == 0x10305);
   EXPECT(m.inode == 7 && !strcmp(m.path, "/a: b"));
   return 0;
 }

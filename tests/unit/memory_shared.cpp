@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two processes restore what two ranks shared, and talk over a socket where ranks would over MPI:
+// the memory is one again, holds what the later reader saw, and is refused on two hosts.
+#include "image/reader.cpp"
+#include "memory/attributes.h"
+#include "memory/make.cpp"
+#include "memory/places.cpp"
+#include "memory/segments.cpp"
+#include "memory/shared.cpp"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace fermata::memory {
+void note_shared_memory() {}
+}  // namespace fermata::memory
+
+using namespace fermata;
+
+#define EXPECT(condition)                                                     \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
+      printf("rank %u: %s:%d: %s\n", rank, __FILE__, __LINE__, #condition);   \
+      fflush(stdout);                                                         \
+      _exit(1);                                                               \
+    }                                                                         \
+  } while (0)
+
+static u32 rank;
+static int line[2];  // a socketpair: rank r uses line[r]
+
+static int gather(const void* mine, u64 bytes, void* all) {
+  char* const out = static_cast<char*>(all);
+  memcpy(out + rank * bytes, mine, bytes);
+  if (write(line[rank], mine, bytes) != ssize_t(bytes)) return 1;
+  for (u64 at = 0; at < bytes;) {
+    const ssize_t got = read(line[rank], out + (1 - rank) * bytes + at, bytes - at);
+    if (got <= 0) return 1;
+    at += u64(got);
+  }
+  return 0;
+}
+
+/// One page of `letter` in an object that was inode 42.
+static void make_image(image::Reader& reader, char letter, u64 saved_ns, u32 kind) {
+  static image::ImageHeader header;
+  static image::ImageObject object;
+  static image::ImageExtent extent;
+  static char strings[] = "\0/memfd:test (deleted)";
+  char page[4096];
+  memset(page, letter, sizeof page);
+  FILE* const file = tmpfile();
+  EXPECT(file && fwrite(page, sizeof page, 1, file) == 1 && fflush(file) == 0);
+  header.objects.count = 1;
+  extent = {4096, 4096, 0, crc32c(page, sizeof page), 0};  // the second page of the object
+  object = {};
+  object.host = 7, object.device = 1, object.inode = 42;
+  object.saved_ns = saved_ns;
+  object.size = 12288;
+  object.extent_count = 1;
+  object.kind = kind;
+  object.flags = memory::kWritable | memory::kWhole;
+  object.mode = 0600;
+  object.path_string = 1;
+  object.seals = kind == memory::kNameless ? 2 : 0;  // F_SEAL_SHRINK
+  object.segment = 123456789;                        // as the application knows it
+  reader.fd = fileno(file);
+  reader.header = &header;
+  reader.objects = &object;
+  reader.extents = &extent;
+  reader.strings = strings;
+  reader.string_bytes = sizeof strings;
+}
+
+static void one_host(u32 kind) {
+  image::Reader reader;
+  make_image(reader, rank ? 'B' : 'A', rank ? 2000 : 1000, kind);
+  memory::Trouble trouble;
+  const memory::World world{gather, rank, 2};
+  EXPECT(memory::restore_objects(reader, world, trouble));
+  image::ImageRegion region{};
+  region.start = 0x1234'0000'0000;
+  region.end = region.start + 12288;
+  region.prot = PROT_READ | PROT_WRITE;
+  region.flags = memory::kShared;
+  region.object = 1;
+  EXPECT(memory::map_shared(reader, region));
+  volatile char* const shared = reinterpret_cast<char*>(region.start);
+  EXPECT(shared[0] == 0 && shared[4096] == 'B' && shared[8191] == 'B' && shared[8192] == 0);
+  const int fd = memory::object_descriptor(42);
+  EXPECT((fd >= 0) == (kind == memory::kNameless));
+  char word = 0, all[2];
+  EXPECT(gather(&word, 1, all) == 0);  // both have looked
+  shared[rank] = char('a' + rank);
+  EXPECT(gather(&word, 1, all) == 0);
+  EXPECT(shared[0] == 'a' && shared[1] == 'b');
+  const int kept = fd >= 0 ? dup(fd) : -1;
+  EXPECT(memory::finish_objects(reader, world));
+  EXPECT(gather(&word, 1, all) == 0);  // the maker has settled it
+  if (kept >= 0) EXPECT(ftruncate(kept, 4096) == -1);  // sealed again
+  if (kind != memory::kSegment) return;
+  const u32 real = memory::real_segment(123456789);
+  memory::SegmentInfo info;
+  EXPECT(real != 123456789 && memory::known_segment(real) == 123456789);
+  EXPECT(memory::stat_segment(real, info) && info.attach_count == 2);
+  EXPECT(gather(&word, 1, all) == 0);
+  if (rank == 0) EXPECT(memory::control_segment(123456789, memory::kRemoveSegment, 0));
+}
+
+static void two_hosts() {
+  if (rank == 1 && unshare(CLONE_NEWUSER | CLONE_NEWUTS) != 0) _exit(77);  // not allowed here
+  if (rank == 1) EXPECT(sethostname("elsewhere", 9) == 0);
+  image::Reader reader;
+  make_image(reader, 'A', 1000, memory::kNameless);
+  memory::Trouble trouble;
+  const Status done = memory::restore_objects(reader, {gather, rank, 2}, trouble);
+  EXPECT(!done && strstr(trouble.what, "different hosts"));
+  EXPECT(strstr(trouble.where.data, "/memfd:test") && strstr(trouble.where.data, "rank 1"));
+  EXPECT(trouble.silent == (rank == 1));
+}
+
+/// Runs `body` as two ranks. Returns 0 if both succeed or may not try.
+template <typename Body>
+static int as_two(Body body) {
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, line)) return 1;
+  pid_t pids[2];
+  for (rank = 0; rank < 2; rank++) {
+    pids[rank] = fork();
+    if (pids[rank] != 0) continue;
+    alarm(30);
+    close(line[1 - rank]);
+    body();
+    _exit(0);
+  }
+  close(line[0]), close(line[1]);
+  int failed = 0, skipped = 0;
+  for (const pid_t pid : pids) {
+    int status = -1;
+    waitpid(pid, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) skipped = 1;
+    else if (status) failed = 1;
+  }
+  return failed && !skipped;
+}
+
+int main() {
+  return as_two([] { one_host(memory::kNameless); }) ||
+         as_two([] { one_host(memory::kSegment); }) || as_two(two_hosts);
+}
