@@ -199,7 +199,8 @@ def image_rust(spec):
 # ----------------------------------------------------------------------------------- protocol ---
 
 CPP_TYPES = {"u32": "u32", "u64": "u64", "i32": "i32", "str": "Text", "pairs": "Pairs"}
-RUST_TYPES = {"u32": "u32", "u64": "u64", "i32": "i32", "str": "String", "pairs": "Vec<(u64, u64)>"}
+RUST_TYPES = {"u32": "u32", "u64": "u64", "i32": "i32", "str": "String", "bytes": "Vec<u8>",
+              "pairs": "Vec<(u64, u64)>"}
 
 
 def check_protocol(spec):
@@ -209,7 +210,7 @@ def check_protocol(spec):
             raise ContractError(f"{message['name']} and {seen[message['type']]} share a number")
         seen[message["type"]] = message["name"]
         for field in message["fields"]:
-            if field["type"] not in CPP_TYPES:
+            if field["type"] not in RUST_TYPES:
                 raise ContractError(f"{message['name']}.{field['name']}: unknown {field['type']}")
 
 
@@ -233,8 +234,8 @@ def protocol_cpp(spec):
         out.append(f"  k{camel(message['name'])} = {message['type']},")
     out += ["};"]
     for message in spec["message"]:
-        if message["from"] == "client" or message["to"] == "client":
-            continue  # commands are Rust programs; the runtime never meets them
+        if "agent" not in (message["from"], message["to"]):
+            continue  # commands and daemons are Rust programs; the runtime never meets them
         name = camel(message["name"])
         out += [""] + wrap_comment(message["doc"], "//") + [f"struct {name} {{"]
         out.append(f"  static constexpr Type kType = Type::k{name};")

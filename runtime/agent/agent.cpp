@@ -257,17 +257,12 @@ void poll_writer() {
 
 // ---- the thread -----------------------------------------------------------------------------
 
-const char* own_secret() {
-  const char* secret = getenv("FERMATA_SECRET");
-  return secret ? secret : "";
-}
-
 int greet() {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
   const int result = self.connection.send(
-      wire::Hello{wire::text(self.job), wire::text(own_secret()), static_cast<u32>(getpid()),
-                  self.rank_hint, wire::text(host), self.restart_epoch,
+      wire::Hello{wire::text(self.job), static_cast<u32>(getpid()), self.rank_hint,
+                  wire::text(host), self.restart_epoch,
                   wire::text(self.lower->name ? self.lower->name : "")});
   if (result != 0 || !load(self.upper_known)) return result;
   const Crossing& shared = crossing();

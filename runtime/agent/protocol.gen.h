@@ -6,7 +6,7 @@
 
 namespace fermata::protocol {
 
-inline constexpr u16 kVersion = 1;
+inline constexpr u16 kVersion = 2;
 inline constexpr u64 kPayloadBytesMax = 9437184;
 
 enum class Type : u16 {
@@ -38,13 +38,23 @@ enum class Type : u16 {
   kStatus = 66,
   kProgress = 67,
   kAnswer = 68,
+  kDaemonHello = 80,
+  kAttached = 81,
+  kDetached = 82,
+  kRelayed = 83,
+  kPutImage = 84,
+  kGetImage = 85,
+  kImage = 86,
+  kChunk = 87,
+  kStored = 88,
+  kFetch = 96,
+  kFetched = 97,
 };
 
 // The first frame of an agent.
 struct Hello {
   static constexpr Type kType = Type::kHello;
   Text job{};
-  Text secret{};  // needed over TCP; a UNIX socket checks the peer's uid
   u32 pid{};
   u32 rank_hint{};  // rank the process manager told, 0xffffffff if none
   Text host{};
@@ -52,7 +62,6 @@ struct Hello {
   Text lower{};  // name and version of the MPI below
   void write(Writer& w) const {
     w.put(job);
-    w.put(secret);
     w.put(pid);
     w.put(rank_hint);
     w.put(host);
@@ -60,8 +69,8 @@ struct Hello {
     w.put(lower);
   }
   bool read(Reader& r) {
-    return r.get(job) && r.get(secret) && r.get(pid) && r.get(rank_hint) && r.get(host) &&
-           r.get(restart_epoch) && r.get(lower) && r.at_end();
+    return r.get(job) && r.get(pid) && r.get(rank_hint) && r.get(host) && r.get(restart_epoch) &&
+           r.get(lower) && r.at_end();
   }
 };
 

@@ -48,6 +48,18 @@ pub struct StartArgs {
     /// Snapshots to keep [default: 2]
     #[arg(long, value_name = "K")]
     keep: Option<u32>,
+    /// Hosts to run on, e.g. a,b or a:4,b:4 [default: this one]
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', conflicts_with = "hostfile")]
+    host: Vec<String>,
+    /// File of hosts, one a line: NAME, NAME:RANKS or NAME slots=RANKS
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    hostfile: Option<PathBuf>,
+    /// What mpirun starts commands on other hosts with, instead of ssh
+    #[arg(long, value_name = "COMMAND")]
+    remote_shell: Option<String>,
+    /// Each host keeps images here first: for hosts that do not share --dir
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    local_dir: Option<PathBuf>,
     /// An argument for mpirun itself; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     mpirun_arg: Vec<String>,
@@ -55,17 +67,27 @@ pub struct StartArgs {
 
 impl From<StartArgs> for Start {
     fn from(args: StartArgs) -> Self {
-        Self { mpi: args.mpi, every_ms: args.every, keep: args.keep, mpirun_args: args.mpirun_arg }
+        Self {
+            mpi: args.mpi,
+            every_ms: args.every,
+            keep: args.keep,
+            hosts: args.host,
+            hostfile: args.hostfile,
+            remote_shell: args.remote_shell,
+            local_dir: args.local_dir,
+            mpirun_args: args.mpirun_arg,
+        }
     }
 }
 
 /// One command.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Start a job on this machine
+    /// Start a job, on this host or on several
     #[command(after_help = "\
 Example:
-  fermata run -n 4 --mpi openmpi --name work --every 10m -- ./app args")]
+  fermata run -n 4 --mpi openmpi --name work --every 10m -- ./app args
+  fermata run -n 8 --host node1,node2 -- ./app args")]
     Run {
         #[command(flatten)]
         start: StartArgs,
@@ -103,6 +125,12 @@ Example:
         /// Socket of a running coordinator [default: $FERMATA_SOCKET]
         #[arg(long, value_name = "PATH")]
         socket: Option<String>,
+        /// The coordinator's host and addresses, for ranks on other hosts
+        #[arg(long, hide = true, value_delimiter = ',')]
+        coordinator: Vec<String>,
+        /// This host keeps images here first: for hosts that do not share --dir
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        local_dir: Option<PathBuf>,
         /// Restore from this snapshot
         #[arg(long, value_name = "SNAPSHOT", value_hint = ValueHint::DirPath)]
         restore: Option<PathBuf>,
@@ -235,8 +263,24 @@ Example:
         job_dir: PathBuf,
         #[arg(long)]
         detach: bool,
+        #[arg(long)]
+        network: bool,
+        #[arg(long)]
+        restored: Option<PathBuf>,
         #[arg(long, value_parser = parse_duration_ms, default_value = "0s")]
         every: u64,
+    },
+    #[command(hide = true)]
+    Daemon {
+        job: String,
+        #[arg(long)]
+        detach: bool,
+        #[arg(long)]
+        socket: PathBuf,
+        #[arg(long, value_delimiter = ',')]
+        address: Vec<String>,
+        #[arg(long)]
+        local_dir: Option<PathBuf>,
     },
 }
 

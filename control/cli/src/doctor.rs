@@ -256,7 +256,7 @@ fn place(place: &Place) -> Vec<Finding> {
                 ),
         );
     }
-    let sockets = fermata_coordinator::runtime_dir();
+    let sockets = fermata_transport::runtime_dir();
     let text = sockets.as_ref().map_or_else(ToString::to_string, |dir| dir.display().to_string());
     out.push(
         Finding::new("directory of sockets", text, "ranks and commands meet the coordinator there")

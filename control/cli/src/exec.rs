@@ -3,19 +3,22 @@
 //! rank into the environment; this finds the pieces, checks them, and turns into the launcher.
 //!
 //! Under a foreign process manager nobody has started a coordinator. The rank with number 0 then
-//! starts one, detached, and the others wait for it. All must agree on the job's name without
-//! having spoken: it is made of what the process manager gives them all.
+//! starts one, detached, and the others wait for its record in the job's directory. All must agree
+//! on the job's name without having spoken: it is made of what the process manager gives them all,
+//! on every host.
 
 use crate::app::App;
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::jobs::{Place, unix_now_s};
+use crate::reach::{self, Whereabouts, tag};
 use crate::registry::{Family, Prefix};
-use crate::run::{KEEP_DEFAULT, check_name, start_coordinator};
+use crate::run::{KEEP_DEFAULT, Service, check_name, start_coordinator};
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
-use fermata_storage::{JobDir, read_manifest};
+use fermata_storage::{JobDir, image_name, read_manifest};
 use fermata_sysio::host_name;
+use fermata_transport::Secret;
 use fermata_types::JobRecord;
 use std::convert::Infallible;
 use std::fs::File;
@@ -26,7 +29,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const COORDINATOR_WAIT: Duration = Duration::from_secs(10);
+const COORDINATOR_WAIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 /// A detached coordinator stays this long after its last rank.
 const LINGER: Duration = Duration::from_secs(10);
@@ -44,6 +47,10 @@ pub struct ExecOptions {
     pub job_dir: Option<PathBuf>,
     /// The coordinator's socket, if one runs.
     pub socket: Option<String>,
+    /// The coordinator's host, then its addresses for other hosts.
+    pub coordinator: Vec<String>,
+    /// This host's own directory for images.
+    pub local_dir: Option<PathBuf>,
     /// Snapshot to restore this rank from.
     pub restore: Option<PathBuf>,
     /// What to do about files that changed after it.
@@ -62,6 +69,8 @@ pub struct ExecOptions {
 struct Manager {
     rank: u32,
     size: u32,
+    /// How many ranks it has started on this host, if it tells.
+    local_size: Option<u32>,
     family: Option<Family>,
     /// Something all ranks of the job and no other job share.
     identity: String,
@@ -69,6 +78,15 @@ struct Manager {
 
 fn number(names: &[&str]) -> Option<u32> {
     names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
+}
+
+/// Hydra's proxies have no name for the job, but all are told where its mpirun listens.
+fn hydra_identity() -> Option<String> {
+    let pid = std::os::unix::process::parent_id();
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    words.find(|word| word == "--control-port")?;
+    Some(format!("hydra{}", words.next()?))
 }
 
 fn parent_identity() -> String {
@@ -95,17 +113,28 @@ impl Manager {
                 let step = text("SLURM_STEP_ID").or_else(|| text("SLURM_STEPID"))?;
                 Some(format!("slurm{}.{step}", text("SLURM_JOB_ID")?))
             })
+            .or_else(hydra_identity)
             .unwrap_or_else(parent_identity);
         Self {
             rank: number(&["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"])
                 .unwrap_or(0),
             size: number(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"]).unwrap_or(1),
+            local_size: number(&["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]),
             family: match (open_mpi, mpich) {
                 (true, _) => Some(Family::OpenMpi),
                 (_, true) => Some(Family::Mpich),
                 _ => None,
             },
             identity,
+        }
+    }
+
+    /// Whether ranks may be on other hosts.
+    fn may_span_hosts(&self) -> bool {
+        match self.local_size {
+            Some(here) => here < self.size,
+            None => number(&["SLURM_STEP_NUM_NODES", "SLURM_NNODES"])
+                .map_or(self.size > 1, |nodes| nodes > 1),
         }
     }
 }
@@ -122,7 +151,9 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
             lower.name, lower.family, lower.name
         )));
     }
-    if lower.family == Family::OpenMpi && fermata_sysio::effective_uid() == 0 {
+    // Under an mpirun of its own it has been asked already.
+    let alone = manager.family.is_none();
+    if alone && lower.family == Family::OpenMpi && fermata_sysio::effective_uid() == 0 {
         let allowed = |name| std::env::var_os(name).is_some();
         if !(allowed("OMPI_ALLOW_RUN_AS_ROOT") && allowed("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")) {
             return Err(refused(
@@ -138,6 +169,18 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
         return Err(refused(format!("{} is missing\n  hint: ./x build", launcher.display())));
     }
     let (name, socket) = coordinator_for(options, place, &manager, &app, &lower.name, front.name)?;
+    let restore = match (&options.restore, &options.local_dir) {
+        (Some(_), Some(_)) => Some(reach::fetch_image(&socket, manager.rank)?),
+        (restore, _) => restore.clone(),
+    };
+    if let Some(snapshot) = restore.as_ref().filter(|path| !path.is_dir()) {
+        return Err(refused(format!(
+            "host {} cannot see the snapshot {}\n  \
+             hint: put it on a directory that all hosts share, or add --local-dir DIR",
+            fermata_sysio::host_name(),
+            snapshot.display()
+        )));
+    }
 
     let mut rank = Command::new(&launcher);
     rank.arg("--lower").arg(prefix.lower_program(&lower.name));
@@ -151,10 +194,11 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     for (key, value) in &lower.env {
         rank.arg("--lower-env").arg(format!("{key}={value}"));
     }
-    if let Some(snapshot) = &options.restore {
+    if let Some(snapshot) = &restore {
         rank.arg("--restore").arg(snapshot);
     }
-    prepare_files(options, manager.rank, &mut rank)?;
+    prepare_files(options, restore.as_deref(), manager.rank, &mut rank)?;
+    rank.env_remove(Secret::VARIABLE);
     rank.arg("--").args(&app.argv);
     let error = rank.exec();
     Err(error).with_context(|| format!("cannot start {}", launcher.display()))
@@ -162,12 +206,21 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
 
 /// The files of a restored rank as they were, and rank 0's standard input. MPI_Init has not begun:
 /// no rank runs on before every rank has come here.
-fn prepare_files(options: &ExecOptions, number: u32, rank: &mut Command) -> Result<()> {
-    if let Some(snapshot) = &options.restore {
-        if options.settled.as_ref() != Some(&host_name()) {
+fn prepare_files(
+    options: &ExecOptions,
+    snapshot: Option<&Path>,
+    number: u32,
+    rank: &mut Command,
+) -> Result<()> {
+    if let Some(snapshot) = snapshot.filter(|_| options.settled.as_ref() != Some(&host_name())) {
+        // Of a snapshot on another host's disk only this rank's image has been brought here.
+        let images = if options.local_dir.is_some() {
+            vec![(number, snapshot.join(image_name(number)))]
+        } else {
             let manifest = read_manifest(snapshot).map_err(|why| damaged(why.to_string()))?;
-            files::settle(snapshot, &manifest, Some(number), options.files)?;
-        }
+            files::images_of(snapshot, &manifest)
+        };
+        files::settle(&images, Some(number), options.files)?;
     }
     let Some((offset, path)) = options.stdin.as_ref().and_then(|text| text.split_once(':')) else {
         return Ok(());
@@ -180,7 +233,7 @@ fn prepare_files(options: &ExecOptions, number: u32, rank: &mut Command) -> Resu
     Ok(())
 }
 
-/// Name and socket of this rank's coordinator, which is started if it has to be.
+/// The job's name, and the socket that this rank's agent is to connect to.
 fn coordinator_for(
     options: &ExecOptions,
     place: &Place,
@@ -189,55 +242,103 @@ fn coordinator_for(
     lower: &str,
     front: &str,
 ) -> Result<(String, String)> {
-    let given = options.socket.clone().or_else(|| std::env::var("FERMATA_SOCKET").ok());
     let name = match &options.name {
         Some(name) => name.clone(),
         None => {
             let program = Path::new(&app.argv[0]).file_name().unwrap_or_default();
-            let tag = crc(&manager.identity);
-            format!("{:.40}-{tag:08x}", program.to_string_lossy())
+            format!("{:.40}-{:08x}", program.to_string_lossy(), tag(&manager.identity))
         }
     };
     check_name(&name)?;
-    if let Some(socket) = given {
-        return Ok((name, socket));
-    }
     let job = match &options.job_dir {
         Some(path) => JobDir::at(path.clone()),
         None => place.job(&name),
     };
+    let local_dir = options.local_dir.as_deref();
+    let given = options.socket.clone().or_else(|| std::env::var("FERMATA_SOCKET").ok());
+    if let Some(socket) = given {
+        let (host, addresses) = options.coordinator.split_first().map_or_else(
+            || (String::new(), Vec::new()),
+            |(host, addresses)| (host.clone(), addresses.to_vec()),
+        );
+        let found_at = Whereabouts { host, socket, addresses };
+        if !found_at.is_here() && local_dir.is_none() {
+            check_shared(&job, &found_at)?;
+        }
+        let socket = socket_for(&name, &job, &found_at, local_dir)
+            .map_err(|error| refused(format!("{error:#}\n  hint: {NETWORK_HINT}")))?;
+        return Ok((name, socket));
+    }
     if manager.rank == 0 {
         let record = JobRecord {
             job: name.clone(),
+            run: manager.identity.clone(),
             argv: app.argv.clone(),
             cwd: std::env::current_dir()?.to_string_lossy().into_owned(),
             size: manager.size,
             lower: lower.into(),
             front: front.into(),
-            socket: String::new(),
-            coordinator_pid: 0,
             started_unix_s: unix_now_s(),
-            restored_epoch: 0,
             keep: options.keep.unwrap_or(KEEP_DEFAULT),
+            ..JobRecord::default()
         };
         job.create()?;
         job.write_record(&record)?;
-        start_detached(&job, options.every_ms)?;
+        let network = local_dir.is_some() || manager.may_span_hosts();
+        start_detached(&job, options, network)?;
     }
-    let socket = wait_for_coordinator(&job, &name)?;
+    let socket = wait_for_coordinator(&job, &name, &manager.identity, local_dir)?;
     Ok((name, socket))
 }
 
-/// FNV-1a: a short tag that all ranks compute alike.
-fn crc(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+const NETWORK_HINT: &str = "hosts must reach each other over TCP, and each host's /tmp must be its \
+                            own; see coordinator.log in the job's directory";
+
+/// Without a directory of its own this host has to see the one that the coordinator writes to.
+/// Better refused now than at the first checkpoint.
+fn check_shared(job: &JobDir, found_at: &Whereabouts) -> Result<()> {
+    let shared = job.read_record().is_ok_and(|record| record.addresses == found_at.addresses);
+    if shared {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "host {} does not share the job's directory {} of host {}\n  \
+         hint: --dir on a directory that all hosts share, or --local-dir DIR to collect images",
+        fermata_sysio::host_name(),
+        job.path().display(),
+        found_at.host
+    )))
+}
+
+/// The coordinator's own socket, or that of this host's daemon.
+fn socket_for(
+    name: &str,
+    job: &JobDir,
+    found_at: &Whereabouts,
+    local_dir: Option<&Path>,
+) -> Result<String> {
+    if found_at.is_here() && local_dir.is_none() {
+        return Ok(found_at.socket.clone());
+    }
+    let secret = reach::secret(Some(job))?;
+    reach::daemon_socket(name, found_at, &secret, local_dir).with_context(|| {
+        let here = fermata_sysio::host_name();
+        format!("host {here} cannot reach the coordinator of job '{name}' on {}", found_at.host)
+    })
 }
 
 /// Through a child that ends at once, so that the application has no child it did not make.
-fn start_detached(job: &JobDir, every_ms: u64) -> Result<()> {
-    let status = Command::new(std::env::current_exe()?)
-        .args(["coordinator", "--detach", "--every"])
-        .arg(format!("{every_ms}ms"))
+fn start_detached(job: &JobDir, options: &ExecOptions, network: bool) -> Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["coordinator", "--detach", "--every"]);
+    command.arg(format!("{}ms", options.every_ms));
+    if network {
+        command.arg("--network");
+    }
+    if let Some(snapshot) = &options.restore {
+        command.arg("--restored").arg(snapshot);
+    }
+    let status = command
         .arg(job.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -251,39 +352,60 @@ fn start_detached(job: &JobDir, every_ms: u64) -> Result<()> {
     }
 }
 
-fn wait_for_coordinator(job: &JobDir, name: &str) -> Result<String> {
+/// Waits until rank 0 has started it. A record of an earlier run is told by its `run`.
+fn wait_for_coordinator(
+    job: &JobDir,
+    name: &str,
+    run: &str,
+    local_dir: Option<&Path>,
+) -> Result<String> {
     let begun = Instant::now();
+    let mut last = None;
     while begun.elapsed() < COORDINATOR_WAIT {
         if let Ok(record) = job.read_record() {
-            if !record.socket.is_empty() && Client::connect(&record.socket, name).is_ok() {
-                return Ok(record.socket);
+            if record.run == run && !record.socket.is_empty() {
+                let found_at = Whereabouts::from(&record);
+                match socket_for(name, job, &found_at, local_dir) {
+                    Ok(socket) if socket != record.socket => return Ok(socket),
+                    Ok(socket) if Client::connect(&socket, name).is_ok() => return Ok(socket),
+                    Ok(_) => {}
+                    Err(error) => last = Some(error),
+                }
             }
         }
         thread::sleep(POLL);
     }
+    let why = last.map_or(String::new(), |error| format!(": {error:#}"));
     Err(refused(format!(
-        "no coordinator of job '{name}' came up within {} s ({})\n  \
-         hint: jobs on several hosts are not supported yet; on one host look into coordinator.log",
+        "host {}: no coordinator of job '{name}' came up within {} s ({}){why}\n  \
+         hint: the directory must be the same on all hosts; {NETWORK_HINT}",
+        fermata_sysio::host_name(),
         COORDINATOR_WAIT.as_secs(),
         job.path().display()
     )))
 }
 
 /// The hidden command `coordinator`: serves a job until its ranks are gone.
-pub fn coordinator(job_dir: &Path, detach: bool, every_ms: u64) -> Result<()> {
+pub fn coordinator(job_dir: &Path, detach: bool, mut service: Service) -> Result<()> {
+    fermata_sysio::close_inherited_descriptors();
     if detach {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["coordinator", "--every", &format!("{}ms", service.every_ms)]);
+        if service.network {
+            command.arg("--network");
+        }
+        if let Some(snapshot) = &service.restored {
+            command.arg("--restored").arg(snapshot);
+        }
         // The standard streams are /dev/null already: mpirun must not wait for ours.
-        Command::new(std::env::current_exe()?)
-            .args(["coordinator", "--every", &format!("{every_ms}ms")])
-            .arg(job_dir)
-            .spawn()
-            .context("cannot start the coordinator")?;
+        command.arg(job_dir).spawn().context("cannot start the coordinator")?;
         return Ok(());
     }
     // Not the leader of a group, being a child; so this cannot fail in a way that matters.
     let _ = fermata_sysio::leave_session();
     let job = JobDir::at(std::fs::canonicalize(job_dir)?);
     let mut record = job.read_record()?;
-    start_coordinator(&job, &mut record, every_ms, Some(LINGER))?.wait();
+    service.linger = Some(LINGER);
+    start_coordinator(&job, &mut record, service)?.wait();
     Ok(())
 }

@@ -17,7 +17,7 @@ use fermata_types::{ImageFile, Manifest};
 use std::collections::BTreeMap;
 use std::fs::{File, FileTimes};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Kind of a regular file that has a path (spec/image.toml).
@@ -83,15 +83,21 @@ fn merge(files: &mut Files, path: String, file: &ImageFile, own: bool) {
     saved.own |= own;
 }
 
+/// The images of a snapshot, by rank.
+pub fn images_of(snapshot: &Path, manifest: &Manifest) -> Vec<(u32, PathBuf)> {
+    let place = |file: &String| snapshot.join(file);
+    manifest.images.iter().map(|image| (image.rank, place(&image.file))).collect()
+}
+
 /// The regular files of all images that can be read here. `rank`: whose own they are, `None`: all.
-fn open_files(snapshot: &Path, manifest: &Manifest, rank: Option<u32>) -> Files {
+fn open_files(images: &[(u32, PathBuf)], rank: Option<u32>) -> Files {
     let mut files = Files::new();
-    for record in &manifest.images {
-        let Ok(image) = Image::open(&snapshot.join(&record.file)) else { continue };
+    for (owner, path) in images {
+        let Ok(image) = Image::open(path) else { continue };
         for file in image.files.iter().filter(|file| file.kind == REGULAR) {
             let path = image.string(file.path_string);
             if !NOT_FILES.iter().any(|prefix| path.starts_with(prefix)) {
-                merge(&mut files, path, file, rank.is_none_or(|rank| rank == record.rank));
+                merge(&mut files, path, file, rank.is_none_or(|rank| rank == *owner));
             }
         }
     }
@@ -131,9 +137,9 @@ fn cut_back(path: &str, saved: &Saved) -> std::io::Result<()> {
 ///
 /// # Errors
 /// The rule refuses the restart, or a file cannot be cut back.
-pub fn settle(snapshot: &Path, manifest: &Manifest, rank: Option<u32>, rule: Rule) -> Result<()> {
+pub fn settle(images: &[(u32, PathBuf)], rank: Option<u32>, rule: Rule) -> Result<()> {
     let mut changed = Vec::new();
-    let files = open_files(snapshot, manifest, rank);
+    let files = open_files(images, rank);
     for ((path, inode), saved) in files.iter().filter(|(_, saved)| saved.own) {
         let Ok(info) = std::fs::metadata(path) else { continue };
         // Where several files had this path, each on its host, this is the one with its inode.

@@ -4,8 +4,9 @@
 
 use crate::exit::{DAMAGED, FAILURE, REFUSED, damaged, refused};
 use crate::output::{Output, Progress, human_bytes};
+use crate::reach;
 use anyhow::Result;
-use fermata_coordinator::{Client, ClientError, Outcome};
+use fermata_coordinator::{ClientError, Outcome};
 use fermata_storage::{
     Image, JobDir, Verified, list_jobs, list_snapshots, prune as prune_job, read_manifest, verify,
 };
@@ -62,7 +63,7 @@ impl Place {
         let mut jobs = list_jobs(&self.dir);
         let running: Vec<&str> = jobs
             .iter()
-            .filter(|(_, record)| is_running(record))
+            .filter(|(job, record)| is_running(job, record))
             .map(|(_, record)| record.job.as_str())
             .collect();
         if running.len() > 1 {
@@ -71,7 +72,7 @@ impl Place {
                 running.join(", ")
             )));
         }
-        jobs.sort_by_key(|(_, record)| (is_running(record), record.started_unix_s));
+        jobs.sort_by_key(|(job, record)| (is_running(job, record), record.started_unix_s));
         let (job, _) = jobs.pop().ok_or_else(|| {
             refused(format!(
                 "there is no job in {}\n  hint: --dir DIR or FERMATA_DIR",
@@ -97,11 +98,8 @@ pub fn check_readable(path: &Path) -> Result<()> {
 }
 
 /// Whether a coordinator of the job answers.
-pub fn is_running(record: &JobRecord) -> bool {
-    !record.socket.is_empty()
-        && Client::connect(&record.socket, &record.job)
-            .and_then(|mut client| client.status())
-            .is_ok()
+pub fn is_running(job: &JobDir, record: &JobRecord) -> bool {
+    reach::client(job, record).and_then(|mut client| Ok(client.status()?)).is_ok()
 }
 
 /// `fermata checkpoint`
@@ -114,7 +112,7 @@ pub fn checkpoint(
 ) -> Result<u8> {
     let job = place.find(name)?;
     let record = job.read_record()?;
-    let mut client = Client::connect(&record.socket, &record.job).map_err(|_| {
+    let mut client = reach::client(&job, &record).map_err(|_| {
         refused(format!(
             "job '{}' is not running\n  hint: fermata restart {}",
             record.job, record.job
@@ -153,11 +151,10 @@ pub fn checkpoint(
 }
 
 /// Whether nothing of the job runs any more. If it is being stopped its end is waited for.
-pub fn has_ended(record: &JobRecord, patience: Duration) -> bool {
+pub fn has_ended(job: &JobDir, record: &JobRecord, patience: Duration) -> bool {
     let begun = Instant::now();
     loop {
-        let status =
-            Client::connect(&record.socket, &record.job).and_then(|mut client| client.status());
+        let status = reach::client(job, record).and_then(|mut client| Ok(client.status()?));
         let Ok(status) = status else { return true };
         let figures: Value = serde_json::from_str(&status.figures).unwrap_or(Value::Null);
         if figures["stopped"] != json!(true) || begun.elapsed() >= patience {
@@ -182,7 +179,7 @@ pub fn jobs(place: &Place, output: Output) -> Result<u8> {
     for (job, record) in list_jobs(place.dir()) {
         let snapshots = list_snapshots(&job);
         let newest = snapshots.last().map(|snapshot| snapshot.epoch);
-        let state = if is_running(&record) { "running" } else { "ended" };
+        let state = if is_running(&job, &record) { "running" } else { "ended" };
         text += &format!(
             "{:<24} {state:<8} {:>4} ranks on {:<12} {} snapshots{}\n",
             record.job,

@@ -9,10 +9,12 @@ mod exec;
 mod exit;
 mod files;
 mod flavour;
+mod hosts;
 mod jobs;
 mod manual;
 mod mpi;
 mod output;
+mod reach;
 mod registry;
 mod run;
 
@@ -40,6 +42,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             name,
             job_dir,
             socket,
+            coordinator,
+            local_dir,
             restore,
             files,
             settled,
@@ -54,6 +58,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 name,
                 job_dir,
                 socket,
+                coordinator,
+                local_dir,
                 restore,
                 files,
                 settled,
@@ -77,8 +83,13 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Doctor => doctor::doctor(&place, output),
         Command::Completions { shell } => manual::completions(shell, output),
         Command::Man { target } => manual::man(&target, output),
-        Command::Coordinator { job_dir, detach, every } => {
-            exec::coordinator(&job_dir, detach, every).map(|()| 0)
+        Command::Coordinator { job_dir, detach, network, restored, every } => {
+            let service = run::Service { every_ms: every, linger: None, network, restored };
+            exec::coordinator(&job_dir, detach, service).map(|()| 0)
+        }
+        Command::Daemon { job, detach, socket, address, local_dir } => {
+            let wanted = reach::Wanted { job, addresses: address, socket, local_dir };
+            reach::daemon(&wanted, detach).map(|()| 0)
         }
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `run` and `restart`: a job on this machine, with the coordinator inside this process and the
-//! MPI's own mpirun as child. The job's standard streams are not touched.
+//! `run` and `restart`: a job on this host or several, with the coordinator inside this process and
+//! the MPI's own mpirun as child. The job's standard streams are not touched.
 
 use crate::app::App;
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
+use crate::hosts::{self, Hosts};
 use crate::jobs::{
     Place, check_readable, has_ended, is_running, no_snapshot, unix_now_s, verify_shown,
 };
@@ -14,6 +15,7 @@ use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
 use fermata_sysio::host_name;
+use fermata_transport::Secret;
 use fermata_types::{JobRecord, Manifest};
 use serde_json::json;
 use std::fs::{self, File};
@@ -35,8 +37,29 @@ pub struct Start {
     pub every_ms: u64,
     /// Snapshots to keep; `None`: as the job was started with, else 2.
     pub keep: Option<u32>,
+    /// Hosts as given, `NAME` or `NAME:RANKS`; none = this one.
+    pub hosts: Vec<String>,
+    /// A file of them.
+    pub hostfile: Option<PathBuf>,
+    /// What mpirun starts commands on other hosts with.
+    pub remote_shell: Option<String>,
+    /// Each host's own directory for images.
+    pub local_dir: Option<PathBuf>,
     /// Arguments for mpirun itself.
     pub mpirun_args: Vec<String>,
+}
+
+/// What a coordinator is to do beyond serving its job's record.
+#[derive(Clone, Debug, Default)]
+pub struct Service {
+    /// Interval of periodic checkpoints in ms, 0 = none.
+    pub every_ms: u64,
+    /// Ends by itself when the ranks have gone for this long.
+    pub linger: Option<Duration>,
+    /// Ranks may be on other hosts.
+    pub network: bool,
+    /// The snapshot this run is restored from.
+    pub restored: Option<PathBuf>,
 }
 
 /// Snapshots kept when nobody says.
@@ -70,11 +93,9 @@ pub fn run(
         size: ranks,
         lower: lower.name.clone(),
         front: front.name.into(),
-        socket: String::new(),
-        coordinator_pid: 0,
         started_unix_s: unix_now_s(),
-        restored_epoch: 0,
         keep: start.keep.unwrap_or(KEEP_DEFAULT),
+        ..JobRecord::default()
     };
     launch(&prefix, &lower, start, job, record, None, output)
 }
@@ -92,12 +113,13 @@ pub fn restart(
     check_owner(&snapshot)?;
     let manifest = check_snapshot(&job, &snapshot, output)?;
     let before = job.read_record().ok();
-    if let Some(record) = before.as_ref().filter(|record| !has_ended(record, STOP_WAIT)) {
+    if let Some(record) = before.as_ref().filter(|record| !has_ended(&job, record, STOP_WAIT)) {
         return Err(refused(format!(
             "job '{}' is running\n  hint: fermata checkpoint {} --stop",
             record.job, record.job
         )));
     }
+    warn_of_another_host(before.as_ref());
     let native = if manifest.front == "ompi" { Family::OpenMpi } else { Family::Mpich };
     let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
     prefix.check_ready(&lower)?;
@@ -108,13 +130,12 @@ pub fn restart(
         size: manifest.size,
         lower: lower.name.clone(),
         front: manifest.front.clone(),
-        socket: String::new(),
-        coordinator_pid: 0,
         started_unix_s: unix_now_s(),
         restored_epoch: manifest.epoch,
         keep: start.keep.or(before.map(|record| record.keep)).unwrap_or(KEEP_DEFAULT),
+        ..JobRecord::default()
     };
-    files::settle(&snapshot, &manifest, None, files)?;
+    files::settle(&files::images_of(&snapshot, &manifest), None, files)?;
     launch(&prefix, &lower, start, job, record, Some((snapshot, files)), output)
 }
 
@@ -127,6 +148,19 @@ fn argv_from_its_directory(manifest: &Manifest) -> Vec<String> {
     argv
 }
 
+/// A job on one other host opens no port: whether it still runs there cannot be seen from here.
+fn warn_of_another_host(before: Option<&JobRecord>) {
+    let here = fermata_sysio::host_name();
+    let unsure = |r: &&JobRecord| !r.socket.is_empty() && !r.host.is_empty() && r.host != here;
+    if let Some(record) = before.filter(unsure) {
+        eprintln!(
+            "fermata: job '{}' was started on host {} and its end was not recorded\n  \
+             hint: if that host is still up, make sure that the job no longer runs there",
+            record.job, record.host
+        );
+    }
+}
+
 fn cwd() -> String {
     std::env::current_dir().map_or(String::new(), |dir| dir.to_string_lossy().into_owned())
 }
@@ -136,7 +170,7 @@ fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, Stri
     if let Some(name) = name {
         check_name(name)?;
         let job = place.job(name);
-        if job.read_record().is_ok_and(|record| is_running(&record)) {
+        if job.read_record().is_ok_and(|record| is_running(&job, &record)) {
             return Err(refused(format!("a job '{name}' is already running")));
         }
         if !list_snapshots(&job).is_empty() {
@@ -256,17 +290,29 @@ fn launch(
     restore: Option<(PathBuf, Rule)>,
     output: Output,
 ) -> Result<u8> {
+    let hosts = Hosts::from(&start.hosts, start.hostfile.as_deref(), record.size)?;
     make_directory(&job)?;
     let job = JobDir::at(fs::canonicalize(job.path())?);
-    let coordinator = start_coordinator(&job, &mut record, start.every_ms, None)?;
+    let network = hosts.is_some() || start.local_dir.is_some() || may_span_hosts(start);
+    let restored = restore.as_ref().map(|(snapshot, _)| snapshot.clone());
+    let service = Service { every_ms: start.every_ms, linger: None, network, restored };
+    let coordinator = start_coordinator(&job, &mut record, service)?;
+    let mut command = mpirun_command(lower, start, hosts.as_ref(), &record)?;
+    if let Some(secret) = coordinator.secret() {
+        hosts::hand_over(&mut command, lower.family, Secret::VARIABLE, &secret.to_text());
+    }
     let restore = restore.as_ref().map(|(snapshot, files)| (snapshot.as_path(), *files));
-    let mut command = mpirun_command(prefix, lower, start, &record, &job, restore)?;
+    rank_command(&mut command, prefix, start, &record, &job, restore)?;
     let child = command
         .spawn()
         .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()));
     let status = child.and_then(wait_forwarding_signals);
     let (stopped, epoch) = (coordinator.was_stopped(), coordinator.committed_epoch());
     coordinator.stop();
+    // Other hosts cannot see that this process is gone. If this fails, they are only less sure.
+    record.socket.clear();
+    record.addresses.clear();
+    let _ = job.write_record(&record);
     report(&record, status?, stopped, epoch, output)
 }
 
@@ -281,13 +327,18 @@ fn make_directory(job: &JobDir) -> Result<()> {
     Err(refused(format!("snapshots cannot be kept: {why}\n  hint: {hint}")))
 }
 
+/// Whether mpirun may find hosts that we were not told of.
+fn may_span_hosts(start: &Start) -> bool {
+    let several = |name| std::env::var(name).is_ok_and(|count| count != "1");
+    !start.mpirun_args.is_empty()
+        || several("SLURM_JOB_NUM_NODES")
+        || ["PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE"]
+            .iter()
+            .any(|name| std::env::var_os(name).is_some())
+}
+
 /// Starts the job's coordinator inside this process and records where it is to be found.
-pub fn start_coordinator(
-    job: &JobDir,
-    record: &mut JobRecord,
-    every_ms: u64,
-    linger: Option<Duration>,
-) -> Result<Handle> {
+pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service) -> Result<Handle> {
     let handle = fermata_coordinator::start(Options {
         job: job.clone(),
         name: record.job.clone(),
@@ -295,11 +346,15 @@ pub fn start_coordinator(
         front: record.front.clone(),
         cwd: record.cwd.clone(),
         keep: record.keep,
-        every_ms,
-        linger,
+        every_ms: service.every_ms,
+        linger: service.linger,
+        network: service.network,
+        restored: service.restored,
     })
     .context("cannot start the coordinator")?;
+    record.host = fermata_sysio::host_name();
     record.socket = handle.socket().into();
+    record.addresses = handle.addresses().to_vec();
     record.coordinator_pid = std::process::id();
     job.write_record(record)?;
     Ok(handle)
@@ -330,12 +385,10 @@ fn report(
 }
 
 fn mpirun_command(
-    prefix: &Prefix,
     lower: &Lower,
     start: &Start,
+    hosts: Option<&Hosts>,
     record: &JobRecord,
-    job: &JobDir,
-    restore: Option<(&Path, Rule)>,
 ) -> Result<Command> {
     let (program, template) = lower
         .mpirun
@@ -343,10 +396,18 @@ fn mpirun_command(
         .with_context(|| format!("MPI '{}' has no mpirun; add it again", lower.name))?;
     let mut command = Command::new(program);
     command.args(template.iter().map(|arg| arg.replace("{n}", &record.size.to_string())));
+    let mut here = record.size;
+    if let Some(hosts) = hosts {
+        hosts.tell(&mut command, lower.family);
+        here = hosts.most_ranks();
+    }
+    if let Some(shell) = &start.remote_shell {
+        hosts::use_remote_shell(&mut command, shell);
+    }
     command.args(&start.mpirun_args);
     if lower.family == Family::OpenMpi {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let crowded = record.size as usize > cores;
+        let crowded = here as usize > cores;
         command.arg("--oversubscribe");
         command.env("OMPI_MCA_mpi_yield_when_idle", if crowded { "1" } else { "0" });
         if fermata_sysio::effective_uid() == 0 {
@@ -354,10 +415,29 @@ fn mpirun_command(
             command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         }
     }
+    Ok(command)
+}
+
+/// What mpirun starts as each rank.
+fn rank_command(
+    command: &mut Command,
+    prefix: &Prefix,
+    start: &Start,
+    record: &JobRecord,
+    job: &JobDir,
+    restore: Option<(&Path, Rule)>,
+) -> Result<()> {
     command.arg(prefix.fermata()?);
-    command.args(["exec", "--mpi", &lower.name, "--front", &record.front]);
+    command.args(["exec", "--mpi", &record.lower, "--front", &record.front]);
     command.args(["--name", &record.job, "--socket", &record.socket]);
     command.arg("--job-dir").arg(job.path());
+    if !record.addresses.is_empty() {
+        let found_at = format!("{},{}", record.host, record.addresses.join(","));
+        command.args(["--coordinator", &found_at]);
+    }
+    if let Some(dir) = &start.local_dir {
+        command.arg("--local-dir").arg(dir);
+    }
     if let Some((snapshot, files)) = restore {
         command.arg("--restore").arg(snapshot);
         command.args(["--files", files.name(), "--settled", &host_name()]);
@@ -365,7 +445,7 @@ fn mpirun_command(
         command.args(["--stdin", &stdin]).stdin(Stdio::null());
     }
     command.arg("--").args(&record.argv);
-    Ok(command)
+    Ok(())
 }
 
 /// `OFFSET:PATH` of the file that standard input is. mpirun would forward its bytes through a pipe,

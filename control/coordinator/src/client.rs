@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The commands' end of the coordinator's socket.
+//! The commands' end of a line to the coordinator.
 
+use fermata_transport::{Line, Secret, connect_unix, dial_any, is_waiting};
 use fermata_types::{
     Answer, Checkpoint, ClientHello, FrameBuffer, Message, Progress, Status, WireError,
     encode_frame,
 };
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longer than any phase lasts without a word of progress.
@@ -56,22 +57,31 @@ impl From<io::Error> for ClientError {
 
 /// A connected command.
 pub struct Client {
-    stream: UnixStream,
+    line: Line,
     frames: FrameBuffer,
 }
 
 impl Client {
-    /// Connects to the coordinator of `job`.
+    /// Connects to the coordinator of `job` on this host.
     ///
     /// # Errors
     /// Nobody listens there.
     pub fn connect(socket: &str, job: &str) -> Result<Self, ClientError> {
-        let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(SLICE))?;
-        let mut client = Self { stream, frames: FrameBuffer::default() };
-        let job = job.to_owned();
-        let secret = String::new();
-        client.send(&ClientHello { job, secret }.into())?;
+        Self::greet(connect_unix(Path::new(socket))?, job)
+    }
+
+    /// Connects to the coordinator of `job` on another host.
+    ///
+    /// # Errors
+    /// Nobody listens there, or not with this secret.
+    pub fn dial(addresses: &[String], secret: &Secret, job: &str) -> Result<Self, ClientError> {
+        Self::greet(dial_any(addresses, secret)?, job)
+    }
+
+    fn greet(mut line: Line, job: &str) -> Result<Self, ClientError> {
+        line.inlet.set_patience(Some(SLICE))?;
+        let mut client = Self { line, frames: FrameBuffer::default() };
+        client.send(&ClientHello { job: job.to_owned() }.into())?;
         Ok(client)
     }
 
@@ -101,7 +111,7 @@ impl Client {
     }
 
     fn send(&mut self, message: &Message) -> Result<(), ClientError> {
-        Ok(self.stream.write_all(&encode_frame(message))?)
+        Ok(self.line.outlet.send(&encode_frame(message))?)
     }
 
     fn wait_for_answer(
@@ -110,7 +120,7 @@ impl Client {
         mut progress: impl FnMut(&Progress),
     ) -> Result<(Outcome, Answer), ClientError> {
         let mut heard = Instant::now();
-        let mut buffer = [0; 16 * 1024];
+        let mut buffer = vec![0; 16 * 1024];
         while heard.elapsed() < silence_max {
             while let Some(message) = self.frames.pop().map_err(ClientError::Wire)? {
                 heard = Instant::now();
@@ -127,7 +137,7 @@ impl Client {
                     _ => {}
                 }
             }
-            match self.stream.read(&mut buffer) {
+            match self.line.inlet.receive(&mut buffer) {
                 Ok(0) => return Err(ClientError::Gone),
                 Ok(bytes) => self.frames.push(&buffer[..bytes]),
                 Err(error) if is_waiting(&error) => {}
@@ -136,9 +146,4 @@ impl Client {
         }
         Err(ClientError::Gone)
     }
-}
-
-fn is_waiting(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The coordinator's shell: sockets, threads, clock and disk around the pure machine of
+//! The coordinator's shell: lines, threads, clock and disk around the pure machine of
 //! `fermata-core`.
 //!
-//! One thread owns the machine and does everything that has an order; one thread per connection
-//! only reads and hands over whole messages. A peer that does not take its frames within a few
-//! seconds is cut off: one stuck rank must not hold up the others.
+//! One thread owns the machine and does everything that has an order; one thread per line only
+//! reads and hands over whole messages. A peer that does not take its frames within a few seconds
+//! is cut off: one stuck rank must not hold up the others.
 //!
-//! Invariant: only peers of our own user get as far as a first message.
+//! Ranks on other hosts come through their host's daemon; for the machine each is a connection like
+//! any other (`relay.rs`). Images that hosts keep to themselves are collected and handed out on
+//! lines of their own (`depot.rs`).
+//!
+//! Invariant: only peers that the transport has admitted get as far as a first message.
 
 mod client;
+mod depot;
+mod lines;
+mod relay;
 mod server;
-mod transport;
 
 pub use client::{Client, ClientError, Outcome};
 pub use server::{Handle, Options, start};
-pub use transport::{Listener, Peer, UnixTransport, runtime_dir};

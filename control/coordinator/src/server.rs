@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The threads of the coordinator: one that accepts, one per connection that reads, one that owns
-//! the machine and performs its actions.
+//! The thread that owns the machine and performs its actions, and how it all begins and ends.
 
-use crate::transport::{Listener, Peer, UnixTransport, runtime_dir};
+use crate::depot::Depot;
+use crate::lines::{Input, Reception};
 use fermata_core::{Action, CommitPlan, Config, Event, Machine};
-use fermata_storage::{JobDir, commit, discard, list_snapshots, prepare, prune};
-use fermata_types::{FrameBuffer, ImageRecord, MANIFEST_FORMAT, Manifest, Message, encode_frame};
+use fermata_storage::{JobDir, commit, discard, image_name, list_snapshots, prepare, prune};
+use fermata_transport::{Outlet, Secret, SecureListener, UnixTransport, runtime_dir};
+use fermata_types::{ImageRecord, MANIFEST_FORMAT, Manifest, encode_frame};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -37,13 +39,11 @@ pub struct Options {
     /// End by itself: this long without any agent after one was there, or (six times as long)
     /// without any ever coming. `None`: only when told.
     pub linger: Option<Duration>,
-}
-
-enum Input {
-    Connected(u64, Box<dyn Peer>),
-    Message(u64, Message),
-    Closed(u64),
-    Refused(String),
+    /// The job may have ranks on other hosts: be reachable over the network, for daemons that know
+    /// the secret. Without it nothing but a UNIX socket is opened.
+    pub network: bool,
+    /// The snapshot this run is restored from, for hosts that cannot read it themselves.
+    pub restored: Option<PathBuf>,
 }
 
 #[derive(Default)]
@@ -56,15 +56,31 @@ struct Shared {
 /// A running coordinator.
 pub struct Handle {
     socket: String,
+    addresses: Vec<String>,
+    secret: Option<Secret>,
+    secret_path: PathBuf,
+    over: Arc<AtomicBool>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Handle {
-    /// Where agents and commands connect.
+    /// Where agents and commands of this host connect.
     #[must_use]
     pub fn socket(&self) -> &str {
         &self.socket
+    }
+
+    /// Where daemons and commands of other hosts connect; empty without `Options::network`.
+    #[must_use]
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// What they have to know; it also lies in the job's directory while the coordinator runs.
+    #[must_use]
+    pub fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
     }
 
     /// Whether a checkpoint with `stop` ended the job.
@@ -94,7 +110,11 @@ impl Handle {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        self.over.store(true, Ordering::Release);
         let _ = std::fs::remove_file(&self.socket);
+        if self.secret.is_some() {
+            let _ = std::fs::remove_file(&self.secret_path);
+        }
     }
 }
 
@@ -121,8 +141,26 @@ pub fn start(options: Options) -> io::Result<Handle> {
         quiesce_ms: 10_000,
     };
     let shared = Arc::new(Shared::default());
-    let (sender, receiver) = channel();
-    thread::spawn(move || accept_loop(Box::new(listener), &sender));
+    let over = Arc::new(AtomicBool::new(false));
+    let (inputs, receiver) = channel();
+    let reception = Reception {
+        inputs,
+        depot: Arc::new(Depot::new(&options)),
+        next: Arc::new(AtomicU64::new(1)),
+        over: Arc::clone(&over),
+    };
+    let secret_path = options.job.path().join(Secret::FILE);
+    let (mut addresses, mut secret) = (Vec::new(), None);
+    if options.network {
+        let fresh = Secret::generate()?;
+        let tcp = SecureListener::bind(fresh.clone())?;
+        addresses = tcp.addresses()?;
+        fresh.write(&secret_path)?;
+        secret = Some(fresh);
+        let reception = reception.clone();
+        thread::spawn(move || reception.accept(Box::new(tcp)));
+    }
+    thread::spawn(move || reception.accept(Box::new(listener)));
     let server = Server {
         machine: Machine::new(config),
         options,
@@ -132,73 +170,17 @@ pub fn start(options: Options) -> io::Result<Handle> {
         shared: Arc::clone(&shared),
     };
     let thread = Some(thread::spawn(move || server.serve(&receiver)));
-    Ok(Handle { socket, shared, thread })
+    Ok(Handle { socket, addresses, secret, secret_path, over, shared, thread })
 }
 
 fn unix_now_ns() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos())
 }
 
-/// Ends when nobody takes its inputs any more, at the next connection.
-fn accept_loop(mut listener: Box<dyn Listener>, sender: &Sender<Input>) {
-    for conn in 1.. {
-        let input = match listener.accept() {
-            Ok(peer) => match peer.copy() {
-                Ok(reader) => {
-                    if sender.send(Input::Connected(conn, peer)).is_err() {
-                        return;
-                    }
-                    let sender = sender.clone();
-                    thread::spawn(move || read_loop(conn, reader, &sender));
-                    continue;
-                }
-                Err(error) => Input::Refused(format!("cannot take a connection: {error}")),
-            },
-            Err(error) => {
-                // Out of descriptors, most likely: try again, but do not spin on it.
-                thread::sleep(TICK);
-                Input::Refused(format!("refused a connection: {error}"))
-            }
-        };
-        if sender.send(input).is_err() {
-            return;
-        }
-    }
-}
-
-fn read_loop(conn: u64, mut peer: Box<dyn Peer>, sender: &Sender<Input>) {
-    let mut frames = FrameBuffer::default();
-    let mut buffer = vec![0; 64 * 1024];
-    'connection: loop {
-        match peer.receive(&mut buffer) {
-            Ok(0) => break,
-            Ok(bytes) => frames.push(&buffer[..bytes]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => break,
-        }
-        loop {
-            match frames.pop() {
-                Ok(Some(message)) => {
-                    if sender.send(Input::Message(conn, message)).is_err() {
-                        break 'connection;
-                    }
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    let _ = sender.send(Input::Refused(format!("connection {conn}: {error}")));
-                    break 'connection;
-                }
-            }
-        }
-    }
-    peer.end();
-    let _ = sender.send(Input::Closed(conn));
-}
-
 struct Server {
     machine: Machine,
     options: Options,
-    peers: BTreeMap<u64, Box<dyn Peer>>,
+    peers: BTreeMap<u64, Box<dyn Outlet>>,
     log: File,
     begun: Instant,
     shared: Arc<Shared>,
@@ -220,8 +202,14 @@ impl Server {
                     self.peers.remove(&conn);
                     Event::Closed(conn)
                 }
-                Ok(Input::Refused(why)) => {
-                    self.say(&why);
+                Ok(Input::HostLost(host, why, conns)) => {
+                    for conn in &conns {
+                        self.peers.remove(conn);
+                    }
+                    Event::HostLost { host, why, conns }
+                }
+                Ok(Input::Note(text)) => {
+                    self.say(&text);
                     continue;
                 }
                 Err(RecvTimeoutError::Timeout) => Event::Tick,
@@ -242,6 +230,7 @@ impl Server {
                 break;
             }
         }
+        self.handle(Event::Over);
         for peer in self.peers.values_mut() {
             peer.end();
         }
@@ -321,7 +310,7 @@ impl Server {
                 .into_iter()
                 .map(|image| ImageRecord {
                     rank: image.rank,
-                    file: format!("rank-{}.img", image.rank),
+                    file: image_name(image.rank),
                     bytes: image.bytes,
                     header_crc: image.crc,
                     pause_ns: image.pause_ns,

@@ -6,20 +6,36 @@
 #![allow(clippy::unwrap_used)]
 
 use fermata_coordinator::{Client, Handle, Options, Outcome, start};
+use fermata_daemon::{LocalImages, Way};
 use fermata_storage::{JobDir, list_snapshots, samples, verify};
+use fermata_transport::{Secret, dial_any};
 use fermata_types::{
-    Clocks, Drained, FrameBuffer, Hello, Message, Parked, Ready, Saved, Saving, Sent, encode_frame,
+    Attached, Clocks, DaemonHello, Drained, FrameBuffer, Hello, Message, Parked, Ready, Relayed,
+    Saved, Saving, Sent, encode_frame,
 };
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const SIZE: u32 = 3;
 const LIMIT: Duration = Duration::from_secs(20);
+
+/// What lies between the fake ranks and the coordinator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Between {
+    Nothing,
+    /// A daemon; the host shares the job's directory.
+    Daemon,
+    /// A daemon; the host keeps its images to itself.
+    DaemonWithImages,
+}
+
+const EVERY_WAY: [Between; 3] = [Between::Nothing, Between::Daemon, Between::DaemonWithImages];
 
 /// How a fake rank misbehaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,10 +125,38 @@ struct Job {
     dir: PathBuf,
     coordinator: Option<Handle>,
     ranks: Vec<JoinHandle<()>>,
+    daemon: Option<JoinHandle<()>>,
+}
+
+/// Runs a real daemon in a thread and returns its socket once it is ready.
+fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf, JoinHandle<()>) {
+    let way = Way {
+        job: "fake".into(),
+        addresses: coordinator.addresses().to_vec(),
+        secret: coordinator.secret().unwrap().clone(),
+    };
+    let images = dir.join("images");
+    let local =
+        (between == Between::DaemonWithImages).then(|| LocalImages::new(&images, way.clone()));
+    let socket = dir.join("daemon.sock");
+    let options = fermata_daemon::Options {
+        way,
+        socket: socket.clone(),
+        local,
+        linger: Duration::from_millis(300),
+        log: None,
+    };
+    let (sender, receiver) = channel();
+    let daemon = thread::spawn(move || {
+        fermata_daemon::run(options, move || sender.send(()).unwrap()).unwrap();
+        assert_eq!(fs::read_dir(&images).map_or(0, Iterator::count), 0, "images stay behind");
+    });
+    receiver.recv_timeout(LIMIT).unwrap();
+    (socket, daemon)
 }
 
 impl Job {
-    fn new(fault_of_last: Fault) -> Self {
+    fn new(fault_of_last: Fault, between: Between) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("fermata-fake-{}-{number}", std::process::id());
@@ -126,11 +170,20 @@ impl Job {
             keep: 2,
             every_ms: 0,
             linger: None,
+            network: between != Between::Nothing,
+            restored: None,
         })
         .unwrap();
+        let (socket, daemon) = match between {
+            Between::Nothing => (PathBuf::from(coordinator.socket()), None),
+            _ => {
+                let (socket, daemon) = start_daemon(&dir, &coordinator, between);
+                (socket, Some(daemon))
+            }
+        };
         let ranks = (0..SIZE)
             .map(|rank| {
-                let stream = UnixStream::connect(coordinator.socket()).unwrap();
+                let stream = UnixStream::connect(&socket).unwrap();
                 let last = rank == SIZE - 1;
                 let fault = if last { fault_of_last } else { Fault::None };
                 let seq = 5 + u64::from(rank);
@@ -138,7 +191,7 @@ impl Job {
                 thread::spawn(move || fake.live())
             })
             .collect();
-        let job = Self { dir, coordinator: Some(coordinator), ranks };
+        let job = Self { dir, coordinator: Some(coordinator), ranks, daemon };
         job.wait_until_ready();
         job
     }
@@ -175,44 +228,54 @@ impl Drop for Job {
         for rank in self.ranks.drain(..) {
             let _ = rank.join();
         }
+        if let Some(daemon) = self.daemon.take() {
+            assert!(daemon.join().is_ok() || thread::panicking());
+        }
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
 #[test]
 fn snapshots_are_committed_pruned_and_intact() {
-    let job = Job::new(Fault::None);
-    for epoch in 1..=3 {
-        let (outcome, text) = job.checkpoint(false);
-        assert_eq!(outcome, Outcome::Ok, "{text}");
-        assert!(text.contains(&format!("checkpoint {epoch} is committed")));
-    }
-    let left = list_snapshots(&job.place());
-    assert_eq!(left.iter().map(|s| s.epoch).collect::<Vec<_>>(), [2, 3]);
-    for snapshot in left {
-        assert_eq!(verify(&snapshot.path, |_| {}).problems, Vec::<String>::new());
+    for between in EVERY_WAY {
+        let job = Job::new(Fault::None, between);
+        for epoch in 1..=3 {
+            let (outcome, text) = job.checkpoint(false);
+            assert_eq!(outcome, Outcome::Ok, "{between:?}: {text}");
+            assert!(text.contains(&format!("checkpoint {epoch} is committed")));
+        }
+        let left = list_snapshots(&job.place());
+        assert_eq!(left.iter().map(|s| s.epoch).collect::<Vec<_>>(), [2, 3]);
+        for snapshot in left {
+            assert_eq!(verify(&snapshot.path, |_| {}).problems, Vec::<String>::new());
+        }
     }
 }
 
 #[test]
 fn stop_ends_every_rank_after_the_commit() {
-    let mut job = Job::new(Fault::None);
-    assert_eq!(job.checkpoint(true).0, Outcome::Ok);
-    for rank in job.ranks.drain(..) {
-        rank.join().unwrap();
+    for between in EVERY_WAY {
+        let mut job = Job::new(Fault::None, between);
+        assert_eq!(job.checkpoint(true).0, Outcome::Ok);
+        for rank in job.ranks.drain(..) {
+            rank.join().unwrap();
+        }
+        assert!(job.coordinator.as_ref().unwrap().was_stopped());
+        assert_eq!(list_snapshots(&job.place()).len(), 1);
     }
-    assert!(job.coordinator.as_ref().unwrap().was_stopped());
-    assert_eq!(list_snapshots(&job.place()).len(), 1);
 }
 
 #[test]
 fn a_rank_that_dies_or_lies_leaves_no_snapshot() {
-    for (fault, word) in [
+    let faults = [
         (Fault::DiesWhenSaving, "rank 2 has left the job"),
         (Fault::LosesItsImage, "rank-2.img"),
         (Fault::NeverParks, "rank 2 has not done so in time"),
-    ] {
-        let job = Job::new(fault);
+    ];
+    for ((fault, word), between) in
+        faults.into_iter().flat_map(|fault| EVERY_WAY.map(|between| (fault, between)))
+    {
+        let job = Job::new(fault, between);
         let (outcome, text) = job.checkpoint(false);
         assert_eq!(outcome, Outcome::Failed);
         assert!(text.contains(word), "{text}");
@@ -224,11 +287,43 @@ fn a_rank_that_dies_or_lies_leaves_no_snapshot() {
 
 #[test]
 fn nonsense_on_the_socket_ends_only_its_own_connection() {
-    let job = Job::new(Fault::None);
+    let job = Job::new(Fault::None, Between::Nothing);
     let socket = job.coordinator.as_ref().unwrap().socket().to_owned();
     let mut stranger = UnixStream::connect(&socket).unwrap();
     stranger.set_read_timeout(Some(LIMIT)).unwrap();
     stranger.write_all(&[0xff; 64]).unwrap();
     assert_eq!(stranger.read(&mut [0; 8]).unwrap_or(0), 0, "it is cut off");
     assert_eq!(job.checkpoint(false).0, Outcome::Ok);
+}
+
+#[test]
+fn a_command_on_another_host_needs_the_secret() {
+    let job = Job::new(Fault::None, Between::Daemon);
+    let coordinator = job.coordinator.as_ref().unwrap();
+    let secret = coordinator.secret().unwrap();
+    let mut client = Client::dial(coordinator.addresses(), secret, "fake").unwrap();
+    assert_eq!(client.checkpoint(false, 3000, |_| {}).unwrap().0, Outcome::Ok);
+    let stranger = Secret::generate().unwrap();
+    assert!(Client::dial(coordinator.addresses(), &stranger, "fake").is_err());
+    assert!(job.place().path().join(Secret::FILE).exists());
+}
+
+#[test]
+fn a_lost_host_ends_the_checkpoint_by_name() {
+    let job = Job::new(Fault::NeverParks, Between::Daemon);
+    let coordinator = job.coordinator.as_ref().unwrap();
+    let mut line = dial_any(coordinator.addresses(), coordinator.secret().unwrap()).unwrap();
+    let hello = DaemonHello { job: "fake".into(), host: "far".into(), pid: 1 };
+    line.outlet.send(&encode_frame(&hello.into())).unwrap();
+    line.outlet.send(&encode_frame(&Attached { channel: 1 }.into())).unwrap();
+    let say = Hello { job: "fake".into(), host: "far".into(), ..Hello::default() };
+    let frame = encode_frame(&say.into());
+    line.outlet.send(&encode_frame(&Relayed { channel: 1, frame }.into())).unwrap();
+    let mut client = job.client();
+    let waiting = thread::spawn(move || client.checkpoint(false, 20_000, |_| {}).unwrap());
+    thread::sleep(Duration::from_millis(200));
+    line.outlet.end();
+    let (outcome, answer) = waiting.join().unwrap();
+    assert_eq!(outcome, Outcome::Failed);
+    assert!(answer.message.contains("host far is lost"), "{}", answer.message);
 }

@@ -7,7 +7,7 @@
 //! and a new attempt begins, with growing patience, until the caller's time is over.
 
 use crate::advice::{HINT_ENDING, HINT_REFUSED, with_hint};
-use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine, name_ranks};
+use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
 use fermata_types::{
     Abort, Committed, Drain, Expected, Message, Progress, Request, Resume, Save, Targets,
 };
@@ -147,7 +147,8 @@ impl Machine {
         let all = self.ranks.len();
         let complete = match (&mut run.phase, message) {
             (_, Message::Failed(m)) if m.epoch == run.epoch => {
-                return self.fail(&format!("rank {rank}: {}", m.message), HINT_REFUSED, now);
+                let who = self.name_rank(rank);
+                return self.fail(&format!("{who}: {}", m.message), HINT_REFUSED, now);
             }
             (Phase::Clocks(have), Message::Clocks(m)) if m.epoch == run.epoch => {
                 merge(&mut run.targets, &m.list);
@@ -193,11 +194,12 @@ impl Machine {
             }
             (Phase::Save(done), Message::Saved(m)) if m.epoch == run.epoch => {
                 if m.error != 0 {
-                    let why = match m.message.as_str() {
-                        "" => format!("rank {rank}: errno {}", m.error),
-                        text => format!("rank {rank}: {text}"),
-                    };
                     let since = *run.transient_ms.get_or_insert(now);
+                    let who = self.name_rank(rank);
+                    let why = match m.message.as_str() {
+                        "" => format!("{who}: errno {}", m.error),
+                        text => format!("{who}: {text}"),
+                    };
                     if m.error == TRANSIENT && now < since + TRANSIENT_MS_MAX {
                         return self.try_later(why, now);
                     }
@@ -332,7 +334,7 @@ impl Machine {
     }
 
     /// Ends the checkpoint; the job goes on.
-    fn fail(&mut self, why: &str, hint: &str, now: u64) {
+    pub(crate) fn fail(&mut self, why: &str, hint: &str, now: u64) {
         let Some(run) = self.run.take() else { return };
         let (epoch, phase) = (run.epoch, run.phase_name());
         let rest = if self.gone.is_empty() { "; the job runs on" } else { "" };
@@ -352,14 +354,16 @@ impl Machine {
 
     pub(crate) fn rank_left(&mut self, rank: u32, orderly: bool, now: u64) {
         let how = if orderly { "has come to its end" } else { "has left the job" };
-        self.fail(&format!("rank {rank} {how}"), &self.hint_for_lost_rank(), now);
+        let who = self.name_rank(rank);
+        self.fail(&format!("{who} {how}"), &self.hint_for_lost_rank(), now);
     }
 
     pub(crate) fn rank_finalizes(&mut self, rank: u32, now: u64) {
         // While images are being written the job runs, and may well come to its end.
         let Some(run) = &self.run else { return };
         if !matches!(run.phase, Phase::Save(_) | Phase::Commit(_)) {
-            self.fail(&format!("rank {rank} has entered MPI_Finalize"), HINT_ENDING, now);
+            let who = self.name_rank(rank);
+            self.fail(&format!("{who} has entered MPI_Finalize"), HINT_ENDING, now);
         }
     }
 
@@ -369,7 +373,7 @@ impl Machine {
             let (done, is_writing) = (run.done(), matches!(run.phase, Phase::Save(_)));
             let late: BTreeSet<u32> =
                 self.ranks.keys().copied().filter(|rank| !done.contains(rank)).collect();
-            let why = format!("{} not done so in time", name_ranks(&late));
+            let why = format!("{} not done so in time", self.name_ranks(&late));
             let hint = self.hint_for_lateness(is_writing);
             return self.fail(&why, &hint, now);
         }

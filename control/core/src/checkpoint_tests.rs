@@ -30,11 +30,13 @@ impl World {
         };
         let mut world = Self { machine: Machine::new(config), now: 0, log: Vec::new() };
         for rank in 0..size {
-            let hello = Hello { job: "j".into(), ..Hello::default() };
+            // Two ranks on each host.
+            let host = format!("h{}", rank / 2);
+            let hello = Hello { job: "j".into(), host, ..Hello::default() };
             world.say(rank.into(), hello);
             world.say(rank.into(), Ready { rank, size });
         }
-        let hello = ClientHello { job: "j".into(), secret: String::new() };
+        let hello = ClientHello { job: "j".into() };
         world.say(CLIENT, hello);
         world.log.clear();
         world
@@ -206,7 +208,7 @@ fn a_failure_aborts_everywhere_and_names_the_rank() {
     }
     assert!(w.log.contains(&Action::Discard(1)));
     assert_eq!(w.answer().outcome, 1);
-    assert!(w.answer().message.contains("rank 2: a socket is open"));
+    assert!(w.answer().message.contains("rank 2 on host h1: a socket is open"));
     assert!(w.answer().message.contains("parking"));
     w.ask(false);
     assert!(w.names_to(0).iter().filter(|name| **name == "REQUEST").count() == 2);
@@ -323,4 +325,65 @@ fn an_interval_takes_checkpoints_by_itself() {
         w.event(Event::Tick);
     }
     assert_eq!(w.names_to(0), ["REQUEST"]);
+}
+
+#[test]
+fn a_lost_host_ends_the_checkpoint_and_is_named_with_its_ranks() {
+    let mut world = World::new(6);
+    world.ask(false);
+    let why = "connection reset".into();
+    world.event(Event::HostLost { host: "h1".into(), why, conns: vec![2, 3] });
+    let answer = world.answer();
+    assert_eq!(answer.outcome, 1);
+    assert!(answer.message.contains("host h1 is lost with ranks 2, 3"), "{}", answer.message);
+    assert!(world.log.contains(&Action::Discard(1)));
+    for survivor in [0, 1, 4, 5] {
+        assert_eq!(world.names_to(survivor).last(), Some(&"ABORT"));
+    }
+    world.ask(false);
+    assert_eq!(world.answer().outcome, 2);
+    assert!(world.answer().message.contains("ranks 2, 3 on host h1 have left"));
+}
+
+#[test]
+fn a_host_lost_while_images_are_written_leaves_no_snapshot() {
+    let mut world = World::new(4);
+    world.ask(false);
+    world.clocks(1, &[&[], &[], &[], &[]]);
+    world.park_all(1, 4);
+    for conn in 0..4 {
+        world.say(conn, Sent { epoch: 1, list: vec![] });
+    }
+    for conn in 0..4 {
+        world.say(conn, Drained { epoch: 1, ..Drained::default() });
+    }
+    for conn in 0..2 {
+        world.say(conn, Saved { epoch: 1, ..Saved::default() });
+    }
+    let why = "connection timed out".into();
+    world.event(Event::HostLost { host: "h1".into(), why, conns: vec![2, 3] });
+    let text = world.answer().message;
+    assert!(text.contains("failed while writing images: host h1 is lost"), "{text}");
+    assert!(world.log.contains(&Action::Discard(1)));
+    assert!(!world.log.iter().any(|action| matches!(action, Action::Commit(_))));
+}
+
+#[test]
+fn late_ranks_are_named_with_their_hosts() {
+    let mut world = World::new(4);
+    world.ask(false);
+    world.say(0, Clocks { epoch: 1, list: vec![] });
+    world.say(2, Clocks { epoch: 1, list: vec![] });
+    world.now += 10_001;
+    world.event(Event::Tick);
+    let text = world.answer().message;
+    assert!(text.contains("rank 1 on host h0, rank 3 on host h1 have not done so"), "{text}");
+}
+
+#[test]
+fn the_end_of_the_job_answers_who_waits() {
+    let mut world = World::new(2);
+    world.ask(false);
+    world.event(Event::Over);
+    assert!(world.answer().message.contains("the job has ended"));
 }

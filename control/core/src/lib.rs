@@ -16,5 +16,6 @@
 mod advice;
 mod checkpoint;
 mod machine;
+mod names;
 
 pub use machine::{Action, CommitPlan, Config, Event, ImageDone, Machine, RankView};

@@ -4,6 +4,7 @@
 
 use crate::advice::{HINT_BEGINNING, HINT_ENDING, with_hint};
 use crate::checkpoint::Run;
+use crate::names::list_ranks;
 use fermata_types::{Answer, Checkpoint, Exit, Hello, Message, Welcome};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +39,17 @@ pub enum Event {
     Message(Conn, Message),
     /// A connection has ended.
     Closed(Conn),
+    /// A host, or the way to it, is lost, and with it these connections.
+    HostLost {
+        /// Its name.
+        host: String,
+        /// What the system said.
+        why: String,
+        /// The connections of its agents.
+        conns: Vec<Conn>,
+    },
+    /// The job is over: whoever waits for an answer gets it now.
+    Over,
     /// The answer to `Action::Commit`: the snapshot's directory, or what went wrong.
     Stored(u32, Result<String, String>),
     /// Time has passed.
@@ -124,6 +136,8 @@ pub struct Machine {
     pub(crate) clients: BTreeSet<Conn>,
     /// World rank -> connection.
     pub(crate) ranks: BTreeMap<u32, Conn>,
+    /// World rank -> host, also of ranks that have gone.
+    pub(crate) hosts: BTreeMap<u32, String>,
     pub(crate) size: Option<u32>,
     pub(crate) epoch: u32,
     pub(crate) committed: u32,
@@ -147,6 +161,7 @@ impl Machine {
             agents: BTreeMap::new(),
             clients: BTreeSet::new(),
             ranks: BTreeMap::new(),
+            hosts: BTreeMap::new(),
             size: None,
             version: 0,
             run: None,
@@ -163,6 +178,8 @@ impl Machine {
         match event {
             Event::Message(conn, message) => self.on_message(conn, message, now_ms),
             Event::Closed(conn) => self.on_closed(conn, now_ms),
+            Event::HostLost { host, why, conns } => self.on_host_lost(&host, &why, &conns, now_ms),
+            Event::Over => self.fail("the job has ended", &self.hint_for_lost_rank(), now_ms),
             Event::Stored(epoch, result) => self.on_stored(epoch, result, now_ms),
             Event::Tick => {}
         }
@@ -282,6 +299,7 @@ impl Machine {
         if let Some(agent) = self.agents.get_mut(&conn) {
             agent.rank = Some(rank);
             agent.state = RankState::Running;
+            self.hosts.insert(rank, agent.hello.host.clone());
         }
         if self.ranks.len() == size as usize {
             self.log(format!("all {size} ranks are ready"));
@@ -295,6 +313,22 @@ impl Machine {
         agent.state = RankState::Finalizing;
         if let Some(rank) = agent.rank {
             self.rank_finalizes(rank, now_ms);
+        }
+    }
+
+    fn on_host_lost(&mut self, host: &str, why: &str, conns: &[Conn], now_ms: u64) {
+        let lost: BTreeSet<u32> =
+            conns.iter().filter_map(|conn| self.agents.get(conn)?.rank).collect();
+        let text = if lost.is_empty() {
+            format!("host {host} is lost ({why})")
+        } else {
+            format!("host {host} is lost with {} ({why})", list_ranks(&lost))
+        };
+        self.log(text.clone());
+        self.gone.extend(&lost);
+        self.fail(&text, &self.hint_for_lost_rank(), now_ms);
+        for conn in conns {
+            self.on_closed(*conn, now_ms);
         }
     }
 
@@ -335,13 +369,13 @@ impl Machine {
             return Some(("no rank has returned from MPI_Init yet".into(), HINT_BEGINNING.into()));
         };
         if !self.gone.is_empty() {
-            let why = format!("{} left the job", name_ranks(&self.gone));
+            let why = format!("{} left the job", self.name_ranks(&self.gone));
             return Some((why, self.hint_for_lost_rank()));
         }
         let missing: BTreeSet<u32> =
             (0..size).filter(|rank| !self.ranks.contains_key(rank)).collect();
         if !missing.is_empty() {
-            let why = format!("{} not returned from MPI_Init yet", name_ranks(&missing));
+            let why = format!("{} not returned from MPI_Init yet", self.name_ranks(&missing));
             return Some((why, HINT_BEGINNING.into()));
         }
         let ending: BTreeSet<u32> = self
@@ -351,7 +385,7 @@ impl Machine {
             .filter_map(|agent| agent.rank)
             .collect();
         if !ending.is_empty() {
-            let why = format!("{} entered MPI_Finalize", name_ranks(&ending));
+            let why = format!("{} entered MPI_Finalize", self.name_ranks(&ending));
             return Some((why, HINT_ENDING.into()));
         }
         None
@@ -437,17 +471,5 @@ impl Machine {
             "refusal": self.refusal().map(|(why, _)| why), "last": self.last_outcome,
             "ranks": ranks,
         })
-    }
-}
-
-/// "rank 3 has" / "ranks 1, 2 have", shortened when there are many.
-pub(crate) fn name_ranks(ranks: &BTreeSet<u32>) -> String {
-    const SHOWN: usize = 8;
-    let list: Vec<String> = ranks.iter().take(SHOWN).map(u32::to_string).collect();
-    let more = ranks.len().saturating_sub(SHOWN);
-    match (ranks.len(), more) {
-        (1, _) => format!("rank {} has", list[0]),
-        (_, 0) => format!("ranks {} have", list.join(", ")),
-        _ => format!("ranks {} and {more} more have", list.join(", ")),
     }
 }

@@ -19,7 +19,8 @@ mod verify;
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, list_jobs};
 pub use snapshot::{
-    SnapshotInfo, StorageError, commit, discard, list_snapshots, prepare, prune, read_manifest,
+    SnapshotInfo, StorageError, commit, discard, image_name, list_snapshots, partial_image,
+    prepare, prune, read_manifest,
 };
 pub use verify::{Verified, verify};
 

@@ -47,6 +47,18 @@ fn partial_path(job: &JobDir, epoch: u32) -> PathBuf {
     job.snapshots().join(format!("{epoch}.partial"))
 }
 
+/// Where a rank's image of a snapshot that is being taken belongs.
+#[must_use]
+pub fn partial_image(job: &JobDir, epoch: u32, rank: u32) -> PathBuf {
+    partial_path(job, epoch).join(image_name(rank))
+}
+
+/// The file name of a rank's image.
+#[must_use]
+pub fn image_name(rank: u32) -> String {
+    format!("rank-{rank}.img")
+}
+
 /// Makes an empty `<epoch>.partial`.
 ///
 /// # Errors

@@ -5,6 +5,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Duration;
 
 /// The user id of the process at the other end of a UNIX socket.
 ///
@@ -29,6 +30,43 @@ pub fn leave_session() -> io::Result<()> {
     Ok(())
 }
 
+/// Closes every descriptor above the standard streams that a parent left open. A process that
+/// stays behind must not hold a process manager's pipes: they tell it that a rank has ended.
+///
+/// Call it first in a program, before anything is opened: descriptors that somebody owns would be
+/// closed too.
+pub fn close_inherited_descriptors() {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    let open: Vec<i32> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for fd in open.into_iter().filter(|fd| *fd > 2) {
+        // One is the listing's own, closed already: EBADF says so and is of no interest.
+        // SAFETY: by the contract above nobody in this process owns any of them.
+        #[allow(unsafe_code)]
+        unsafe {
+            rustix::io::close(fd);
+        }
+    }
+}
+
+/// Takes the exclusive lock of a file if nobody has it; it ends with the file.
+///
+/// # Errors
+/// `WouldBlock` if somebody has it, or what flock(2) says.
+pub fn try_lock(file: &std::fs::File) -> io::Result<()> {
+    rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+    Ok(())
+}
+
+/// Whether a process with this id exists on this host.
+#[must_use]
+pub fn process_exists(pid: u32) -> bool {
+    i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+}
+
 /// Sends a signal by number to one process.
 ///
 /// # Errors
@@ -39,6 +77,23 @@ pub fn send_signal(pid: u32, signal: i32) -> io::Result<()> {
         i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).ok_or_else(invalid)?;
     let signal = rustix::process::Signal::from_named_raw(signal).ok_or_else(invalid)?;
     rustix::process::kill_process(pid, signal)?;
+    Ok(())
+}
+
+/// Makes the kernel end a TCP connection whose peer has acknowledged nothing for `limit`, whether
+/// we are sending or only listening.
+///
+/// # Errors
+/// What setsockopt(2) says.
+pub fn notice_silence(socket: impl AsFd, limit: Duration) -> io::Result<()> {
+    use rustix::net::sockopt;
+    let probe = limit / 5;
+    sockopt::set_socket_keepalive(&socket, true)?;
+    sockopt::set_tcp_keepidle(&socket, limit - probe * 3)?;
+    sockopt::set_tcp_keepintvl(&socket, probe)?;
+    sockopt::set_tcp_keepcnt(&socket, 3)?;
+    let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(&socket, limit_ms)?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 use crate::wire::{Field, Reader, WireError};
 
 /// The version both ends must speak.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 /// The largest payload a frame may carry, in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = 9437184;
 
@@ -14,8 +14,6 @@ pub const PAYLOAD_BYTES_MAX: u32 = 9437184;
 pub struct Hello {
     /// Job.
     pub job: String,
-    /// needed over TCP; a UNIX socket checks the peer's uid
-    pub secret: String,
     /// Pid.
     pub pid: u32,
     /// rank the process manager told, 0xffffffff if none
@@ -256,8 +254,6 @@ pub struct Exit {
 pub struct ClientHello {
     /// Job.
     pub job: String,
-    /// Secret.
-    pub secret: String,
 }
 
 /// Take a checkpoint now.
@@ -300,6 +296,114 @@ pub struct Answer {
     pub snapshot: String,
     /// JSON object
     pub figures: String,
+}
+
+/// The first frame of a daemon.
+/// Goes from daemon to coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DaemonHello {
+    /// Job.
+    pub job: String,
+    /// Host.
+    pub host: String,
+    /// Pid.
+    pub pid: u32,
+}
+
+/// An agent has connected; numbers are never used again.
+/// Goes from daemon to coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attached {
+    /// Channel.
+    pub channel: u64,
+}
+
+/// An agent has gone; the other way round: cut it off.
+/// Goes from daemon to coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Detached {
+    /// Channel.
+    pub channel: u64,
+}
+
+/// A frame of an agent or, the other way round, for it.
+/// Goes from daemon to coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Relayed {
+    /// Channel.
+    pub channel: u64,
+    /// Frame.
+    pub frame: Vec<u8>,
+}
+
+/// The image of a rank follows in CHUNKs; answered by STORED.
+/// Goes from daemon to coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PutImage {
+    /// Job.
+    pub job: String,
+    /// Epoch.
+    pub epoch: u32,
+    /// Rank.
+    pub rank: u32,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Asks for a rank's image of the snapshot this run was restored from; answered by IMAGE.
+/// Goes from daemon to coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GetImage {
+    /// Job.
+    pub job: String,
+    /// Rank.
+    pub rank: u32,
+}
+
+/// The image asked for follows in CHUNKs, unless there is an error.
+/// Goes from coordinator to daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// Epoch.
+    pub epoch: u32,
+    /// Bytes.
+    pub bytes: u64,
+    /// empty = none
+    pub error: String,
+}
+
+/// The next bytes of an image, either way.
+/// Goes from daemon to coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// Data.
+    pub data: Vec<u8>,
+}
+
+/// The image is on the coordinator's disk.
+/// Goes from coordinator to daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// empty = none
+    pub error: String,
+}
+
+/// Bring the image of this rank to this host; answered by FETCHED.
+/// Goes from client to daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetch {
+    /// Rank.
+    pub rank: u32,
+}
+
+/// Where the image is now.
+/// Goes from daemon to client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// to restore from
+    pub directory: String,
+    /// empty = none
+    pub error: String,
 }
 
 /// Everything that can travel in a frame.
@@ -361,6 +465,28 @@ pub enum Message {
     Progress(Progress),
     /// The end of a command.
     Answer(Answer),
+    /// The first frame of a daemon.
+    DaemonHello(DaemonHello),
+    /// An agent has connected; numbers are never used again.
+    Attached(Attached),
+    /// An agent has gone; the other way round: cut it off.
+    Detached(Detached),
+    /// A frame of an agent or, the other way round, for it.
+    Relayed(Relayed),
+    /// The image of a rank follows in CHUNKs; answered by STORED.
+    PutImage(PutImage),
+    /// Asks for a rank's image of the snapshot this run was restored from; answered by IMAGE.
+    GetImage(GetImage),
+    /// The image asked for follows in CHUNKs, unless there is an error.
+    Image(Image),
+    /// The next bytes of an image, either way.
+    Chunk(Chunk),
+    /// The image is on the coordinator's disk.
+    Stored(Stored),
+    /// Bring the image of this rank to this host; answered by FETCHED.
+    Fetch(Fetch),
+    /// Where the image is now.
+    Fetched(Fetched),
 }
 
 impl Message {
@@ -396,6 +522,17 @@ impl Message {
             Self::Status(_) => 66,
             Self::Progress(_) => 67,
             Self::Answer(_) => 68,
+            Self::DaemonHello(_) => 80,
+            Self::Attached(_) => 81,
+            Self::Detached(_) => 82,
+            Self::Relayed(_) => 83,
+            Self::PutImage(_) => 84,
+            Self::GetImage(_) => 85,
+            Self::Image(_) => 86,
+            Self::Chunk(_) => 87,
+            Self::Stored(_) => 88,
+            Self::Fetch(_) => 96,
+            Self::Fetched(_) => 97,
         }
     }
 
@@ -431,6 +568,17 @@ impl Message {
             Self::Status(_) => "STATUS",
             Self::Progress(_) => "PROGRESS",
             Self::Answer(_) => "ANSWER",
+            Self::DaemonHello(_) => "DAEMON_HELLO",
+            Self::Attached(_) => "ATTACHED",
+            Self::Detached(_) => "DETACHED",
+            Self::Relayed(_) => "RELAYED",
+            Self::PutImage(_) => "PUT_IMAGE",
+            Self::GetImage(_) => "GET_IMAGE",
+            Self::Image(_) => "IMAGE",
+            Self::Chunk(_) => "CHUNK",
+            Self::Stored(_) => "STORED",
+            Self::Fetch(_) => "FETCH",
+            Self::Fetched(_) => "FETCHED",
         }
     }
 
@@ -439,7 +587,6 @@ impl Message {
         match self {
             Self::Hello(m) => {
                 m.job.write(out);
-                m.secret.write(out);
                 m.pid.write(out);
                 m.rank_hint.write(out);
                 m.host.write(out);
@@ -535,7 +682,6 @@ impl Message {
             }
             Self::ClientHello(m) => {
                 m.job.write(out);
-                m.secret.write(out);
             }
             Self::Checkpoint(m) => {
                 m.stop.write(out);
@@ -553,6 +699,49 @@ impl Message {
                 m.snapshot.write(out);
                 m.figures.write(out);
             }
+            Self::DaemonHello(m) => {
+                m.job.write(out);
+                m.host.write(out);
+                m.pid.write(out);
+            }
+            Self::Attached(m) => {
+                m.channel.write(out);
+            }
+            Self::Detached(m) => {
+                m.channel.write(out);
+            }
+            Self::Relayed(m) => {
+                m.channel.write(out);
+                m.frame.write(out);
+            }
+            Self::PutImage(m) => {
+                m.job.write(out);
+                m.epoch.write(out);
+                m.rank.write(out);
+                m.bytes.write(out);
+            }
+            Self::GetImage(m) => {
+                m.job.write(out);
+                m.rank.write(out);
+            }
+            Self::Image(m) => {
+                m.epoch.write(out);
+                m.bytes.write(out);
+                m.error.write(out);
+            }
+            Self::Chunk(m) => {
+                m.data.write(out);
+            }
+            Self::Stored(m) => {
+                m.error.write(out);
+            }
+            Self::Fetch(m) => {
+                m.rank.write(out);
+            }
+            Self::Fetched(m) => {
+                m.directory.write(out);
+                m.error.write(out);
+            }
         }
     }
 
@@ -565,7 +754,6 @@ impl Message {
         let message = match number {
             1 => Self::Hello(Hello {
                 job: Field::read(&mut r)?,
-                secret: Field::read(&mut r)?,
                 pid: Field::read(&mut r)?,
                 rank_hint: Field::read(&mut r)?,
                 host: Field::read(&mut r)?,
@@ -661,7 +849,6 @@ impl Message {
             }),
             64 => Self::ClientHello(ClientHello {
                 job: Field::read(&mut r)?,
-                secret: Field::read(&mut r)?,
             }),
             65 => Self::Checkpoint(Checkpoint {
                 stop: Field::read(&mut r)?,
@@ -678,6 +865,49 @@ impl Message {
                 message: Field::read(&mut r)?,
                 snapshot: Field::read(&mut r)?,
                 figures: Field::read(&mut r)?,
+            }),
+            80 => Self::DaemonHello(DaemonHello {
+                job: Field::read(&mut r)?,
+                host: Field::read(&mut r)?,
+                pid: Field::read(&mut r)?,
+            }),
+            81 => Self::Attached(Attached {
+                channel: Field::read(&mut r)?,
+            }),
+            82 => Self::Detached(Detached {
+                channel: Field::read(&mut r)?,
+            }),
+            83 => Self::Relayed(Relayed {
+                channel: Field::read(&mut r)?,
+                frame: Field::read(&mut r)?,
+            }),
+            84 => Self::PutImage(PutImage {
+                job: Field::read(&mut r)?,
+                epoch: Field::read(&mut r)?,
+                rank: Field::read(&mut r)?,
+                bytes: Field::read(&mut r)?,
+            }),
+            85 => Self::GetImage(GetImage {
+                job: Field::read(&mut r)?,
+                rank: Field::read(&mut r)?,
+            }),
+            86 => Self::Image(Image {
+                epoch: Field::read(&mut r)?,
+                bytes: Field::read(&mut r)?,
+                error: Field::read(&mut r)?,
+            }),
+            87 => Self::Chunk(Chunk {
+                data: Field::read(&mut r)?,
+            }),
+            88 => Self::Stored(Stored {
+                error: Field::read(&mut r)?,
+            }),
+            96 => Self::Fetch(Fetch {
+                rank: Field::read(&mut r)?,
+            }),
+            97 => Self::Fetched(Fetched {
+                directory: Field::read(&mut r)?,
+                error: Field::read(&mut r)?,
             }),
             other => return Err(WireError::UnknownType(other)),
         };
@@ -851,5 +1081,71 @@ impl From<Progress> for Message {
 impl From<Answer> for Message {
     fn from(m: Answer) -> Self {
         Self::Answer(m)
+    }
+}
+
+impl From<DaemonHello> for Message {
+    fn from(m: DaemonHello) -> Self {
+        Self::DaemonHello(m)
+    }
+}
+
+impl From<Attached> for Message {
+    fn from(m: Attached) -> Self {
+        Self::Attached(m)
+    }
+}
+
+impl From<Detached> for Message {
+    fn from(m: Detached) -> Self {
+        Self::Detached(m)
+    }
+}
+
+impl From<Relayed> for Message {
+    fn from(m: Relayed) -> Self {
+        Self::Relayed(m)
+    }
+}
+
+impl From<PutImage> for Message {
+    fn from(m: PutImage) -> Self {
+        Self::PutImage(m)
+    }
+}
+
+impl From<GetImage> for Message {
+    fn from(m: GetImage) -> Self {
+        Self::GetImage(m)
+    }
+}
+
+impl From<Image> for Message {
+    fn from(m: Image) -> Self {
+        Self::Image(m)
+    }
+}
+
+impl From<Chunk> for Message {
+    fn from(m: Chunk) -> Self {
+        Self::Chunk(m)
+    }
+}
+
+impl From<Stored> for Message {
+    fn from(m: Stored) -> Self {
+        Self::Stored(m)
+    }
+}
+
+impl From<Fetch> for Message {
+    fn from(m: Fetch) -> Self {
+        Self::Fetch(m)
+    }
+}
+
+impl From<Fetched> for Message {
+    fn from(m: Fetched) -> Self {
+        Self::Fetched(m)
     }
 }

@@ -120,7 +120,8 @@ impl Manifest {
 }
 
 /// `job.json`: what commands need to find and restart a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct JobRecord {
     /// Job name.
     pub job: String,
@@ -134,8 +135,14 @@ pub struct JobRecord {
     pub lower: String,
     /// Front end's name.
     pub front: String,
-    /// The coordinator's socket.
+    /// What the process manager calls this run, if it started the ranks by itself.
+    pub run: String,
+    /// The coordinator's host.
+    pub host: String,
+    /// The coordinator's socket, on that host.
     pub socket: String,
+    /// Where other hosts find the coordinator; empty if it does not listen there.
+    pub addresses: Vec<String>,
     /// The coordinator's process.
     pub coordinator_pid: u32,
     /// When this run of the job began, seconds since 1970.

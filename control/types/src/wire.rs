@@ -113,6 +113,17 @@ impl Field for String {
     }
 }
 
+impl Field for Vec<u8> {
+    fn write(&self, out: &mut Vec<u8>) {
+        u32::try_from(self.len()).unwrap_or(u32::MAX).write(out);
+        out.extend_from_slice(self);
+    }
+    fn read(r: &mut Reader<'_>) -> Result<Self, WireError> {
+        let bytes = u32::read(r)? as usize;
+        Ok(r.take(bytes)?.to_vec())
+    }
+}
+
 impl Field for Vec<(u64, u64)> {
     fn write(&self, out: &mut Vec<u8>) {
         (self.len() as u64).write(out);
@@ -141,6 +152,16 @@ pub fn encode_frame(message: &Message) -> Vec<u8> {
     out[4..6].copy_from_slice(&message.type_number().to_le_bytes());
     out[6..8].copy_from_slice(&PROTOCOL_VERSION.to_le_bytes());
     out
+}
+
+/// The message of exactly one whole frame.
+///
+/// # Errors
+/// Any `WireError`; `TooShort` or `TooLong` if it is not exactly one.
+pub fn decode_frame(frame: &[u8]) -> Result<Message, WireError> {
+    let mut buffer = FrameBuffer { bytes: frame.to_vec() };
+    let message = buffer.pop()?.ok_or(WireError::TooShort)?;
+    if buffer.bytes.is_empty() { Ok(message) } else { Err(WireError::TooLong) }
 }
 
 /// Collects bytes of a stream and gives out whole messages.
@@ -185,13 +206,12 @@ impl FrameBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Exit, Hello, Parked, Saved};
+    use crate::{Exit, Hello, Parked, Relayed, Saved};
 
     fn samples() -> Vec<Message> {
         vec![
             Hello {
                 job: "a job".into(),
-                secret: String::new(),
                 pid: 7,
                 rank_hint: u32::MAX,
                 host: "höst".into(),
@@ -209,6 +229,7 @@ mod tests {
                 crc: 0xdead_beef,
             }
             .into(),
+            Relayed { channel: 9, frame: vec![0, 255, 7] }.into(),
             Exit { code: -1 }.into(),
         ]
     }
@@ -226,6 +247,17 @@ mod tests {
                 }
             }
             assert_eq!(got, samples());
+        }
+    }
+
+    #[test]
+    fn one_whole_frame_is_one_message() {
+        for message in samples() {
+            let mut frame = encode_frame(&message);
+            assert_eq!(decode_frame(&frame).as_ref(), Ok(&message));
+            frame.push(0);
+            assert_eq!(decode_frame(&frame), Err(WireError::TooLong));
+            assert!(decode_frame(&frame[..frame.len() - 2]).is_err());
         }
     }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How frames travel. UNIX sockets today; TCP with a shared secret fits behind the same two traits.
+//! Within a host: UNIX sockets.
 //!
 //! The socket lies in a directory only its owner may enter, and each peer's user is asked of the
 //! kernel besides: the directory may be on a machine where that is not enough.
 
+use crate::{Guest, Inlet, Line, Listener, Outlet, WRITE_LIMIT};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -12,53 +13,41 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const WRITE_LIMIT: Duration = Duration::from_secs(5);
+struct UnixHalf(UnixStream);
 
-/// One end of a connection.
-pub trait Peer: Send {
-    /// Blocks for bytes; 0 = the peer has closed.
-    ///
-    /// # Errors
-    /// What the system says.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Sends everything, within a few seconds.
-    ///
-    /// # Errors
-    /// What the system says.
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Ends the connection for both ends and all copies.
-    fn end(&mut self);
-    /// A second hand on the same connection.
-    ///
-    /// # Errors
-    /// What the system says.
-    fn copy(&self) -> io::Result<Box<dyn Peer>>;
-}
-
-/// Where peers come from.
-pub trait Listener: Send {
-    /// Blocks for the next peer that may speak with us at all.
-    ///
-    /// # Errors
-    /// What the system says; `PermissionDenied` for a peer that was turned away.
-    fn accept(&mut self) -> io::Result<Box<dyn Peer>>;
-    /// What peers have to be told to connect.
-    fn address(&self) -> String;
-}
-
-impl Peer for UnixStream {
+impl Inlet for UnixHalf {
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read(buffer)
+        self.0.read(buffer)
     }
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write_all(bytes)
+    fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()> {
+        self.0.set_read_timeout(patience)
     }
     fn end(&mut self) {
-        let _ = self.shutdown(Shutdown::Both);
+        let _ = self.0.shutdown(Shutdown::Both);
     }
-    fn copy(&self) -> io::Result<Box<dyn Peer>> {
-        Ok(Box::new(self.try_clone()?))
+}
+
+impl Outlet for UnixHalf {
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
     }
+    fn end(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+fn line(stream: UnixStream) -> io::Result<Line> {
+    stream.set_write_timeout(Some(WRITE_LIMIT))?;
+    let second = stream.try_clone()?;
+    Ok(Line { inlet: Box::new(UnixHalf(stream)), outlet: Box::new(UnixHalf(second)) })
+}
+
+/// Connects to the socket at `path`.
+///
+/// # Errors
+/// What the system says.
+pub fn connect_unix(path: &Path) -> io::Result<Line> {
+    line(UnixStream::connect(path)?)
 }
 
 /// A listening UNIX socket; its file goes away with it.
@@ -79,6 +68,12 @@ impl UnixTransport {
         let path = path.to_owned();
         Ok(Self { listener, path })
     }
+
+    /// What peers have to be told to connect.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
 }
 
 impl Drop for UnixTransport {
@@ -88,18 +83,22 @@ impl Drop for UnixTransport {
 }
 
 impl Listener for UnixTransport {
-    fn accept(&mut self) -> io::Result<Box<dyn Peer>> {
+    fn accept(&mut self) -> io::Result<Box<dyn Guest>> {
         let (stream, _) = self.listener.accept()?;
-        let uid = fermata_sysio::peer_uid(&stream)?;
+        Ok(Box::new(UnixGuest(stream)))
+    }
+}
+
+struct UnixGuest(UnixStream);
+
+impl Guest for UnixGuest {
+    fn admit(self: Box<Self>) -> io::Result<Line> {
+        let uid = fermata_sysio::peer_uid(&self.0)?;
         if uid != fermata_sysio::effective_uid() {
             let why = format!("a process of user {uid} tried to connect");
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
-        stream.set_write_timeout(Some(WRITE_LIMIT))?;
-        Ok(Box::new(stream))
-    }
-    fn address(&self) -> String {
-        self.path.to_string_lossy().into_owned()
+        line(self.0)
     }
 }
 

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The hosts of a job, and how each family's mpirun wants to be told of them.
+//!
+//! Both mpiruns place ranks in blocks, in the order of the list; a host without a number gets an
+//! equal share, so that the same list gives the same placement under every MPI.
+
+use crate::exit::usage;
+use crate::registry::Family;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Hosts with the number of ranks on each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hosts(Vec<(String, u32)>);
+
+impl Hosts {
+    /// From the command line or a file; `None` if there is neither.
+    pub fn from(list: &[String], file: Option<&Path>, ranks: u32) -> Result<Option<Self>> {
+        let words = match file {
+            Some(path) => {
+                let text = fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                lines(&text)
+            }
+            None => list.to_vec(),
+        };
+        if words.is_empty() && file.is_none() {
+            return Ok(None);
+        }
+        let hosts = words.iter().map(|word| parse(word)).collect::<Result<Vec<_>>>()?;
+        Self::share(hosts, ranks).map(Some)
+    }
+
+    /// Gives each host its number of ranks.
+    fn share(hosts: Vec<(String, Option<u32>)>, ranks: u32) -> Result<Self> {
+        let given: u32 = hosts.iter().filter_map(|(_, count)| *count).sum();
+        let open = u32::try_from(hosts.iter().filter(|(_, count)| count.is_none()).count())?;
+        if open == 0 && given < ranks {
+            return Err(usage(format!("the hosts have room for {given} ranks, not for {ranks}")));
+        }
+        let left = ranks.saturating_sub(given);
+        let mut handed_out = 0;
+        let shared = hosts
+            .into_iter()
+            .map(|(name, count)| {
+                let count = count.unwrap_or_else(|| {
+                    let share = left / open + u32::from(handed_out < left % open);
+                    handed_out += 1;
+                    share
+                });
+                (name, count)
+            })
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        Ok(Self(shared))
+    }
+
+    /// The most ranks that any host gets.
+    pub fn most_ranks(&self) -> u32 {
+        self.0.iter().map(|(_, count)| *count).max().unwrap_or(0)
+    }
+
+    /// Adds them to an mpirun's command line.
+    pub fn tell(&self, mpirun: &mut Command, family: Family) {
+        let list: Vec<String> =
+            self.0.iter().map(|(name, count)| format!("{name}:{count}")).collect();
+        mpirun.arg(if family == Family::OpenMpi { "--host" } else { "-hosts" });
+        mpirun.arg(list.join(","));
+    }
+}
+
+/// `a`, `a:4`
+fn parse(word: &str) -> Result<(String, Option<u32>)> {
+    let bad = || usage(format!("'{word}' is no host: write NAME or NAME:RANKS"));
+    let (name, count) = match word.rsplit_once(':') {
+        Some((name, count)) => (name, Some(count.parse().map_err(|_| bad())?)),
+        None => (word, None),
+    };
+    let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name.is_empty() || name.starts_with('-') || !name.chars().all(fine) || count == Some(0) {
+        return Err(bad());
+    }
+    Ok((name.to_owned(), count))
+}
+
+/// The lines of a host file, of Open MPI's or MPICH's form.
+fn lines(text: &str) -> Vec<String> {
+    text.lines()
+        .map(|line| line.split('#').next().unwrap_or_default())
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let name = words.next()?;
+            let slots = words.find_map(|word| word.strip_prefix("slots="));
+            Some(slots.map_or(name.to_owned(), |slots| format!("{name}:{slots}")))
+        })
+        .collect()
+}
+
+/// Makes mpirun start its helpers with this command instead of ssh. By environment, because there
+/// every version of a family reads the same name.
+pub fn use_remote_shell(mpirun: &mut Command, shell: &str) {
+    mpirun.env("OMPI_MCA_plm_rsh_agent", shell).env("PRTE_MCA_plm_ssh_agent", shell);
+    mpirun.env("HYDRA_LAUNCHER", "ssh").env("HYDRA_LAUNCHER_EXEC", shell);
+}
+
+/// Gives the ranks on all hosts a variable whose value no command line shows.
+pub fn hand_over(mpirun: &mut Command, family: Family, name: &str, value: &str) {
+    mpirun.env(name, value);
+    if family == Family::OpenMpi {
+        mpirun.args(["-x", name]);
+    }
+    // MPICH's hands over the whole environment by itself.
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn shared(list: &[&str], ranks: u32) -> Vec<(String, u32)> {
+        let list: Vec<String> = list.iter().map(|word| (*word).to_owned()).collect();
+        Hosts::from(&list, None, ranks).unwrap().unwrap().0
+    }
+
+    fn pairs(list: &[(&str, u32)]) -> Vec<(String, u32)> {
+        list.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    }
+
+    #[test]
+    fn hosts_without_a_number_share_equally() {
+        assert_eq!(shared(&["a", "b"], 4), pairs(&[("a", 2), ("b", 2)]));
+        assert_eq!(shared(&["a", "b", "c"], 4), pairs(&[("a", 2), ("b", 1), ("c", 1)]));
+        assert_eq!(shared(&["a:3", "b"], 4), pairs(&[("a", 3), ("b", 1)]));
+        assert_eq!(shared(&["a", "b", "c"], 2), pairs(&[("a", 1), ("b", 1)]));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for list in [["a:1", "b:1"], ["a:x", "b"], ["-oProxyCommand=x", "b"], ["a b", "c"]] {
+            let list: Vec<String> = list.iter().map(|word| (*word).to_owned()).collect();
+            assert!(Hosts::from(&list, None, 4).is_err(), "{list:?}");
+        }
+    }
+
+    #[test]
+    fn both_forms_of_host_files_are_read() {
+        let text = "# ours\na slots=2 max_slots=4\nb:3 # more\n\nc\n";
+        assert_eq!(lines(text), ["a:2", "b:3", "c"]);
+    }
+}

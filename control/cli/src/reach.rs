@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a process on some host reaches a job's coordinator: on the same host through its UNIX
+//! socket, from another one through that host's daemon (ranks) or over TCP (commands).
+//!
+//! The first rank on a host starts the daemon; a lock decides who is first. The daemon's socket is
+//! named after the run's coordinator, so a daemon of an earlier run is never taken for this one's.
+
+use crate::exit::refused;
+use anyhow::{Context, Result, anyhow};
+use fermata_coordinator::Client;
+use fermata_daemon::{LocalImages, Options, Way};
+use fermata_storage::JobDir;
+use fermata_transport::{Line, Secret, connect_unix, is_waiting, runtime_dir};
+use fermata_types::{Fetch, FrameBuffer, JobRecord, Message, encode_frame};
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const DAEMON_WAIT: Duration = Duration::from_secs(40);
+const FETCH_SILENCE_MAX: Duration = Duration::from_secs(1800);
+const POLL: Duration = Duration::from_millis(20);
+/// A daemon stays this long after its host's last rank.
+const LINGER: Duration = Duration::from_secs(10);
+const READY: &str = "ready";
+
+/// Where a run's coordinator is.
+#[derive(Clone, Debug)]
+pub struct Whereabouts {
+    /// Its host.
+    pub host: String,
+    /// Its socket there.
+    pub socket: String,
+    /// Its addresses for other hosts; empty if it has none.
+    pub addresses: Vec<String>,
+}
+
+impl From<&JobRecord> for Whereabouts {
+    fn from(record: &JobRecord) -> Self {
+        Self {
+            host: record.host.clone(),
+            socket: record.socket.clone(),
+            addresses: record.addresses.clone(),
+        }
+    }
+}
+
+impl Whereabouts {
+    /// Whether a UNIX socket leads there. Names alone do not tell: some hosts share theirs.
+    pub fn is_here(&self) -> bool {
+        self.addresses.is_empty()
+            || self.host == fermata_sysio::host_name()
+                && connect_unix(Path::new(&self.socket)).is_ok()
+    }
+}
+
+/// The job's secret: from the process manager, else from the job's directory.
+pub fn secret(job: Option<&JobDir>) -> Result<Secret> {
+    if let Ok(text) = std::env::var(Secret::VARIABLE) {
+        return Secret::from_text(&text)
+            .with_context(|| format!("{} holds no secret of a job", Secret::VARIABLE));
+    }
+    let job = job.context("the job's secret is unknown")?;
+    let path = job.path().join(Secret::FILE);
+    Secret::read(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// A command's line to the coordinator of a job, wherever it runs.
+pub fn client(job: &JobDir, record: &JobRecord) -> Result<Client> {
+    let found_at = Whereabouts::from(record);
+    if found_at.socket.is_empty() {
+        return Err(anyhow!("the job has no coordinator"));
+    }
+    if found_at.is_here() {
+        return Ok(Client::connect(&found_at.socket, &record.job)?);
+    }
+    let path = job.path().join(Secret::FILE);
+    let secret = Secret::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Client::dial(&found_at.addresses, &secret, &record.job)?)
+}
+
+/// The daemon that a host needs.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Job name.
+    pub job: String,
+    /// The coordinator's.
+    pub addresses: Vec<String>,
+    /// Where ranks will connect.
+    pub socket: PathBuf,
+    /// Where the host keeps images.
+    pub local_dir: Option<PathBuf>,
+}
+
+/// The socket of this host's daemon, which is started if it does not run yet.
+pub fn daemon_socket(
+    job: &str,
+    found_at: &Whereabouts,
+    secret: &Secret,
+    local_dir: Option<&Path>,
+) -> Result<String> {
+    let here = fermata_sysio::host_name();
+    let tag = tag(&format!("{here} {job} {} {}", found_at.host, found_at.addresses.join(" ")));
+    let base = runtime_dir()?.join(format!("daemon-{tag:08x}"));
+    let wanted = Wanted {
+        job: job.to_owned(),
+        addresses: found_at.addresses.clone(),
+        socket: base.with_extension("sock"),
+        local_dir: local_dir.map(Path::to_owned),
+    };
+    let path = wanted.socket.to_string_lossy().into_owned();
+    let lock_path = base.with_extension("lock");
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&lock_path)
+        .with_context(|| format!("cannot open {}", lock_path.display()))?;
+    let begun = Instant::now();
+    while fermata_sysio::try_lock(&lock).is_err() {
+        if begun.elapsed() > DAEMON_WAIT {
+            return Err(anyhow!("another rank has been starting this host's daemon for too long"));
+        }
+        thread::sleep(POLL);
+    }
+    if connect_unix(&wanted.socket).is_err() {
+        start_daemon(&wanted, secret)?;
+    }
+    Ok(path)
+}
+
+/// FNV-1a: a short tag that all ranks compute alike.
+pub fn tag(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Through a child that ends at once, so that the application has no child it did not make. The
+/// daemon says one line when it is ready, or why it is not.
+fn start_daemon(wanted: &Wanted, secret: &Secret) -> Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["daemon", "--detach"]);
+    let mut child = describe(&mut command, wanted)
+        .env(Secret::VARIABLE, secret.to_text())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start this host's daemon")?;
+    let Some(said) = child.stdout.take() else {
+        return Err(anyhow!("this host's daemon has no output"));
+    };
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut line = String::new();
+        let _ = BufReader::new(said).read_line(&mut line);
+        let _ = sender.send(line);
+    });
+    let line = receiver.recv_timeout(DAEMON_WAIT).unwrap_or_default();
+    let _ = child.wait();
+    match line.trim() {
+        READY => Ok(()),
+        "" => Err(anyhow!("this host's daemon ended, or did not get ready")),
+        why => Err(anyhow!("this host's daemon cannot work: {why}")),
+    }
+}
+
+fn describe<'a>(command: &'a mut Command, wanted: &Wanted) -> &'a mut Command {
+    command.arg("--socket").arg(&wanted.socket);
+    command.arg("--address").arg(wanted.addresses.join(","));
+    if let Some(dir) = &wanted.local_dir {
+        command.arg("--local-dir").arg(dir);
+    }
+    command.arg(&wanted.job)
+}
+
+/// The hidden command `daemon`: serves the job's ranks on this host until they have gone.
+pub fn daemon(wanted: &Wanted, detach: bool) -> Result<()> {
+    fermata_sysio::close_inherited_descriptors();
+    if detach {
+        let mut command = Command::new(std::env::current_exe()?);
+        describe(command.arg("daemon"), wanted).spawn().context("cannot start the daemon")?;
+        return Ok(());
+    }
+    let served = serve(wanted);
+    if let Err(error) = &served {
+        println!("{}", format!("{error:#}").replace('\n', " "));
+    }
+    served
+}
+
+fn serve(wanted: &Wanted) -> Result<()> {
+    // Not the leader of a group, being a child; so this cannot fail in a way that matters.
+    let _ = fermata_sysio::leave_session();
+    let way =
+        Way { job: wanted.job.clone(), addresses: wanted.addresses.clone(), secret: secret(None)? };
+    let local = match &wanted.local_dir {
+        Some(dir) => {
+            fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+            Some(LocalImages::new(&fs::canonicalize(dir)?, way.clone()))
+        }
+        None => None,
+    };
+    let log = File::create(wanted.socket.with_extension("log")).ok();
+    let socket = wanted.socket.clone();
+    fermata_daemon::run(Options { way, socket, local, linger: LINGER, log }, || {
+        println!("{READY}");
+        let _ = std::io::stdout().flush();
+    })
+    .context("cannot reach the coordinator")
+}
+
+/// Has this host's daemon bring a rank's image here; returns the directory it is in.
+pub fn fetch_image(socket: &str, rank: u32) -> Result<PathBuf> {
+    let Line { mut inlet, mut outlet } = connect_unix(Path::new(socket))?;
+    outlet.send(&encode_frame(&Fetch { rank }.into()))?;
+    inlet.set_patience(Some(FETCH_SILENCE_MAX))?;
+    let mut frames = FrameBuffer::default();
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(message) = frames.pop()? {
+            return match message {
+                Message::Fetched(m) if m.error.is_empty() => Ok(PathBuf::from(m.directory)),
+                Message::Fetched(m) => {
+                    Err(refused(format!("cannot bring the image of rank {rank} here: {}", m.error)))
+                }
+                other => Err(anyhow!("this host's daemon said {}", other.name())),
+            };
+        }
+        match inlet.receive(&mut buffer) {
+            Ok(0) => return Err(anyhow!("this host's daemon ended")),
+            Ok(bytes) => frames.push(&buffer[..bytes]),
+            Err(error) if is_waiting(&error) => {
+                return Err(anyhow!("this host's daemon did not bring the image in time"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

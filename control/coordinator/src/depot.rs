@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Images on their way between hosts and the job's directory, for jobs whose hosts do not share it.
+//!
+//! Invariant: where a file lies is decided here, by job, epoch and rank; a peer names no paths.
+//! Invariant: an image is called stored when it is complete and flushed, not before.
+
+use crate::lines::next_message;
+use crate::server::Options;
+use fermata_storage::{JobDir, image_name, partial_image};
+use fermata_transport::Line;
+use fermata_types::{Chunk, FrameBuffer, GetImage, Image, Message, PutImage, Stored, encode_frame};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A transfer that stands still for this long is given up.
+const STANDSTILL_MAX: Duration = Duration::from_secs(30);
+const CHUNK_BYTES: usize = 1 << 20;
+
+pub(crate) struct Depot {
+    name: String,
+    job: JobDir,
+    restored: Option<PathBuf>,
+}
+
+impl Depot {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            name: options.name.clone(),
+            job: options.job.clone(),
+            restored: options.restored.clone(),
+        }
+    }
+
+    /// The job's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes an image in and says how that went.
+    pub(crate) fn take(&self, mut line: Line, mut frames: FrameBuffer, put: &PutImage) {
+        let result = self.store(&mut line, &mut frames, put);
+        let error = result.err().map_or(String::new(), |error| error.to_string());
+        let _ = line.outlet.send(&encode_frame(&Stored { error }.into()));
+        line.outlet.end();
+    }
+
+    fn store(&self, line: &mut Line, frames: &mut FrameBuffer, put: &PutImage) -> io::Result<()> {
+        if put.job != self.name {
+            return Err(io::Error::other(format!("this is job '{}'", self.name)));
+        }
+        line.inlet.set_patience(Some(STANDSTILL_MAX))?;
+        let path = partial_image(&self.job, put.epoch, put.rank);
+        let at = |what: &str, error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot {what} {}: {error}", path.display()))
+        };
+        // Fails if the checkpoint has been given up meanwhile: then its directory is gone.
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| at("make", error))?;
+        let mut left = put.bytes;
+        while left > 0 {
+            let Some(Message::Chunk(chunk)) = next_message(&mut *line.inlet, frames)? else {
+                return Err(io::Error::other("the image broke off"));
+            };
+            left = left
+                .checked_sub(chunk.data.len() as u64)
+                .ok_or_else(|| io::Error::other("the image is longer than announced"))?;
+            file.write_all(&chunk.data).map_err(|error| at("write", error))?;
+        }
+        file.sync_all().map_err(|error| at("flush", error))
+    }
+
+    /// Sends the image a rank of this run is restored from.
+    pub(crate) fn give(&self, mut line: Line, wish: &GetImage) {
+        // A daemon that sees too few bytes knows that this failed.
+        let _ = self.send(&mut line, wish);
+        line.outlet.end();
+    }
+
+    fn send(&self, line: &mut Line, wish: &GetImage) -> io::Result<()> {
+        let (mut file, mut image) = match self.open(wish) {
+            Ok((file, image)) => (Some(file), image),
+            Err(error) => (None, Image { epoch: 0, bytes: 0, error: error.to_string() }),
+        };
+        line.outlet.set_patience(STANDSTILL_MAX)?;
+        line.outlet.send(&encode_frame(&image.clone().into()))?;
+        let mut data = vec![0; CHUNK_BYTES];
+        while let (Some(file), 1..) = (&mut file, image.bytes) {
+            let want = usize::try_from(image.bytes).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+            file.read_exact(&mut data[..want])?;
+            let chunk = Chunk { data: data[..want].to_vec() };
+            line.outlet.send(&encode_frame(&chunk.into()))?;
+            image.bytes -= want as u64;
+        }
+        Ok(())
+    }
+
+    fn open(&self, wish: &GetImage) -> io::Result<(File, Image)> {
+        let snapshot = self
+            .restored
+            .as_ref()
+            .filter(|_| wish.job == self.name)
+            .ok_or_else(|| io::Error::other("this run of the job was not restored"))?;
+        let path = snapshot.join(image_name(wish.rank));
+        let at = |error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))
+        };
+        let file = File::open(&path).map_err(at)?;
+        let bytes = file.metadata().map_err(at)?.len();
+        let epoch = snapshot.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
+        Ok((file, Image { epoch, bytes, error: String::new() }))
+    }
+}

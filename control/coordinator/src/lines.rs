@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One thread per listener that accepts, one per line that reads. What a peer is, agent, command,
+//! daemon or a daemon's image line, its first message tells.
+
+use crate::depot::Depot;
+use crate::relay;
+use fermata_transport::{Guest, Inlet, Line, Listener, Outlet};
+use fermata_types::{FrameBuffer, Message};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(50);
+
+/// What the reading threads tell the one that owns the machine.
+pub(crate) enum Input {
+    /// A new connection; nothing has been said on it.
+    Connected(u64, Box<dyn Outlet>),
+    Message(u64, Message),
+    Closed(u64),
+    /// The line to a host's daemon has ended: host, why, its connections.
+    HostLost(String, String, Vec<u64>),
+    /// For the log.
+    Note(String),
+}
+
+/// What reading threads need.
+#[derive(Clone)]
+pub(crate) struct Reception {
+    pub inputs: Sender<Input>,
+    pub depot: Arc<Depot>,
+    /// The number of the next connection.
+    pub next: Arc<AtomicU64>,
+    /// The coordinator has ended.
+    pub over: Arc<AtomicBool>,
+}
+
+/// The machine is gone: there is nobody left to read for.
+pub(crate) struct NobodyListens;
+
+impl Reception {
+    pub(crate) fn tell(&self, input: Input) -> Result<(), NobodyListens> {
+        self.inputs.send(input).map_err(|_| NobodyListens)
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Accepts until the coordinator has ended (noticed at the next guest).
+    pub(crate) fn accept(self, mut listener: Box<dyn Listener>) {
+        while !self.over.load(Ordering::Acquire) {
+            match listener.accept() {
+                Ok(guest) => {
+                    let reception = self.clone();
+                    thread::spawn(move || reception.receive(guest));
+                }
+                Err(error) => {
+                    // Out of descriptors, most likely: try again, but do not spin on it.
+                    thread::sleep(PAUSE_AFTER_ERROR);
+                    let _ = self.tell(Input::Note(format!("refused a connection: {error}")));
+                }
+            }
+        }
+    }
+
+    fn receive(self, guest: Box<dyn Guest>) {
+        let mut line = match guest.admit() {
+            Ok(line) => line,
+            Err(error) => {
+                let _ = self.tell(Input::Note(format!("turned a guest away: {error}")));
+                return;
+            }
+        };
+        let mut frames = FrameBuffer::default();
+        let first = match next_message(&mut *line.inlet, &mut frames) {
+            Ok(Some(message)) => message,
+            Ok(None) => return,
+            Err(error) => {
+                line.outlet.end();
+                let _ = self.tell(Input::Note(format!("turned a peer away: {error}")));
+                return;
+            }
+        };
+        match first {
+            Message::DaemonHello(hello) => relay::serve(&self, line, frames, &hello),
+            Message::PutImage(image) => self.depot.take(line, frames, &image),
+            Message::GetImage(wish) => self.depot.give(line, &wish),
+            message => {
+                let _ = self.converse(line, frames, message);
+            }
+        }
+    }
+
+    /// An agent or a command.
+    fn converse(
+        &self,
+        line: Line,
+        mut frames: FrameBuffer,
+        first: Message,
+    ) -> Result<(), NobodyListens> {
+        let Line { mut inlet, outlet } = line;
+        let conn = self.number();
+        self.tell(Input::Connected(conn, outlet))?;
+        self.tell(Input::Message(conn, first))?;
+        loop {
+            match next_message(&mut *inlet, &mut frames) {
+                Ok(Some(message)) => self.tell(Input::Message(conn, message))?,
+                Ok(None) => break,
+                Err(error) => {
+                    self.tell(Input::Note(format!("connection {conn}: {error}")))?;
+                    break;
+                }
+            }
+        }
+        inlet.end();
+        self.tell(Input::Closed(conn))
+    }
+}
+
+/// Blocks for the next whole message; `None` when the peer has closed.
+pub(crate) fn next_message(
+    inlet: &mut dyn Inlet,
+    frames: &mut FrameBuffer,
+) -> io::Result<Option<Message>> {
+    let mut buffer = [0; 64 * 1024];
+    loop {
+        let broken = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        if let Some(message) = frames.pop().map_err(broken)? {
+            return Ok(Some(message));
+        }
+        match inlet.receive(&mut buffer) {
+            Ok(0) => return Ok(None),
+            Ok(bytes) => frames.push(&buffer[..bytes]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A daemon's line: many agents behind one peer. Each of its channels becomes a connection of the
+//! machine, which knows nothing of daemons.
+
+use crate::lines::{Input, NobodyListens, Reception, next_message};
+use fermata_transport::{Inlet, Line, Outlet};
+use fermata_types::{
+    DaemonHello, Detached, FrameBuffer, Message, Relayed, decode_frame, encode_frame,
+};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Shared = Arc<Mutex<Box<dyn Outlet>>>;
+
+fn say(outlet: &Shared, message: &Message) -> io::Result<()> {
+    outlet.lock().unwrap_or_else(PoisonError::into_inner).send(&encode_frame(message))
+}
+
+/// The way to one agent, through its host's daemon.
+struct Channel {
+    outlet: Shared,
+    channel: u64,
+}
+
+impl Outlet for Channel {
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        let relayed = Relayed { channel: self.channel, frame: frame.to_vec() };
+        say(&self.outlet, &relayed.into())
+    }
+    fn end(&mut self) {
+        // If this fails the daemon is gone, and with it the agent's line.
+        let _ = say(&self.outlet, &Detached { channel: self.channel }.into());
+    }
+}
+
+/// Serves a daemon until its line ends.
+pub(crate) fn serve(reception: &Reception, line: Line, frames: FrameBuffer, hello: &DaemonHello) {
+    let Line { mut inlet, outlet } = line;
+    if hello.job != reception.depot.name() {
+        inlet.end();
+        let why = format!("turned away a daemon of job '{}'", hello.job);
+        let _ = reception.tell(Input::Note(why));
+        return;
+    }
+    let outlet: Shared = Arc::new(Mutex::new(outlet));
+    let mut conns = BTreeMap::new();
+    let host = &hello.host;
+    let _ = reception.tell(Input::Note(format!("host {host}: daemon {} is here", hello.pid)));
+    let ended = read(reception, &mut *inlet, frames, &outlet, &mut conns);
+    inlet.end();
+    if let Ok(why) = ended {
+        let _ = reception.tell(if conns.is_empty() {
+            Input::Note(format!("host {host}: its daemon has ended"))
+        } else {
+            Input::HostLost(host.clone(), why, conns.into_values().collect())
+        });
+    }
+}
+
+/// Returns why the line ended.
+fn read(
+    reception: &Reception,
+    inlet: &mut dyn Inlet,
+    mut frames: FrameBuffer,
+    outlet: &Shared,
+    conns: &mut BTreeMap<u64, u64>,
+) -> Result<String, NobodyListens> {
+    loop {
+        let message = match next_message(inlet, &mut frames) {
+            Ok(Some(message)) => message,
+            Ok(None) => return Ok("its daemon has ended".into()),
+            Err(error) => return Ok(error.to_string()),
+        };
+        match message {
+            Message::Attached(m) => {
+                let conn = reception.number();
+                conns.insert(m.channel, conn);
+                let channel = Channel { outlet: Arc::clone(outlet), channel: m.channel };
+                reception.tell(Input::Connected(conn, Box::new(channel)))?;
+            }
+            Message::Relayed(m) => {
+                let Some(conn) = conns.get(&m.channel) else { continue };
+                match decode_frame(&m.frame) {
+                    Ok(message) => reception.tell(Input::Message(*conn, message))?,
+                    Err(error) => {
+                        reception.tell(Input::Note(format!("connection {conn}: {error}")))?;
+                        let _ = say(outlet, &Detached { channel: m.channel }.into());
+                    }
+                }
+            }
+            Message::Detached(m) => {
+                if let Some(conn) = conns.remove(&m.channel) {
+                    reception.tell(Input::Closed(conn))?;
+                }
+            }
+            other => return Ok(format!("its daemon said {}", other.name())),
+        }
+    }
+}

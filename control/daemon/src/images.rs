@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Images on a host's own disk: where they lie, and how they travel to the coordinator and back.
+
+use crate::Way;
+use fermata_storage::{JobDir, discard, image_name, partial_image, prepare};
+use fermata_transport::Line;
+use fermata_types::{Chunk, FrameBuffer, GetImage, Message, PutImage, encode_frame};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A transfer that stands still for this long is given up.
+const STANDSTILL_MAX: Duration = Duration::from_secs(30);
+/// Time for the coordinator to flush an image that it has received.
+const FLUSH_MAX: Duration = Duration::from_secs(600);
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// The images of one run of a job on this host, and the way to its coordinator.
+#[derive(Clone, Debug)]
+pub struct LocalImages {
+    way: Way,
+    place: JobDir,
+}
+
+impl LocalImages {
+    /// Under `dir`, in a directory that no other run uses. Removes what dead runs left there.
+    #[must_use]
+    pub fn new(dir: &Path, way: Way) -> Self {
+        let prefix = format!("{}@{}-", way.job, fermata_sysio::host_name());
+        remove_leftovers(dir, &prefix);
+        let place = JobDir::at(dir.join(format!("{prefix}{}", std::process::id())));
+        Self { way, place }
+    }
+
+    /// Makes the directory for the images of a checkpoint.
+    ///
+    /// # Errors
+    /// What the file system says, with the path.
+    pub(crate) fn prepare(&self, epoch: u32) -> Result<(), String> {
+        prepare(&self.place, epoch).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    /// Where a rank's image goes.
+    pub(crate) fn path(&self, epoch: u32, rank: u32) -> PathBuf {
+        partial_image(&self.place, epoch, rank)
+    }
+
+    /// Removes the images of a checkpoint.
+    pub(crate) fn discard(&self, epoch: u32) {
+        discard(&self.place, epoch);
+    }
+
+    /// Removes everything.
+    pub(crate) fn remove_all(&self) {
+        let _ = fs::remove_dir_all(self.place.path());
+    }
+
+    /// Brings a finished image to the coordinator and returns when it is on disk there.
+    pub(crate) fn put(&self, epoch: u32, rank: u32) -> io::Result<()> {
+        let path = self.path(epoch, rank);
+        let mut file = File::open(&path)?;
+        let bytes = file.metadata()?.len();
+        let mut line = self.way.dial()?;
+        line.outlet.set_patience(STANDSTILL_MAX)?;
+        let job = self.way.job.clone();
+        line.outlet.send(&encode_frame(&PutImage { job, epoch, rank, bytes }.into()))?;
+        let mut left = bytes;
+        let mut data = vec![0; CHUNK_BYTES];
+        while left > 0 {
+            let want = usize::try_from(left).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+            file.read_exact(&mut data[..want])?;
+            left -= want as u64;
+            let chunk = encode_frame(&Chunk { data: data[..want].to_vec() }.into());
+            // The coordinator closes at once when it cannot store; its reason says more than ours.
+            if let Err(error) = line.outlet.send(&chunk) {
+                return Err(hear_stored(&mut line).err().unwrap_or(error));
+            }
+        }
+        hear_stored(&mut line)?;
+        let _ = fs::remove_file(&path);
+        Ok(())
+    }
+
+    /// Fetches the image this rank is to be restored from; returns the directory it is in.
+    pub(crate) fn get(&self, rank: u32) -> io::Result<PathBuf> {
+        let mut line = self.way.dial()?;
+        line.inlet.set_patience(Some(STANDSTILL_MAX))?;
+        let job = self.way.job.clone();
+        line.outlet.send(&encode_frame(&GetImage { job, rank }.into()))?;
+        let mut frames = FrameBuffer::default();
+        let Some(Message::Image(image)) = hear(&mut line, &mut frames)? else {
+            return Err(io::Error::other("the coordinator does not answer"));
+        };
+        if !image.error.is_empty() {
+            return Err(io::Error::other(image.error));
+        }
+        let directory = self.place.path().join("restored").join(image.epoch.to_string());
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let path = directory.join(image_name(rank));
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut have = 0;
+        while have < image.bytes {
+            let Some(Message::Chunk(chunk)) = hear(&mut line, &mut frames)? else {
+                return Err(io::Error::other("the image broke off"));
+            };
+            file.write_all(&chunk.data)?;
+            have += chunk.data.len() as u64;
+        }
+        line.outlet.end();
+        Ok(directory)
+    }
+}
+
+fn hear_stored(line: &mut Line) -> io::Result<()> {
+    line.inlet.set_patience(Some(FLUSH_MAX))?;
+    match hear(line, &mut FrameBuffer::default())? {
+        Some(Message::Stored(stored)) if stored.error.is_empty() => Ok(()),
+        Some(Message::Stored(stored)) => Err(io::Error::other(stored.error)),
+        _ => Err(io::Error::other("the line to the coordinator broke")),
+    }
+}
+
+fn hear(line: &mut Line, frames: &mut FrameBuffer) -> io::Result<Option<Message>> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        if let Some(message) = frames.pop().map_err(io::Error::other)? {
+            return Ok(Some(message));
+        }
+        match line.inlet.receive(&mut buffer)? {
+            0 => return Ok(None),
+            bytes => frames.push(&buffer[..bytes]),
+        }
+    }
+}
+
+/// Directories of this job and host whose daemon is no more.
+fn remove_leftovers(dir: &Path, prefix: &str) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse().ok());
+        if pid.is_some_and(|pid| !fermata_sysio::process_exists(pid)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon's threads: one per line that reads, one that owns everything and passes on.
+
+use crate::Way;
+use crate::images::LocalImages;
+use fermata_transport::{Guest, Inlet, Line, Listener, Outlet, UnixTransport};
+use fermata_types::{
+    Attached, DaemonHello, Detached, Failed, Fetched, FrameBuffer, Message, Relayed, Save, Saved,
+    decode_frame, encode_frame,
+};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TICK: Duration = Duration::from_millis(200);
+const REDIAL_EVERY: Duration = Duration::from_secs(2);
+const REDIAL_TRIES: u32 = 30;
+/// What a failed transfer is reported as.
+const EIO: i32 = 5;
+
+/// What a daemon needs to know.
+pub struct Options {
+    /// To the job's coordinator.
+    pub way: Way,
+    /// Where the host's ranks connect.
+    pub socket: PathBuf,
+    /// The host keeps images to itself.
+    pub local: Option<LocalImages>,
+    /// How long to stay after the last rank.
+    pub linger: Duration,
+    /// Where to write what happens.
+    pub log: Option<File>,
+}
+
+enum Input {
+    Attached(u64, Box<dyn Outlet>),
+    FromAgent(u64, Message),
+    Detached(u64),
+    FromCoordinator(Message),
+    CoordinatorLost(String),
+    CoordinatorBack(Line),
+    CoordinatorGivenUp,
+    /// An image has been brought to the coordinator, or not.
+    Shipped(u64, Saved),
+}
+
+/// Serves until the host's ranks have gone. Calls `ready` once they can connect.
+///
+/// # Errors
+/// The coordinator cannot be reached or does not let us in, or the socket cannot be made.
+pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
+    let line = greet(&options.way)?;
+    let listener = UnixTransport::bind(&options.socket)?;
+    let (inputs, receiver) = channel();
+    spawn_reader(line.inlet, inputs.clone());
+    let local = options.local.clone();
+    let socket = options.socket.clone();
+    let accepted = inputs.clone();
+    thread::spawn(move || accept(Box::new(listener), &accepted, local.as_ref()));
+    ready();
+    let mut daemon = Daemon {
+        agents: BTreeMap::new(),
+        coordinator: Some(line.outlet),
+        prepared: 0,
+        begun: Instant::now(),
+        inputs,
+        options,
+    };
+    daemon.say("daemon begins");
+    daemon.serve(&receiver);
+    daemon.say("daemon ends");
+    let _ = std::fs::remove_file(socket);
+    if let Some(local) = &daemon.options.local {
+        local.remove_all();
+    }
+    Ok(())
+}
+
+fn greet(way: &Way) -> io::Result<Line> {
+    let mut line = way.dial()?;
+    let job = way.job.clone();
+    let host = fermata_sysio::host_name();
+    let hello = DaemonHello { job, host, pid: std::process::id() };
+    line.outlet.send(&encode_frame(&hello.into()))?;
+    Ok(line)
+}
+
+/// Reads until the line ends; `each` returns false to stop.
+fn read(
+    inlet: &mut dyn Inlet,
+    frames: &mut FrameBuffer,
+    mut each: impl FnMut(Message) -> bool,
+) -> String {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        loop {
+            match frames.pop() {
+                Ok(Some(message)) => {
+                    if !each(message) {
+                        return String::new();
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => return error.to_string(),
+            }
+        }
+        match inlet.receive(&mut buffer) {
+            Ok(0) => return "the other side has closed".into(),
+            Ok(bytes) => frames.push(&buffer[..bytes]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return error.to_string(),
+        }
+    }
+}
+
+fn spawn_reader(mut inlet: Box<dyn Inlet>, inputs: Sender<Input>) {
+    thread::spawn(move || {
+        let mut frames = FrameBuffer::default();
+        let why = read(&mut *inlet, &mut frames, |message| {
+            inputs.send(Input::FromCoordinator(message)).is_ok()
+        });
+        let _ = inputs.send(Input::CoordinatorLost(why));
+    });
+}
+
+fn accept(mut listener: Box<dyn Listener>, inputs: &Sender<Input>, local: Option<&LocalImages>) {
+    let next = Arc::new(AtomicU64::new(1));
+    loop {
+        match listener.accept() {
+            Ok(guest) => {
+                let (inputs, local) = (inputs.clone(), local.cloned());
+                let channel = next.fetch_add(1, Ordering::AcqRel);
+                thread::spawn(move || receive(guest, channel, &inputs, local.as_ref()));
+            }
+            // Out of descriptors, most likely.
+            Err(_) => thread::sleep(TICK),
+        }
+    }
+}
+
+/// A rank's agent, or a rank that is about to be restored and asks for its image.
+fn receive(
+    guest: Box<dyn Guest>,
+    channel: u64,
+    inputs: &Sender<Input>,
+    local: Option<&LocalImages>,
+) {
+    let Ok(Line { mut inlet, outlet }) = guest.admit() else { return };
+    let mut waiting = Some(outlet);
+    let _ = read(&mut *inlet, &mut FrameBuffer::default(), |message| {
+        if let Some(mut outlet) = waiting.take() {
+            if let Message::Fetch(wish) = &message {
+                let fetched = fetch(wish.rank, local);
+                let _ = outlet.send(&encode_frame(&fetched.into()));
+                return false;
+            }
+            if inputs.send(Input::Attached(channel, outlet)).is_err() {
+                return false;
+            }
+        }
+        inputs.send(Input::FromAgent(channel, message)).is_ok()
+    });
+    inlet.end();
+    if waiting.is_none() {
+        let _ = inputs.send(Input::Detached(channel));
+    }
+}
+
+fn fetch(rank: u32, local: Option<&LocalImages>) -> Fetched {
+    let result = match local {
+        Some(local) => local.get(rank),
+        None => Err(io::Error::other("this daemon was started without a local directory")),
+    };
+    match result {
+        Ok(directory) => {
+            let directory = directory.to_string_lossy().into_owned();
+            Fetched { directory, error: String::new() }
+        }
+        Err(error) => Fetched { directory: String::new(), error: error.to_string() },
+    }
+}
+
+struct Agent {
+    outlet: Box<dyn Outlet>,
+    rank: u32,
+}
+
+struct Daemon {
+    agents: BTreeMap<u64, Agent>,
+    coordinator: Option<Box<dyn Outlet>>,
+    /// The checkpoint that a local directory has been made for.
+    prepared: u32,
+    begun: Instant,
+    inputs: Sender<Input>,
+    options: Options,
+}
+
+impl Daemon {
+    fn serve(&mut self, inputs: &Receiver<Input>) {
+        let mut alone_since = Instant::now();
+        let mut met_anyone = false;
+        loop {
+            match inputs.recv_timeout(TICK) {
+                Ok(Input::CoordinatorLost(why)) => {
+                    self.say(&format!("the line to the coordinator is lost: {why}"));
+                    self.coordinator = None;
+                    if self.agents.is_empty() {
+                        return; // the job has ended
+                    }
+                    self.drop_agents();
+                    self.redial();
+                }
+                Ok(Input::CoordinatorGivenUp) => return,
+                Ok(input) => self.handle(input),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if !self.agents.is_empty() {
+                met_anyone = true;
+                alone_since = Instant::now();
+            }
+            let linger = self.options.linger;
+            // Ranks without a coordinator come back every few seconds; they are not gone.
+            let limit = if met_anyone && self.coordinator.is_some() { linger } else { linger * 6 };
+            if alone_since.elapsed() >= limit {
+                return;
+            }
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
+        match input {
+            Input::Attached(channel, mut outlet) => {
+                if self.coordinator.is_none() {
+                    return outlet.end(); // it tries again in a while
+                }
+                self.agents.insert(channel, Agent { outlet, rank: u32::MAX });
+                self.tell(&Attached { channel }.into());
+            }
+            Input::FromAgent(channel, message) => self.pass_up(channel, message),
+            Input::Detached(channel) => {
+                if self.agents.remove(&channel).is_some() {
+                    self.tell(&Detached { channel }.into());
+                }
+            }
+            Input::FromCoordinator(Message::Relayed(m)) => self.pass_down(m.channel, m.frame),
+            Input::FromCoordinator(Message::Detached(m)) => {
+                if let Some(agent) = self.agents.get_mut(&m.channel) {
+                    agent.outlet.end();
+                }
+            }
+            Input::FromCoordinator(other) => {
+                self.say(&format!("the coordinator said {}", other.name()));
+            }
+            Input::Shipped(channel, saved) => self.relay(channel, &saved.into()),
+            Input::CoordinatorBack(line) => {
+                self.say("the coordinator is back");
+                self.coordinator = Some(line.outlet);
+                spawn_reader(line.inlet, self.inputs.clone());
+            }
+            Input::CoordinatorLost(_) | Input::CoordinatorGivenUp => {}
+        }
+    }
+
+    fn pass_up(&mut self, channel: u64, message: Message) {
+        let Some(agent) = self.agents.get_mut(&channel) else { return };
+        match &message {
+            Message::Ready(m) => agent.rank = m.rank,
+            Message::Rebuilt(m) => agent.rank = m.rank,
+            _ => {}
+        }
+        let rank = agent.rank;
+        match (message, &self.options.local) {
+            (Message::Saved(saved), Some(local)) if saved.error == 0 => {
+                let (local, inputs) = (local.clone(), self.inputs.clone());
+                thread::spawn(move || ship(&local, channel, rank, saved, &inputs));
+            }
+            (message, _) => self.relay(channel, &message),
+        }
+    }
+
+    fn pass_down(&mut self, channel: u64, frame: Vec<u8>) {
+        let frame = match (&self.options.local, decode_frame(&frame)) {
+            (Some(_), Ok(Message::Save(save))) => match self.save_locally(channel, save) {
+                Some(save) => encode_frame(&save.into()),
+                None => return,
+            },
+            (Some(local), Ok(Message::Abort(abort))) => {
+                local.discard(abort.epoch);
+                frame
+            }
+            _ => frame,
+        };
+        let Some(agent) = self.agents.get_mut(&channel) else { return };
+        if agent.outlet.send(&frame).is_err() {
+            agent.outlet.end(); // the reading thread sees the end and reports it
+        }
+    }
+
+    /// Points a rank at this host's directory. `None`: there is none, and the coordinator knows.
+    fn save_locally(&mut self, channel: u64, mut save: Save) -> Option<Save> {
+        let local = self.options.local.as_ref()?;
+        let rank = self.agents.get(&channel)?.rank;
+        if self.prepared != save.epoch {
+            if let Err(message) = local.prepare(save.epoch) {
+                let failed = Failed { epoch: save.epoch, message };
+                self.relay(channel, &failed.into());
+                return None;
+            }
+            self.prepared = save.epoch;
+        }
+        save.path = local.path(save.epoch, rank).to_string_lossy().into_owned();
+        Some(save)
+    }
+
+    fn relay(&mut self, channel: u64, message: &Message) {
+        let frame = encode_frame(message);
+        self.tell(&Relayed { channel, frame }.into());
+    }
+
+    fn tell(&mut self, message: &Message) {
+        let Some(coordinator) = &mut self.coordinator else { return };
+        if let Err(error) = coordinator.send(&encode_frame(message)) {
+            coordinator.end(); // the reading thread sees the end and reports it
+            self.say(&format!("{}: {error}", message.name()));
+        }
+    }
+
+    fn drop_agents(&mut self) {
+        for agent in self.agents.values_mut() {
+            agent.outlet.end();
+        }
+        self.agents.clear();
+    }
+
+    fn redial(&self) {
+        let inputs = self.inputs.clone();
+        let way = self.options.way.clone();
+        thread::spawn(move || {
+            for _ in 0..REDIAL_TRIES {
+                thread::sleep(REDIAL_EVERY);
+                if let Ok(line) = greet(&way) {
+                    let _ = inputs.send(Input::CoordinatorBack(line));
+                    return;
+                }
+            }
+            let _ = inputs.send(Input::CoordinatorGivenUp);
+        });
+    }
+
+    fn say(&mut self, text: &str) {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        if let Some(log) = &mut self.options.log {
+            // A log that cannot be written must not hurt the job.
+            let _ = writeln!(log, "{seconds:10.3} {text}");
+        }
+    }
+}
+
+/// Brings a rank's image to the coordinator, then says that it is saved.
+fn ship(local: &LocalImages, channel: u64, rank: u32, mut saved: Saved, inputs: &Sender<Input>) {
+    if let Err(error) = local.put(saved.epoch, rank) {
+        let host = fermata_sysio::host_name();
+        let path = local.path(saved.epoch, rank);
+        saved.error = EIO;
+        saved.message = format!("cannot collect {host}:{}: {error}", path.display());
+    }
+    let _ = inputs.send(Input::Shipped(channel, saved));
+}

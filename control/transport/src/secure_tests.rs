@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two ends over the loopback interface: who is let in, and that bytes arrive as they were sent.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use std::thread;
+
+fn port(listener: &SecureListener) -> String {
+    format!("127.0.0.1:{}", listener.listener.local_addr().unwrap().port())
+}
+
+/// A listener that admits one guest and sends back what it hears.
+fn echo(secret: &Secret) -> (String, thread::JoinHandle<io::Result<u64>>) {
+    let mut listener = SecureListener::bind(secret.clone()).unwrap();
+    let address = port(&listener);
+    let server = thread::spawn(move || {
+        let Line { mut inlet, mut outlet } = listener.accept()?.admit()?;
+        let (mut buffer, mut total) = (vec![0; 10_000], 0);
+        loop {
+            match inlet.receive(&mut buffer)? {
+                0 => return Ok(total),
+                bytes => {
+                    outlet.send(&buffer[..bytes])?;
+                    total += bytes as u64;
+                }
+            }
+        }
+    });
+    (address, server)
+}
+
+#[test]
+fn bytes_arrive_whole_across_message_limits_and_impatient_reads() {
+    let secret = Secret::generate().unwrap();
+    let (address, server) = echo(&secret);
+    let Line { mut inlet, mut outlet } = dial(&address, &secret).unwrap();
+    inlet.set_patience(Some(Duration::from_millis(1))).unwrap();
+    let sent: Vec<u8> = (0..200_000u32).map(|i| (i * 7 + (i >> 8)).to_le_bytes()[0]).collect();
+    let copy = sent.clone();
+    let sender = thread::spawn(move || {
+        for part in copy.chunks(70_001) {
+            thread::sleep(Duration::from_millis(5));
+            outlet.send(part).unwrap();
+        }
+        outlet
+    });
+    let (mut got, mut buffer) = (Vec::new(), [0; 3001]);
+    let until = Instant::now() + Duration::from_secs(20);
+    while got.len() < sent.len() && Instant::now() < until {
+        match inlet.receive(&mut buffer) {
+            Ok(0) => break,
+            Ok(bytes) => got.extend_from_slice(&buffer[..bytes]),
+            Err(error) => assert!(crate::is_waiting(&error), "{error}"),
+        }
+    }
+    assert!(got == sent);
+    sender.join().unwrap().end();
+    assert_eq!(server.join().unwrap().unwrap(), sent.len() as u64);
+}
+
+#[test]
+fn a_wrong_secret_is_turned_away_at_both_ends() {
+    let (address, server) = echo(&Secret::generate().unwrap());
+    assert!(dial(&address, &Secret::generate().unwrap()).is_err());
+    let error = server.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+}
+
+#[test]
+fn a_guest_that_says_nothing_is_sent_away_in_time() {
+    let (address, server) = echo(&Secret::generate().unwrap());
+    let begun = Instant::now();
+    let _silent = TcpStream::connect(address).unwrap();
+    assert!(server.join().unwrap().is_err());
+    assert!(begun.elapsed() < HANDSHAKE_LIMIT * 2);
+}
+
+#[test]
+fn what_travels_is_not_what_was_said() {
+    let secret = Secret::generate().unwrap();
+    let wire = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = wire.local_addr().unwrap().to_string();
+    let listener = SecureListener::bind(secret.clone()).unwrap();
+    let real = port(&listener);
+    // Someone in between who passes everything on and keeps what the dialer said.
+    let between = thread::spawn(move || {
+        let (mut left, _) = wire.accept().unwrap();
+        let mut right = TcpStream::connect(real).unwrap();
+        let (mut back, mut forth) = (right.try_clone().unwrap(), left.try_clone().unwrap());
+        thread::spawn(move || io::copy(&mut back, &mut forth));
+        let (mut kept, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(bytes @ 1..) = left.read(&mut buffer) {
+            kept.extend_from_slice(&buffer[..bytes]);
+            right.write_all(&buffer[..bytes]).unwrap();
+        }
+        kept
+    });
+    let mut listener = listener;
+    let server = thread::spawn(move || {
+        let mut line = listener.accept().unwrap().admit().unwrap();
+        let mut buffer = [0; 64];
+        let bytes = line.inlet.receive(&mut buffer).unwrap();
+        buffer[..bytes].to_vec()
+    });
+    let mut line = dial(&address, &secret).unwrap();
+    line.outlet.send(b"the memory of a job").unwrap();
+    assert_eq!(server.join().unwrap(), b"the memory of a job");
+    line.outlet.end();
+    let kept = between.join().unwrap();
+    assert!(!kept.windows(6).any(|window| window == b"memory"));
+}
