@@ -151,7 +151,7 @@ struct Window {
   Attribute* attributes;
   char* name;
   i32 app_flavor, app_model;  // as the application's ABI spells them: attribute values
-  i64 counter[2];             // see epochs.h
+  alignas(16) i64 counter[2];  // see epochs.h; MPICH 4.0 misses windows that are aligned to 8
   LockKind* locks;            // by rank in the window
   LockKind all_locked;
   Peers access, exposure;
