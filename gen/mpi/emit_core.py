@@ -87,7 +87,8 @@ def straight_body(function):
     # The scope comes first: entering it may park the rank, and a restart changes real handles.
     if function.cls == "collective":
         over = next(p.name for p in function.params if p.kind in ("COMMUNICATOR", "FILE"))
-        return [f"  CollectiveScope scope({over});"] + lines + [f"  return {call};"]
+        return ([f"  CollectiveScope scope({over});"] + lines
+                + ["  const BlockingCall open;", f"  return {call};"])
     return ["  LowerScope scope;"] + lines + [f"  return {call};"]
 
 

@@ -2,7 +2,10 @@
 // The lower half's program: a real MPI, the shims that speak canonical MPI to it, and the agent
 // thread. It is started first; once it is ready it hands its main thread to the launcher, which
 // starts (or restores) the application on another stack. main() never returns.
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -52,8 +55,31 @@ int gather(const void* mine, u64 bytes, void* all) {
   return MPI_Allgather(mine, int(bytes), MPI_BYTE, all, int(bytes), MPI_BYTE, MPI_COMM_WORLD);
 }
 
+void* lend(void*) {
+  launcher().lend();
+  return nullptr;  // never
+}
+
+/// LowerCalls::make_lender. Signals are the application's: this thread takes none but the trap.
+int make_lender() {
+  constexpr u64 kStackBytes = 256 * 1024;
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  sigdelset(&blocked, kSignalTrap);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  const int error = pthread_create(&thread, &attributes, lend, nullptr);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
 LowerCalls lower_calls{kCrossingVersion, kMpiCallsHash, &kMpi, FERMATA_LOWER_NAME,
-                       report,           predefined,    gather};
+                       report,           predefined,    gather, make_lender};
 
 [[noreturn]] void refuse(const char* what) {
   dprintf(2, "fermata: back end %s: %s\n", FERMATA_LOWER_NAME, what);
@@ -69,12 +95,14 @@ int main() {
   if (launcher().version != kCrossingVersion)
     refuse("built for another Fermata; run `fermata mpi add` again");
   agent_start(&lower_calls);
+  if (make_lender() != 0) refuse("cannot make a thread; check `ulimit -u`");
   u32 world[2] = {kWorldUnknown, 0};
   if (launcher().config("restore")[0] != 0) {
+    const int promised = int(strtol(launcher().config("thread_level"), nullptr, 10));
     int provided = 0, rank = 0, size = 0;
-    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
-      refuse("MPI_Init failed");
-    after_init();
+    if (kMpi.Init_thread(nullptr, nullptr, promised, &provided) != 0) refuse("MPI_Init failed");
+    if (provided < promised)
+      refuse("this MPI provides a lower MPI_THREAD_* level than the saved program was promised");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     world[0] = u32(rank);

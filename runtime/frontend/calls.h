@@ -9,7 +9,8 @@ namespace fermata::front {
 
 namespace core = mpi::core;
 
-__thread Gate tls_gate __attribute__((tls_model("initial-exec"), visibility("hidden")));
+__thread Gate tls_gate __attribute__((tls_model("initial-exec"), visibility("hidden"))) = {
+    .depth = 0, .lock_depth = 0, .interrupted = 0, .attention = kGateNew};
 
 inline void for_each_predefined(PredefinedVisitor visit, void* context) {
   for (const Canonical& entry : kCanonical) {

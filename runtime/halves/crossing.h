@@ -37,8 +37,13 @@ inline constexpr int kSignalQuiesce = 64;  // SIGRTMAX, asks an upper thread to 
 // Written only by its own thread (and by the quiesce handler that runs on it).
 struct Gate {
   u32 depth;        // > 0 while the thread is inside the lower half, or parked
-  u32 interrupted;  // a quiesce signal came while depth > 0: see Crossing::pending on the way out
+  u32 lock_depth;   // the depth at which it took the lock of the books; 0: it does not hold it
+  u32 interrupted;  // a quiesce signal came while inside: see Crossing::pending on the way out
+  u32 attention;    // kGate* bits: why entering MPI is more than counting up `depth`
 };
+inline constexpr u32 kGateNew = 1;     // no thread block of the lower half yet (in this process)
+inline constexpr u32 kGateShared = 2;  // other threads may be inside MPI as well
+
 
 // The collective clock of one communicator. The agent reads these while the MPI thread runs, so the
 // MPI thread does `entry.seq++` and then loads Crossing::pending; the agent stores pending, issues
@@ -106,6 +111,9 @@ struct LowerCalls {
   // points of a restart, before there is an upper half. Blocks until all have come. Returns 0 or an
   // MPI error.
   int (*gather)(const void* mine, u64 bytes, void* all);
+  // Makes a thread of the lower half that calls LauncherCalls::lend. Runs on any thread whose GS
+  // names a thread block of the lower half. Returns 0 or an errno.
+  int (*make_lender)();
 };
 
 struct UpperCalls {
@@ -129,7 +137,7 @@ struct Crossing {
   u32 pending;           // epoch of the checkpoint being taken; 0 = none
   Phase phase;
   u32 wake;
-  u32 mpi_tid;           // kernel tid of the thread that called MPI_Init; 0 = not yet
+  u32 mpi_tid;           // kernel tid of the thread that parks, the main one; 0: no MPI_Init yet
   u64 targets_version;   // 0 = not known yet; targets[0..targets_count) belongs to it
   u64 targets_count;
   u64 expected_version;  // == pending once expected[0..expected_count) is filled for this epoch
@@ -195,13 +203,22 @@ struct LauncherCalls {
   // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
   void (*nudge)(u32 tid);
   // Configuration given on the launcher's command line; "" if absent. Keys: "socket", "job",
-  // "rank", "restore" (snapshot directory), "front" (front-end library), "lower" (back-end
-  // program).
+  // "rank", "restore" (snapshot directory), "thread_level" (of the saved program), "front"
+  // (front-end library), "lower" (back-end program).
   const char* (*config)(const char* key);
   // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
   void (*leave)(void* frame);
   // Agent: the images of all ranks have been cut; a rank that shares memory goes on.
   void (*resume)();
+  // MPI thread in park(): asks all other upper threads to stop. Returns how many still run; call
+  // again until that is 0. release_others lets them go on.
+  u32 (*stop_others)();
+  void (*release_others)();
+  // Upper thread other than the main one: from now on GS names a thread block of the lower half,
+  // this thread's own until it ends. Returns 0 or -errno. Blocks until the lower half has made one.
+  i32 (*borrow)();
+  // A thread of the lower half gives its thread block away and sleeps for ever.
+  [[noreturn]] void (*lend)();
 };
 
 inline const LauncherCalls& launcher() {

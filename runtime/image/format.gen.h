@@ -67,7 +67,7 @@ struct ImageHeader {
   TableRef actions;
   TableRef strings;
   u32 header_crc;
-  u32 reserved;
+  i32 thread_level;  // MPI_THREAD_* the application was promised, canonical
 };
 static_assert(sizeof(ImageHeader) == 856);
 static_assert(offsetof(ImageHeader, magic) == 0);
@@ -109,7 +109,7 @@ static_assert(offsetof(ImageHeader, members) == 752);
 static_assert(offsetof(ImageHeader, actions) == 784);
 static_assert(offsetof(ImageHeader, strings) == 816);
 static_assert(offsetof(ImageHeader, header_crc) == 848);
-static_assert(offsetof(ImageHeader, reserved) == 852);
+static_assert(offsetof(ImageHeader, thread_level) == 852);
 
 // One mapping of the upper half.
 struct ImageRegion {

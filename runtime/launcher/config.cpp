@@ -60,6 +60,7 @@ void parse_command_line(u64* initial_stack) {
 }
 
 const char* config_value(const char* key) {
+  if (text_equal(key, "thread_level")) return saved_thread_level.data;
   for (const Option& option : kOptions)
     if (text_equal(option.flag + 2, key)) return config.*option.field;
   return "";

@@ -151,6 +151,8 @@ struct Thread {
   u64 fs_base;     // while stopped
   u64 robust_list, robust_bytes;  // while stopped: set_robust_list(2)
   CallSample sample;
+  u64 asked;       // the checkpoint and release for which it was last asked to stop
+  u32 block;       // upper threads: index of the borrowed thread block; 0 = none
 };
 inline constexpr u32 kThreadCapacity = 4096;
 extern Thread threads[kThreadCapacity];
@@ -162,6 +164,12 @@ void install_quiesce_handler();
 void adopt_main_thread();
 /// Stops every live upper thread but the one in hold(). Errors: kEtimedout with *late = its tid.
 Status quiesce(u64 deadline_ns, u32* late);
+u32 stop_others();         // LauncherCalls::stop_others
+Thread* find_thread(u32 tid);
+/// Gives back what the thread has borrowed of the lower half.
+void return_block(Thread& thread);
+i32 borrow();
+[[noreturn]] void lend();
 void nudge(u32 tid);       // LauncherCalls::nudge
 void leave(void* frame);  // LauncherCalls::leave
 /// Lets every stopped thread, and the one in hold(), go on.
@@ -199,6 +207,9 @@ extern u64 carry_address, carried_address;  // the code of vdso.S that carries a
 /// goes on where the rank was saved, in hold(). Ends the process with a message if it cannot.
 [[noreturn]] void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank,
                                u32 world_size);
+/// Reads from the image what the lower half must know before it starts MPI again.
+void read_saved_thread_level();
+extern Text<16> saved_thread_level;  // MPI_THREAD_* as a decimal number; "" without a restart
 i32 save(const SaveRequest* request, SaveOutcome* outcome);
 void resume();  // after a save whose outcome says `shared`
 i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome);

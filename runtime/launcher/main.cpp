@@ -55,6 +55,8 @@ constexpr u64 kLowerStackBytes = 16 << 20;
     reinterpret_cast<HoldResult (*)(void*)>(&arch::fermata_hold_entry),
     save,             save_finish,       nudge,
     config_value,     leave,             resume,
+    stop_others,      release,           borrow,
+    lend,
 };
 
 extern "C" void fermata_main(u64* initial_stack) {
@@ -70,6 +72,7 @@ extern "C" void fermata_main(u64* initial_stack) {
   install_boundary();
   // Everything that the machine can refuse has been asked for; `fermata doctor` wanted to know.
   if (config.probe[0]) sys::exit_group(0);
+  if (config.restore[0]) read_saved_thread_level();
   start_lower();
 }
 

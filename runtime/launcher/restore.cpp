@@ -85,6 +85,7 @@ void restored_thread(void* argument) {
   Crossing& shared = crossing();
   while (__atomic_load_n(&shared.rebuilding, __ATOMIC_ACQUIRE))
     sys::futex_wait(&shared.rebuilding, 1, 10'000'000);
+  reinterpret_cast<Gate*>(saved.fs_base + u64(shared.gate_offset))->attention |= kGateNew;
   UserContext* const frame = reinterpret_cast<UserContext*>(saved.frame);
   shift_carried_call(frame);
   settle_carried_call(frame);
@@ -126,6 +127,19 @@ void relink_crossing(const LowerCalls* lower, u32 old_mpi_tid) {
 }
 
 }  // namespace
+
+Text<16> saved_thread_level;
+
+void read_saved_thread_level() {
+  Path path;
+  path << config.restore << "/rank-" << (config.rank[0] ? config.rank : "0") << ".img";
+  image::ImageHeader header;
+  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
+  if (!file) return;  // restore_rank() says what is wrong with it
+  const Result<u64> got = sys::pread_full(int(file.value), &header, sizeof header, 0);
+  (void)sys::close(int(file.value));
+  if (got && got.value == sizeof header) saved_thread_level << header.thread_level;
+}
 
 void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank, u32 world_size) {
   static Path path;

@@ -87,6 +87,7 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   h.world_rank = request.world_rank;
   h.world_size = request.world_size;
   h.restarts = shared.restarts;
+  h.thread_level = shared.thread_level;
   copy_text(reinterpret_cast<char*>(h.job), sizeof h.job, request.job);
   copy_text(reinterpret_cast<char*>(h.front), sizeof h.front, base_name(config.front));
   copy_text(reinterpret_cast<char*>(h.lower), sizeof h.lower, shared.lower->name);

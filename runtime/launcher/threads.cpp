@@ -16,12 +16,7 @@ namespace {
 
 u32 release_count;  // futex: goes up when stopped threads may go on
 u32 hold_count;     // futex: goes up when the MPI thread enters hold()
-
-Thread* find_thread(u32 tid) {
-  for (Thread& thread : threads)
-    if (thread.state >= ThreadState::kLive && thread.tid == tid) return &thread;
-  return nullptr;
-}
+u32 stop_wanted;    // all are to stop; 0: a thread that stopped of its own accord looks again
 
 void set_state(Thread& thread, ThreadState state) {
   __atomic_store_n(&thread.state, state, __ATOMIC_RELEASE);
@@ -40,8 +35,13 @@ Thread* reserve_thread() {
   return nullptr;
 }
 
-/// Stops here until release(), or until the checkpoint is given up. The frame and the thread
-/// pointer are what a restart needs.
+Gate* gate_of(u64 fs_base) {
+  return reinterpret_cast<Gate*>(fs_base + u64(crossing().gate_offset));
+}
+
+/// Stops here until release(), until the checkpoint is given up, or until it turns out that nobody
+/// wants all threads stopped any more: a thread may have decided to stop on an older state of
+/// affairs, and the rank may need it. The frame and the thread pointer are what a restart needs.
 void stop_thread(Thread& thread, UserContext* frame) {
   constexpr u64 kLookAgainNs = 10'000'000;
   const u32 seen = __atomic_load_n(&release_count, __ATOMIC_ACQUIRE);
@@ -51,8 +51,11 @@ void stop_thread(Thread& thread, UserContext* frame) {
                   sys::word(&thread.robust_bytes));
   set_state(thread, ThreadState::kStopped);
   while (__atomic_load_n(&release_count, __ATOMIC_ACQUIRE) == seen &&
-         __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE) != 0)
+         __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE) != 0) {
     sys::futex_wait(&release_count, seen, kLookAgainNs);
+    if (!thread.hold_stack && !__atomic_load_n(&stop_wanted, __ATOMIC_ACQUIRE)) break;
+  }
+  if (crossing().pending) gate_of(thread.fs_base)->interrupted = 1;
   set_state(thread, ThreadState::kLive);
   settle_carried_call(frame);
 }
@@ -65,8 +68,9 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
   const u32 tid = sys::gettid();
   Thread* thread = find_thread(tid);
   carry_call(static_cast<UserContext*>(frame), thread ? &thread->sample : nullptr);
-  Gate* gate = reinterpret_cast<Gate*>(arch::read_fs_base() + u64(shared.gate_offset));
-  if (gate->depth) {  // inside the lower half: its frames cannot be saved; stop on the way out
+  Gate* gate = gate_of(arch::read_fs_base());
+  if (gate->depth || gate->lock_depth) {
+    // Inside the lower half, whose frames cannot be saved: stop on the way out.
     gate->interrupted = 1;
     return;
   }
@@ -78,6 +82,12 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
 }
 
 }  // namespace
+
+Thread* find_thread(u32 tid) {
+  for (Thread& thread : threads)
+    if (thread.state >= ThreadState::kLive && thread.tid == tid) return &thread;
+  return nullptr;
+}
 
 extern "C" void fermata_thread_start(arch::ThreadStart* start) {
   if (start->is_lower) {
@@ -114,6 +124,8 @@ i64 trap_clone(Half half, UserContext* context) {
   if (thread) {
     thread->clear_tid = (flags & kCloneChildClearTid) ? context->r10 : 0;
     thread->frame = thread->hold_stack = 0;
+    thread->asked = 0;
+    thread->block = 0;
   }
   const i64 result =
       arch::fermata_clone_guest(flags, start, context->rdx, context->r10, context->r8);
@@ -122,7 +134,10 @@ i64 trap_clone(Half half, UserContext* context) {
 }
 
 void trap_exit(u64 code) {
-  if (Thread* thread = find_thread(sys::gettid())) set_state(*thread, ThreadState::kFree);
+  if (Thread* thread = find_thread(sys::gettid())) {
+    return_block(*thread);
+    set_state(*thread, ThreadState::kFree);
+  }
   for (;;) arch::raw_syscall(SYS_exit, code);
 }
 
@@ -147,25 +162,34 @@ void install_quiesce_handler() {
   if (!done) die("cannot install the quiesce handler", "SIGRTMAX", done.error, "");
 }
 
+u32 stop_others() {
+  // A thread is asked once for each checkpoint, and again after each release.
+  const u64 wanted = u64(crossing().pending) << 32 | (release_count + 1);
+  const u32 pid = sys::getpid(), self = sys::gettid();
+  u32 running = 0;
+  __atomic_store_n(&stop_wanted, 1, __ATOMIC_RELEASE);
+  for (Thread& thread : threads) {
+    const ThreadState state = get_state(thread);
+    if (state == ThreadState::kFree || state == ThreadState::kStopped) continue;
+    if (state == ThreadState::kLive && thread.tid == self) continue;
+    running++;
+    if (state != ThreadState::kLive || thread.asked == wanted) continue;
+    sample_call(thread);
+    if (sys::tgkill(pid, thread.tid, kSignalQuiesce)) thread.asked = wanted;
+  }
+  return running;
+}
+
 Status quiesce(u64 deadline_ns, u32* late) {
-  static u8 asked[kThreadCapacity];
-  __builtin_memset(asked, 0, sizeof asked);
-  const u32 pid = sys::getpid();
-  for (;;) {
-    bool all = true;
-    for (u32 i = 0; i < kThreadCapacity; i++) {
-      const ThreadState state = get_state(threads[i]);
-      if (state == ThreadState::kFree || state == ThreadState::kStopped) continue;
-      all = false;
-      *late = threads[i].tid;
-      if (state != ThreadState::kLive || asked[i]) continue;
-      sample_call(threads[i]);
-      asked[i] = bool(sys::tgkill(pid, threads[i].tid, kSignalQuiesce));
+  while (stop_others() != 0) {
+    if (sys::now_ns() > deadline_ns) {
+      for (const Thread& thread : threads)
+        if (get_state(thread) == ThreadState::kLive) *late = thread.tid;
+      return failure(sys::kEtimedout);
     }
-    if (all) return success();
-    if (sys::now_ns() > deadline_ns) return failure(sys::kEtimedout);
     sys::sleep_ns(20'000);
   }
+  return success();
 }
 
 void nudge(u32 tid) {
@@ -178,6 +202,7 @@ void nudge(u32 tid) {
 void leave(void* frame) { settle_carried_call(static_cast<UserContext*>(frame)); }
 
 void release() {
+  __atomic_store_n(&stop_wanted, 0, __ATOMIC_RELEASE);
   __atomic_add_fetch(&release_count, 1, __ATOMIC_RELEASE);
   sys::futex_wake_all(&release_count);
 }

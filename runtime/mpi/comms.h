@@ -77,6 +77,7 @@ inline u64 agree_on_id(u64 real, const Comm* comm) {
   u64 id = ((u64(u32(state().world_rank)) + kFirstMemberBias) << kFirstMemberShift) |
            ++state().next_comm_number;
   const int bytes = int(sizeof id);
+  const BlockingCall open;
   if (comm->remote_size < 0) {
     (void)lower().Bcast(&id, bytes, state().lower_byte, 0, real);
     return id;
@@ -169,7 +170,11 @@ int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make, Complete
   if (!from) return kErrComm;
   CollectiveScope scope(parent);
   u64 real = 0;
-  int error = make(&real);
+  int error;
+  {
+    const BlockingCall open;
+    error = make(&real);
+  }
   if (!error) error = comm_adopt(real, inter, from->errhandler, newcomm);
   return error || !live_comm(*newcomm) ? error : complete(*newcomm);
 }
@@ -322,7 +327,10 @@ inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
   count_collective(clock_of_group(g->ranks, g->size));
   u64 lower_handle = 0, real = 0;
   int error = lower_group(g->ranks, g->size, &lower_handle);
-  if (!error) error = lower().Comm_create_group(comm->real, lower_handle, tag, &real);
+  if (!error) {
+    const BlockingCall open;
+    error = lower().Comm_create_group(comm->real, lower_handle, tag, &real);
+  }
   if (lower_handle) (void)lower().Group_free(&lower_handle);
   return error ? error : comm_adopt(real, false, from->errhandler, newcomm);
 }
@@ -334,7 +342,10 @@ inline int Comm_free(Slot** handle) {
   attributes_drop(kComm, comm, c->attributes);
   c->attributes = nullptr;
   CollectiveScope scope(comm);
-  (void)lower().Barrier(comm->real);  // see the second invariant of clock.h
+  {
+    const BlockingCall open;
+    (void)lower().Barrier(comm->real);  // see the second invariant of clock.h
+  }
   const int error = lower().Comm_free(&comm->real);
   comm_forget(comm);
   *handle = null_of(kComm);

@@ -663,12 +663,14 @@ inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_
 
 inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
 }
 
 inline int Allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
   }
   int error = Allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
@@ -703,11 +705,13 @@ inline int Allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, 
 
 inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
 }
 
 inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
 }
 
@@ -741,12 +745,14 @@ inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
 
 inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Allreduce(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
 }
 
 inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(count))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Allreduce_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
   }
   int error = Allreduce(sendbuf, recvbuf, int(count), datatype, op, comm);
@@ -779,12 +785,14 @@ inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot*
 
 inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
 }
 
 inline int Alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
   }
   int error = Alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
@@ -819,11 +827,13 @@ inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, v
 
 inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
 }
 
 inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
 }
 
@@ -867,6 +877,7 @@ inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdis
   Scratch<u64> real_recvtypes(receives);
   for (int i = 0; recvtypes != nullptr && i < receives; i++)
     real_recvtypes[i] = recvtypes[i]->real;
+  const BlockingCall open;
   return lower_mpi().Alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
 }
 
@@ -880,6 +891,7 @@ inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sd
   Scratch<u64> real_recvtypes(receives);
   for (int i = 0; recvtypes != nullptr && i < receives; i++)
     real_recvtypes[i] = recvtypes[i]->real;
+  const BlockingCall open;
   return lower_mpi().Alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
 }
 
@@ -915,6 +927,7 @@ inline int Alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i6
 
 inline int Barrier(Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Barrier(comm->real);
 }
 
@@ -927,12 +940,14 @@ inline int Barrier_init(Slot* comm, Slot* info, Slot** request) {
 
 inline int Bcast(void* buffer, int count, Slot* datatype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Bcast(buffer, count, datatype->real, root, comm->real);
 }
 
 inline int Bcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm) {
   if (!(fits_int(count))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Bcast_c(buffer, count, datatype->real, root, comm->real);
   }
   int error = Bcast(buffer, int(count), datatype, root, comm);
@@ -1149,12 +1164,14 @@ inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree,
 
 inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Exscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
 }
 
 inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(count))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Exscan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
   }
   int error = Exscan(sendbuf, recvbuf, int(count), datatype, op, comm);
@@ -1284,6 +1301,7 @@ inline int File_iwrite_shared_c(Slot* fh, const void* buf, i64 count, Slot* data
 
 inline int File_preallocate(Slot* fh, i64 size) {
   CollectiveScope scope(fh);
+  const BlockingCall open;
   return lower_mpi().File_preallocate(fh->real, size);
 }
 
@@ -1303,12 +1321,14 @@ inline int File_read_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStat
 
 inline int File_read_all(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status) {
   CollectiveScope scope(fh);
+  const BlockingCall open;
   return lower_mpi().File_read_all(fh->real, buf, count, datatype->real, status);
 }
 
 inline int File_read_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
+    const BlockingCall open;
     return lower_mpi().File_read_all_c(fh->real, buf, count, datatype->real, status);
   }
   int error = File_read_all(fh, buf, int(count), datatype, status);
@@ -1337,12 +1357,14 @@ inline int File_read_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* data
 
 inline int File_read_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, CanonStatus* status) {
   CollectiveScope scope(fh);
+  const BlockingCall open;
   return lower_mpi().File_read_at_all(fh->real, offset, buf, count, datatype->real, status);
 }
 
 inline int File_read_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
+    const BlockingCall open;
     return lower_mpi().File_read_at_all_c(fh->real, offset, buf, count, datatype->real, status);
   }
   int error = File_read_at_all(fh, offset, buf, int(count), datatype, status);
@@ -1380,11 +1402,13 @@ inline int File_seek(Slot* fh, i64 offset, int whence) {
 
 inline int File_set_size(Slot* fh, i64 size) {
   CollectiveScope scope(fh);
+  const BlockingCall open;
   return lower_mpi().File_set_size(fh->real, size);
 }
 
 inline int File_sync(Slot* fh) {
   CollectiveScope scope(fh);
+  const BlockingCall open;
   return lower_mpi().File_sync(fh->real);
 }
 
@@ -1404,12 +1428,14 @@ inline int File_write_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Ca
 
 inline int File_write_all(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status) {
   CollectiveScope scope(fh);
+  const BlockingCall open;
   return lower_mpi().File_write_all(fh->real, buf, count, datatype->real, status);
 }
 
 inline int File_write_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
+    const BlockingCall open;
     return lower_mpi().File_write_all_c(fh->real, buf, count, datatype->real, status);
   }
   int error = File_write_all(fh, buf, int(count), datatype, status);
@@ -1438,12 +1464,14 @@ inline int File_write_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slo
 
 inline int File_write_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status) {
   CollectiveScope scope(fh);
+  const BlockingCall open;
   return lower_mpi().File_write_at_all(fh->real, offset, buf, count, datatype->real, status);
 }
 
 inline int File_write_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
+    const BlockingCall open;
     return lower_mpi().File_write_at_all_c(fh->real, offset, buf, count, datatype->real, status);
   }
   int error = File_write_at_all(fh, offset, buf, int(count), datatype, status);
@@ -1476,12 +1504,14 @@ inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datat
 
 inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Gather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
 }
 
 inline int Gather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Gather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
   }
   int error = Gather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm);
@@ -1518,11 +1548,13 @@ inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, voi
 
 inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Gatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real);
 }
 
 inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Gatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real);
 }
 
@@ -1976,12 +2008,14 @@ inline int Mrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, CanonSt
 
 inline int Neighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Neighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
 }
 
 inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Neighbor_allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
   }
   int error = Neighbor_allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
@@ -2016,11 +2050,13 @@ inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, Slot* s
 
 inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Neighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
 }
 
 inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Neighbor_allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
 }
 
@@ -2054,12 +2090,14 @@ inline int Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* 
 
 inline int Neighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Neighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
 }
 
 inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Neighbor_alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
   }
   int error = Neighbor_alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
@@ -2094,11 +2132,13 @@ inline int Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* se
 
 inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
 }
 
 inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
 }
 
@@ -2142,6 +2182,7 @@ inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const 
   Scratch<u64> real_recvtypes(receives);
   for (int i = 0; recvtypes != nullptr && i < receives; i++)
     real_recvtypes[i] = recvtypes[i]->real;
+  const BlockingCall open;
   return lower_mpi().Neighbor_alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
 }
 
@@ -2155,6 +2196,7 @@ inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, cons
   Scratch<u64> real_recvtypes(receives);
   for (int i = 0; recvtypes != nullptr && i < receives; i++)
     real_recvtypes[i] = recvtypes[i]->real;
+  const BlockingCall open;
   return lower_mpi().Neighbor_alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
 }
 
@@ -2364,12 +2406,14 @@ inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag
 
 inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Reduce(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
 }
 
 inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, int root, Slot* comm) {
   if (!(fits_int(count))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Reduce_c(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
   }
   int error = Reduce(sendbuf, recvbuf, int(count), datatype, op, root, comm);
@@ -2418,22 +2462,26 @@ inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, Slot* da
 
 inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
 }
 
 inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
 }
 
 inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real, comm->real);
 }
 
 inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(recvcount))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype->real, op->real, comm->real);
   }
   int error = Reduce_scatter_block(sendbuf, recvbuf, int(recvcount), datatype, op, comm);
@@ -2564,12 +2612,14 @@ inline int Rsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, in
 
 inline int Scan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Scan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
 }
 
 inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(count))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Scan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
   }
   int error = Scan(sendbuf, recvbuf, int(count), datatype, op, comm);
@@ -2602,12 +2652,14 @@ inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* data
 
 inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Scatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
 }
 
 inline int Scatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     CollectiveScope scope(comm);
+    const BlockingCall open;
     return lower_mpi().Scatter_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
   }
   int error = Scatter(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm);
@@ -2644,11 +2696,13 @@ inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
 
 inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Scatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
 }
 
 inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  const BlockingCall open;
   return lower_mpi().Scatterv_c(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
 }
 

@@ -13,13 +13,23 @@
 
 #include "base/patience.h"
 #include "mpi/clock.h"
+#include "mpi/threads.h"
 
 namespace fermata::mpi {
 
 void safe_point();  // park.h
 
-/// Between two polls of the lower half.
+/// Between two polls of the lower half, where other threads may change the books.
 inline void between_polls(Patience& patience) {
+  if (FERMATA_UNLIKELY(front::tls_gate.lock_depth != 0)) {
+    const OpenBooks open;
+    (void)sys::call(SYS_sched_yield);
+  } else if (patience.is_spent()) {
+    (void)sys::call(SYS_sched_yield);
+  }
+}
+/// Likewise, where they may not: what is waited for needs no other thread of this rank.
+inline void between_polls_alone(Patience& patience) {
   if (patience.is_spent()) (void)sys::call(SYS_sched_yield);
 }
 
@@ -134,7 +144,7 @@ inline int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u6
   error = lower().Send(data, int(bytes), state().lower_byte, 0, 0, state().lower_self);
   CanonStatus got{};
   Patience patience;
-  for (int flag = 0; !flag; between_polls(patience)) {
+  for (int flag = 0; !flag; between_polls_alone(patience)) {
     const int test_error = lower().Test(&receive, &flag, &got);
     if (test_error) {
       error = test_error;
@@ -148,7 +158,7 @@ inline int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u6
 /// Hands a kept message to the application and forgets it. The caller has unlinked nothing yet.
 /// Blocks until the message has come in (its sender is bound to deliver it).
 inline int early_deliver(Early* early, void* buffer, int count, u64 datatype, CanonStatus* status) {
-  for (Patience patience; !early_arrived(early);) between_polls(patience);
+  for (Patience patience; !early_arrived(early);) between_polls_alone(patience);
   early_unlink(early);
   *status = early_status(early);
   const int error = unpack_bytes(early->data, early->bytes, buffer, count, datatype, status);

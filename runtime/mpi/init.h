@@ -45,12 +45,19 @@ inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
   LowerScope scope;
   if (core.initialized) return kErrOther;
   map_tables();
+  // The main thread drives the draining: a second one in MPI, if another one initialises it.
+  const int least = is_main_thread() ? kThreadSingle : kThreadSerialized;
   int level = kThreadSingle;
-  const int error = lower().Init_thread(argc, argv, required, &level);
+  const int error =
+      lower().Init_thread(argc, argv, required < least ? least : required, &level);
   if (error) return error;
-  // Not more than FUNNELED: a parked rank's MPI thread drives the lower half, and another thread
-  // inside an MPI call would then meet it there.
-  core.thread_level = level < kThreadFunneled ? level : kThreadFunneled;
+  // Not more than was asked for, even if the MPI gives more: it would have to be paid for.
+  core.thread_level = level < required ? level : required;
+  const int own = core.thread_level < least ? least : core.thread_level;
+  core.threads = own >= kThreadMultiple     ? Threads::kMultiple
+                 : own >= kThreadSerialized ? Threads::kSerialized
+                                            : Threads::kOne;
+  core.init_thread = &front::tls_gate;
   lower_start();
   const u64 world = slot_at(kComm, kCommWorld)->real;
   if (lower().Comm_rank(world, &core.world_rank) || lower().Comm_size(world, &core.world_size))
@@ -63,13 +70,14 @@ inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
   fill_predefined();
   load_predefined_attributes();
   core.initialized = true;
+  front::tls_gate.attention = core.threads == Threads::kOne ? 0 : kGateShared;
   if (provided) *provided = core.thread_level;
 
   Crossing& c = crossing();
-  c.mpi_tid = sys::gettid();
+  c.mpi_tid = c.main_tid;
   c.world_rank = u32(core.world_rank);
   c.world_size = u32(core.world_size);
-  c.thread_level = core.thread_level;
+  c.thread_level = own;
   compiler_barrier();
   c.state = RankState::kRunning;
   const u32 payload[2] = {c.world_rank, c.world_size};
@@ -121,7 +129,7 @@ inline int Query_thread(int* provided) {
   return kSuccess;
 }
 inline int Is_thread_main(int* flag) {
-  *flag = sys::gettid() == crossing().mpi_tid;
+  *flag = state().init_thread == &front::tls_gate;
   return kSuccess;
 }
 

@@ -274,11 +274,17 @@ struct ParkState {
   bool failed;
 };
 
+// Whether other threads of the application may be inside MPI while one is; see threads.h.
+enum class Threads : u8 { kOne, kSerialized, kMultiple };
+
 // The one mutable global of the core.
 struct Core {
   bool slots_mapped;
   bool initialized;
   bool finalized;
+  Threads threads;
+  u32 books_lock;           // 0 free, 1 taken, 2 taken and awaited
+  const Gate* init_thread;  // the gate of the thread that called MPI_Init
   i32 thread_level;
   i32 world_rank;
   i32 world_size;

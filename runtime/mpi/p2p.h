@@ -28,7 +28,11 @@ using LowerIsend = int (*)(const void*, int, u64, int, int, u64, u64*);
                                                 int count, Slot* datatype, int dest, int tag,
                                                 Slot* comm) {
   LowerScope scope;
-  const int error = (lower().*call)(buf, count, datatype->real, dest, tag, comm->real);
+  int error;
+  {
+    const BlockingCall open;
+    error = (lower().*call)(buf, count, datatype->real, dest, tag, comm->real);
+  }
   if (FERMATA_LIKELY(error == kSuccess)) count_sent(comm, dest);
   return error;
 }
@@ -144,7 +148,7 @@ inline bool lower_alone(const Comm* comm, int source) {
                                                    int tag, Slot* comm, CanonStatus* status) {
   Comm* const c = comm_of(comm);
   CanonStatus local;
-  if (!lower_alone(c, source))
+  if (!lower_alone(c, source) || books_are_shared())
     return receive_registered(buf, count, datatype, source, tag, comm, 0,
                               status ? status : &local);
   if (!status && source == kAnySource) status = &local;
@@ -212,7 +216,7 @@ inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** mess
     state().early_messages++;
     state().early_bytes += bytes;
   } else {
-    for (Patience patience; !early_arrived(early);) between_polls(patience);
+    for (Patience patience; !early_arrived(early);) between_polls_alone(patience);
     early_unlink(early);
   }
   *message = slot_new(kMessage, early);

@@ -56,28 +56,51 @@ inline void raise_quiesce() {
 
 /// Parks in the middle of a wrapper, at a place where the books are in order: the gate is opened
 /// for the length of the signal and closed again.
+/// A thread other than the main one only stops; it makes sure that the main one looks whether the
+/// rank may park now.
 /// Preconditions: this thread's only wrapper on the stack is the caller's (depth == 1).
 inline void park_here() {
+  const OpenBooks open;
+  if (!is_main_thread()) launcher().nudge(crossing().mpi_tid);
   front::tls_gate.depth = 0;
   compiler_barrier();
   raise_quiesce();
   compiler_barrier();
   front::tls_gate.depth = 1;
   compiler_barrier();
+  if (FERMATA_UNLIKELY(front::tls_gate.attention & kGateNew)) adopt_thread();  // after a restart
 }
 
 [[gnu::noinline]] inline void safe_point() {
   if (front::tls_gate.depth == 1 && taking_part() && may_park()) park_here();
 }
 
+/// On the way out of MPI with a checkpoint pending: is this a place to stop? If not,
+/// Gate::interrupted says that the way out of the next call is to look again.
+inline bool rank_may_park() {
+  Gate& gate = front::tls_gate;
+  const bool shared = gate.attention & kGateShared;
+  gate.depth = gate.depth + 1;
+  if (shared) lock_books();
+  const bool takes_part = taking_part();
+  const bool may = takes_part && may_park();
+  if (shared) unlock_books();
+  compiler_barrier();
+  gate.depth = gate.depth - 1;
+  compiler_barrier();
+  if (takes_part && !may) gate.interrupted = 1;
+  return may;
+}
+
 [[gnu::noinline]] inline void leave_interrupted() {
   if (front::tls_gate.depth != 0) return;  // an inner wrapper: the outermost one will look
   front::tls_gate.interrupted = 0;
   if (pending_epoch() == 0) return;
-  if (sys::gettid() != crossing().mpi_tid) return raise_quiesce();
-  if (!taking_part()) return;
-  if (may_park()) return raise_quiesce();
-  front::tls_gate.interrupted = 1;  // look again after the next call
+  const bool is_main = is_main_thread();
+  if (!is_main && state().threads == Threads::kOne) return raise_quiesce();
+  if (!rank_may_park()) return;
+  if (!is_main) launcher().nudge(crossing().mpi_tid);
+  raise_quiesce();
 }
 
 /// `clock` has been counted up. Returns when the call it stands for may begin.
@@ -217,6 +240,7 @@ inline void drain_step(u32 epoch) {
 
 /// Takes part until the checkpoint is over (false) or this rank must run on (true).
 inline bool follow_protocol(void* frame) {
+  const Core& core = state();
   ParkState& park = state().park;
   u64 wait_ns = kShortestWaitNs;
   bool told_failed = false;
@@ -232,6 +256,9 @@ inline bool follow_protocol(void* frame) {
       case Phase::kGather:
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
           if (owes_collective()) return true;
+          // What is still under way in other threads ends in finite time: all ranks keep receiving.
+          if (core.threads != Threads::kOne && launcher().stop_others() != 0) break;
+          if (refresh_targets() != version || owes_collective()) continue;
           park.parked_version = version;
           report_parked(version);
         }
@@ -253,6 +280,7 @@ inline bool follow_protocol(void* frame) {
       wait_ns = kShortestWaitNs;
       continue;
     }
+    const OpenBooks open;
     sys::futex_wait(&crossing().wake, wake, wait_ns);
     wait_ns = wait_ns * 2 < kLongestWaitNs ? wait_ns * 2 : kLongestWaitNs;
   }
@@ -264,11 +292,17 @@ inline void park(void* frame) {
   Gate& gate = front::tls_gate;
   gate.depth = gate.depth + 1;
   compiler_barrier();
+  const bool shared = state().threads != Threads::kOne;
+  if (shared) lock_books();
   bool run_on = false;
   do {
     gate.interrupted = 0;
     run_on = follow_protocol(frame);
   } while (!run_on && gate.interrupted && taking_part());
+  if (shared) {
+    unlock_books();
+    launcher().release_others();
+  }
   if (run_on) gate.interrupted = 1;  // the way out of every call looks again until it may park
   launcher().leave(frame);
   compiler_barrier();

@@ -4,10 +4,7 @@
 // A request the application holds is a slot; its real request may be finished behind the
 // application's back while a checkpoint drains, and made again after a restart. Waiting is
 // therefore always a loop over the lower half's Test functions: between two polls the rank may
-// stop, and what it waits for is looked up anew after that.
-//
-// The fast path gathers the real handles into an array in the frame and asks the lower half once
-// per poll; nothing is allocated.
+// stop, and what it waits for is looked up anew after that. Nothing is allocated on the way.
 //
 // Invariant: a received message is counted exactly once, where its request leaves kActive
 //            (settle() below), whether the application or the draining finds it finished.
@@ -263,9 +260,10 @@ inline bool checkpoint_wanted() {
 
 /// Waits for one request that is not idle. The gate is held.
 [[gnu::always_inline]] inline int wait_request(Slot** handle, CanonStatus* status) {
+  LowerPoll MpiCalls::* const poll = books_are_shared() ? &MpiCalls::Test : &MpiCalls::wait;
   for (Patience patience;; between_polls(patience)) {
     bool done = false;
-    const int error = poll_request(&MpiCalls::wait, handle, &done, status);
+    const int error = poll_request(poll, handle, &done, status);
     if (FERMATA_LIKELY(done)) return error;
     safe_point();
   }
@@ -344,7 +342,9 @@ inline int Waitall(int count, Slot** requests, CanonStatus* statuses) {
   RealRequests real(count);
   for (Patience patience;; between_polls(patience)) {
     int flag;
-    const int error = poll_all(&MpiCalls::wait, &MpiCalls::wait_all, real, count,
+    const bool shared = books_are_shared();
+    const int error = poll_all(shared ? &MpiCalls::Test : &MpiCalls::wait,
+                               shared ? &MpiCalls::Testall : &MpiCalls::wait_all, real, count,
                                requests, &flag, statuses);
     if (FERMATA_LIKELY(flag || error != kSuccess)) return error;
     safe_point();

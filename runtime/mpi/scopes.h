@@ -12,6 +12,8 @@
 // Invariant: while depth == 0 every request, counter and recipe agrees with the lower half.
 #pragma once
 
+#include <stddef.h>
+
 #include "frontend/callbacks.h"
 #include "halves/crossing.h"
 #include "mpi/slots.h"
@@ -23,6 +25,19 @@ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 // Out of line on purpose; both are defined in park.h.
 [[gnu::cold]] void leave_interrupted();
 [[gnu::cold]] void enter_collective_pending(ClockEntry* clock);
+// Likewise, in threads.h.
+[[gnu::cold]] void enter_attention();
+[[gnu::cold]] void leave_attention();
+[[gnu::cold]] u32 open_books(bool for_blocking_call);
+[[gnu::cold]] void close_books(u32 depth);
+
+/// True if something is left to do on the way out: Gate::interrupted or Gate::attention.
+[[gnu::always_inline]] inline bool leaving_needs_attention() {
+  u64 both;
+  static_assert(offsetof(Gate, attention) == offsetof(Gate, interrupted) + sizeof(u32));
+  __builtin_memcpy(&both, &front::tls_gate.interrupted, sizeof both);
+  return FERMATA_UNLIKELY(both != 0);
+}
 
 /// Holds the gate for one MPI call. The destructor gives it back and, if a quiesce signal came
 /// meanwhile, takes part in the checkpoint.
@@ -31,15 +46,41 @@ class LowerScope {
   [[gnu::always_inline]] LowerScope() {
     front::tls_gate.depth = front::tls_gate.depth + 1;
     compiler_barrier();
+    if (FERMATA_UNLIKELY(front::tls_gate.attention != 0)) enter_attention();
   }
   [[gnu::always_inline]] ~LowerScope() {
     compiler_barrier();
     front::tls_gate.depth = front::tls_gate.depth - 1;
     compiler_barrier();
-    if (FERMATA_UNLIKELY(front::tls_gate.interrupted != 0)) leave_interrupted();
+    if (leaving_needs_attention()) leave_attention();
   }
   LowerScope(const LowerScope&) = delete;
   LowerScope& operator=(const LowerScope&) = delete;
+};
+
+/// Opens the lock of the books, if this thread holds it, until the end of the scope (threads.h).
+class OpenBooks {
+ public:
+  [[gnu::always_inline]] OpenBooks() : OpenBooks(false) {}
+  [[gnu::always_inline]] ~OpenBooks() {
+    if (FERMATA_UNLIKELY(depth_ != 0)) close_books(depth_);
+  }
+  OpenBooks(const OpenBooks&) = delete;
+  OpenBooks& operator=(const OpenBooks&) = delete;
+
+ protected:
+  [[gnu::always_inline]] explicit OpenBooks(bool for_blocking_call) {
+    if (FERMATA_UNLIKELY(front::tls_gate.lock_depth != 0)) depth_ = open_books(for_blocking_call);
+  }
+
+ private:
+  u32 depth_ = 0;
+};
+
+/// Around a call of the lower half that may wait for what another thread of this rank has to do.
+class BlockingCall : OpenBooks {
+ public:
+  [[gnu::always_inline]] BlockingCall() : OpenBooks(true) {}
 };
 
 /// Where the clock of a communicator is: Slot::spare of a communicator's slot is its address.

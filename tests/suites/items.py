@@ -29,9 +29,9 @@ from support.cases import Failed, TestTimeout, check, check_equal, slow, timeout
 SOURCES = mpis.ROOT / "tests/programs/items"
 RESULTS = mpis.BUILD / "tests/items"
 MOMENTS = mpis.BUILD / "tests/moments/moments.so"
-STEPS, STEP_MS = 24, 40
+STEPS, STEP_MS = 24, 120
 # Moments lie between these parts of a run: MPI_Init is over, and the end is far enough.
-EARLIEST, LATEST = 0.05, 0.6
+EARLIEST, LATEST = 0.05, 0.5
 
 
 class Item:

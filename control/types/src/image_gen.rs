@@ -168,8 +168,8 @@ pub struct ImageHeader {
     pub strings: TableRef,
     /// Header crc.
     pub header_crc: u32,
-    /// Reserved.
-    pub reserved: u32,
+    /// MPI_THREAD_* the application was promised, canonical
+    pub thread_level: i32,
 }
 
 impl ImageHeader {
@@ -219,7 +219,7 @@ impl ImageHeader {
             actions: TableRef::parse(bytes.get(784..)?)?,
             strings: TableRef::parse(bytes.get(816..)?)?,
             header_crc: u32_at(bytes, 848)?,
-            reserved: u32_at(bytes, 852)?,
+            thread_level: i32_at(bytes, 852)?,
         })
     }
 
@@ -278,7 +278,7 @@ impl ImageHeader {
         self.actions.write(out);
         self.strings.write(out);
         out.extend_from_slice(&self.header_crc.to_le_bytes());
-        out.extend_from_slice(&self.reserved.to_le_bytes());
+        out.extend_from_slice(&self.thread_level.to_le_bytes());
     }
 }
 

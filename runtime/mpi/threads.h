@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several threads of the application inside MPI (MPI_THREAD_SERIALIZED and MPI_THREAD_MULTIPLE).
+//
+// One lock guards the books: slots, requests, counters, recipes, the arena. A wrapper takes it with
+// the gate and holds it to the end, also across calls into the lower half, but for calls that may
+// wait for something another thread must do: under MPI_THREAD_MULTIPLE the lock is open for the
+// length of a blocking send or collective call, and at any level between two polls. So what may
+// change between two polls is what a checkpoint may change there, and nothing else.
+//
+// The main thread alone parks (park.h). It drives the draining, so it stops all other threads
+// before it says that the rank is parked; they stop outside MPI, or between two polls.
+//
+// With one thread all this is a word in the gate that is zero.
+//
+// Invariant: Gate::lock_depth != 0 exactly in the thread that holds the lock; a quiesce signal does
+//            not stop that thread.
+#pragma once
+
+#include "mpi/objects.h"
+
+namespace fermata::mpi {
+
+inline bool is_main_thread() { return sys::gettid() == crossing().main_tid; }
+
+[[gnu::noinline]] inline void lock_books() {
+  u32* const lock = &state().books_lock;
+  u32 before = 0;
+  if (!__atomic_compare_exchange_n(lock, &before, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE) != 0)
+      sys::futex_wait(lock, 2, 1'000'000'000);
+  compiler_barrier();
+  front::tls_gate.lock_depth = front::tls_gate.depth;
+}
+
+[[gnu::noinline]] inline void unlock_books() {
+  u32* const lock = &state().books_lock;
+  const bool awaited = __atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2;
+  compiler_barrier();
+  front::tls_gate.lock_depth = 0;
+  if (awaited) (void)sys::call(SYS_futex, sys::word(lock), FUTEX_WAKE_PRIVATE, 1);
+}
+
+/// The first call of this thread in this process: gives it a thread block of the lower half.
+inline void adopt_thread() {
+  const Core& core = state();
+  if (!is_main_thread() && launcher().borrow() != 0)
+    fatal("the lower half cannot serve another thread of the application");
+  // Before MPI_Init nobody knows yet whether threads will be many; then it looks again.
+  if (core.initialized) front::tls_gate.attention = core.threads == Threads::kOne ? 0 : kGateShared;
+}
+
+inline void enter_attention() {
+  Gate& gate = front::tls_gate;
+  if (gate.attention & kGateNew) adopt_thread();
+  if ((gate.attention & kGateShared) && !gate.lock_depth) lock_books();
+}
+
+inline void leave_attention() {
+  const Gate& gate = front::tls_gate;
+  if (gate.lock_depth == gate.depth + 1) unlock_books();
+  compiler_barrier();
+  if (gate.interrupted) leave_interrupted();
+}
+
+inline bool books_are_shared() { return FERMATA_UNLIKELY(front::tls_gate.lock_depth != 0); }
+
+inline u32 open_books(bool for_blocking_call) {
+  // Below MPI_THREAD_MULTIPLE no other thread of the application may be in MPI, and the lower half
+  // has not been asked to bear one.
+  if (for_blocking_call && state().threads != Threads::kMultiple) return 0;
+  const u32 depth = front::tls_gate.lock_depth;
+  unlock_books();
+  return depth;
+}
+inline void close_books(u32 depth) {
+  lock_books();
+  front::tls_gate.lock_depth = depth;
+}
+
+}  // namespace fermata::mpi
