@@ -52,7 +52,8 @@ class Body:
         self.before.append(
             f"StringOut<abi::{limit}, app::{limit}> {param.name}_out({param.name});")
         self.args.append(f"{param.name}_out.data()")
-        self.success.append(f"{param.name}_out.finish(resultlen);")
+        told = any(p.name == "resultlen" for p in self.function.params)
+        self.success.append(f"{param.name}_out.finish({'resultlen' if told else ''});")
 
     def number(self, param):
         name, table = param.name, param.table

@@ -131,6 +131,7 @@ void on_request(const wire::Request& request) {
   Crossing& shared = crossing();
   if (shared.state != RankState::kRunning)
     return give_up(request.epoch, "the rank is not running: MPI_Finalize has been entered");
+  if (load(shared.connections) != 0) return give_up(request.epoch, kConnected);
   if (load(shared.pending) != 0 || self.writer_pid > 0)
     return give_up(request.epoch, "an earlier checkpoint of this rank is not over yet");
   store(shared.targets_version, u64{0});

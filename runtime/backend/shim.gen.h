@@ -1834,6 +1834,33 @@ inline int Comm_size(u64 comm, int* size) {
 inline int Comm_size(u64 , int* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
+#ifdef FERMATA_HAS_Comm_spawn
+inline int Comm_spawn(const char* command, char** argv, int maxprocs, u64 info, int root, u64 comm, u64* intercomm, int* array_of_errcodes) {
+  MPI_Comm native_intercomm = {};
+  const int outcome = MPI_Comm_spawn(as_any(command), as_any(argv), maxprocs, native<MPI_Info>(info), rank_in(root), native<MPI_Comm>(comm), &native_intercomm, as_any(array_of_errcodes));
+  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
+  *intercomm = canonical(native_intercomm);
+  *array_of_errcodes = error_class_out(*array_of_errcodes);
+  return 0;
+}
+#else
+inline int Comm_spawn(const char* , char** , int , u64 , int , u64 , u64* , int* ) { return abi::kErrUnsupportedOperation; }
+#endif
+
+#ifdef FERMATA_HAS_Comm_spawn_multiple
+inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, const u64* array_of_info, int root, u64 comm, u64* intercomm, int* array_of_errcodes) {
+  ConstHandleArray<MPI_Info> native_array_of_info(array_of_info, count);
+  MPI_Comm native_intercomm = {};
+  const int outcome = MPI_Comm_spawn_multiple(count, as_any(array_of_commands), as_any(array_of_argv), as_any(array_of_maxprocs), native_array_of_info.data(), rank_in(root), native<MPI_Comm>(comm), &native_intercomm, as_any(array_of_errcodes));
+  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
+  *intercomm = canonical(native_intercomm);
+  *array_of_errcodes = error_class_out(*array_of_errcodes);
+  return 0;
+}
+#else
+inline int Comm_spawn_multiple(int , char** , char*** , const int* , const u64* , int , u64 , u64* , int* ) { return abi::kErrUnsupportedOperation; }
+#endif
+
 #ifdef FERMATA_HAS_Comm_split
 inline int Comm_split(u64 comm, int color, int key, u64* newcomm) {
   MPI_Comm native_newcomm = {};
@@ -6656,6 +6683,8 @@ inline constexpr MpiCalls kCalls = {
     .Comm_set_info = Comm_set_info,
     .Comm_set_name = Comm_set_name,
     .Comm_size = Comm_size,
+    .Comm_spawn = Comm_spawn,
+    .Comm_spawn_multiple = Comm_spawn_multiple,
     .Comm_split = Comm_split,
     .Comm_split_type = Comm_split_type,
     .Comm_test_inter = Comm_test_inter,

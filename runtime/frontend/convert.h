@@ -119,12 +119,12 @@ class StringOut {
  public:
   explicit StringOut(char* text) : text_(text) { room_[0] = 0; }
   char* data() { return room_; }
-  void finish(int* length) {
+  void finish(int* length = nullptr) {
     u64 bytes = strnlen(room_, canonical_bytes - 1);
     if (bytes > app_bytes - 1) bytes = app_bytes - 1;
     memcpy(text_, room_, bytes);
     text_[bytes] = 0;
-    *length = int(bytes);
+    if (length) *length = int(bytes);
   }
 
  private:

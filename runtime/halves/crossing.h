@@ -68,6 +68,11 @@ enum class Phase : u32 {
   kSave = 3,     // every rank has drained: call LauncherCalls::hold() (there images are cut)
 };
 
+// Why a rank with Crossing::connections above 0 cannot be saved.
+inline constexpr const char* kConnected =
+    "the rank is connected to processes outside the job (MPI_Comm_spawn, MPI_Comm_connect, "
+    "MPI_Open_port); after MPI_Comm_disconnect and MPI_Close_port it can be saved";
+
 // What the application's rank looks like to the agent.
 enum class RankState : u32 {
   kStarting = 0,    // MPI_Init has not returned yet
@@ -151,6 +156,8 @@ struct Crossing {
   u32 rebuilding;        // 1 from a restart until the front end has rebuilt every MPI object;
                          // futex: the other upper threads wait for 0
   i32 thread_level;      // canonical MPI_THREAD_* the application was promised; -1 before MPI_Init
+  u32 connections;       // communicators with processes outside the job and open ports: none may
+                         // exist when an image is cut; written by the front end
 };
 inline constexpr u64 kCrossingMagic = 0x4154414d'52454678;  // "xFERMATA"
 static_assert(sizeof(Crossing) <= kCrossingBytes);
@@ -204,7 +211,7 @@ struct LauncherCalls {
   void (*nudge)(u32 tid);
   // Configuration given on the launcher's command line; "" if absent. Keys: "socket", "job",
   // "rank", "restore" (snapshot directory), "thread_level" (of the saved program), "front"
-  // (front-end library), "lower" (back-end program).
+  // (front-end library), "lower" (back-end program), "fermata" (the command of that name).
   const char* (*config)(const char* key);
   // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
   void (*leave)(void* frame);

@@ -445,6 +445,8 @@ struct MpiCalls {
   int (*Comm_set_info)(u64 comm, u64 info);
   int (*Comm_set_name)(u64 comm, const char* comm_name);
   int (*Comm_size)(u64 comm, int* size);
+  int (*Comm_spawn)(const char* command, char** argv, int maxprocs, u64 info, int root, u64 comm, u64* intercomm, int* array_of_errcodes);
+  int (*Comm_spawn_multiple)(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, const u64* array_of_info, int root, u64 comm, u64* intercomm, int* array_of_errcodes);
   int (*Comm_split)(u64 comm, int color, int key, u64* newcomm);
   int (*Comm_split_type)(u64 comm, int split_type, int key, u64 info, u64* newcomm);
   int (*Comm_test_inter)(u64 comm, int* flag);
@@ -875,6 +877,6 @@ struct MpiCalls {
   u64 (*load_datatype)(const void* native);
 };
 
-inline constexpr u32 kMpiCallsHash = 0x23cfdd92;
+inline constexpr u32 kMpiCallsHash = 0x18a4b593;
 
 }  // namespace fermata

@@ -23,6 +23,7 @@ constexpr Option kOptions[] = {
     {"--socket", &Config::socket},   {"--job", &Config::job},
     {"--rank", &Config::rank},       {"--restore", &Config::restore},
     {"--program", &Config::program}, {"--probe", &Config::probe},
+    {"--fermata", &Config::fermata},
 };
 
 bool take_option(const char* flag, const char* value) {

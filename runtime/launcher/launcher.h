@@ -30,6 +30,7 @@ struct Config {
   const char* program = "";      // path of the application; "" = argv[0]
   const char* rank = "";
   const char* restore = "";      // snapshot directory; "" = start the application
+  const char* fermata = "";      // the program that makes ranks of spawned processes
   const char* probe = "";        // not "": end, with status 0, where a rank would be started
   const char* const* lower_env = nullptr;  // NAME=VALUE for the lower half only
   int lower_env_count = 0;

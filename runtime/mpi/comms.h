@@ -22,6 +22,7 @@ void errhandler_unref(Slot* errhandler);  // errors.h
 
 inline constexpr u64 kWorldId = 1;
 inline constexpr u64 kSelfId = 2;  // + world rank
+inline constexpr u64 kOutsideId = ~u64{0};
 inline constexpr u64 kFirstMemberShift = 32;
 inline constexpr u64 kFirstMemberBias = 0x100;  // keeps made-up ids apart from the predefined ones
 
@@ -50,6 +51,16 @@ inline int world_ranks_of(u64 group, i32 size, i32* world_ranks) {
   return error;
 }
 
+/// Members that no rank of the job is get the number after the last rank, all the same one: it is
+/// enough to count their messages apart.
+inline void note_outside(Comm* comm, i32* members, i32 size) {
+  for (i32 i = 0; i < size; i++) {
+    if (members[i] != kUndefined) continue;
+    members[i] = state().world_size;
+    comm->outside = true;
+  }
+}
+
 /// Describes a real communicator. The id is not set yet. Returns null if the lower half refuses.
 inline Comm* comm_describe(u64 real, bool inter) {
   Comm* const comm = arena_new<Comm>();
@@ -69,7 +80,10 @@ inline Comm* comm_describe(u64 real, bool inter) {
     if (!error) error = world_ranks_of(group, comm->remote_size, comm->members);
     (void)lower().Group_free(&group);
   }
-  return error ? nullptr : comm;
+  if (error) return nullptr;
+  note_outside(comm, comm->local_members, comm->size);
+  if (inter) note_outside(comm, comm->members, comm->remote_size);
+  return comm;
 }
 
 /// All members agree on an id. Collective over the new communicator `real`.
@@ -100,10 +114,16 @@ inline int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm) {
   }
   Comm* const comm = comm_describe(real, inter);
   if (!comm) return kErrIntern;
-  comm->id = agree_on_id(real, comm);
   Slot* const slot = slot_new(kComm, comm);
   slot->real = real;
-  slot->spare = reinterpret_cast<u64>(clock_new(comm->id));
+  if (comm->outside) {  // never saved: no id to agree on, nothing to count, and the others may not
+    comm->id = kOutsideId;
+    slot->spare = reinterpret_cast<u64>(state().unused_clock);
+    crossing().connections++;
+  } else {
+    comm->id = agree_on_id(real, comm);
+    slot->spare = reinterpret_cast<u64>(clock_new(comm->id));
+  }
   comm->slot = slot;
   comm->errhandler = errhandler;
   if (errhandler) errhandler_ref(errhandler);
@@ -136,6 +156,8 @@ inline bool comm_in_use(const Slot* comm) {
 inline void comm_forget(Slot* slot) {
   Comm* const comm = comm_of(slot);
   clock_free(clock_of(slot));
+  if (comm->outside) crossing().connections--;
+  if (state().parent == slot) state().parent = nullptr;
   comm_unlink(comm);
   while (Early* const early = comm->early_first) {
     early_unlink(early);
@@ -238,11 +260,6 @@ inline int Comm_remote_group(Slot* comm, Slot** group) {
   *group = group_new(c->members, c->remote_size);
   return kSuccess;
 }
-inline int Comm_get_parent(Slot** parent) {
-  *parent = null_of(kComm);
-  return kSuccess;
-}
-
 inline int Comm_compare(Slot* comm1, Slot* comm2, int* result) {
   const Comm* const a = comm_of(comm1);
   const Comm* const b = comm_of(comm2);
@@ -250,6 +267,10 @@ inline int Comm_compare(Slot* comm1, Slot* comm2, int* result) {
   if (a == b) {
     *result = kIdent;
     return kSuccess;
+  }
+  if (a->outside || b->outside) {
+    LowerScope scope;
+    return lower().Comm_compare(comm1->real, comm2->real, result);
   }
   const Group ga{a->size, a->rank, a->local_members}, gb{b->size, b->rank, b->local_members};
   Slot sa{}, sb{};
@@ -335,25 +356,31 @@ inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
   return error ? error : comm_adopt(real, false, from->errhandler, newcomm);
 }
 
-inline int Comm_free(Slot** handle) {
+}  // namespace core
+
+using LowerFree = int (*)(u64*);
+inline int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
   Slot* const comm = *handle;
   Comm* const c = live_comm(comm);
   if (!c || (comm->flags & kSlotPredefined)) return kErrComm;
   attributes_drop(kComm, comm, c->attributes);
   c->attributes = nullptr;
   CollectiveScope scope(comm);
+  int error;
   {
     const BlockingCall open;
-    (void)lower().Barrier(comm->real);  // see the second invariant of clock.h
+    if (!c->outside) (void)lower().Barrier(comm->real);  // see the second invariant of clock.h
+    error = (lower().*end)(&comm->real);
   }
-  const int error = lower().Comm_free(&comm->real);
   comm_forget(comm);
   *handle = null_of(kComm);
   return error;
 }
 
-/// No process but the world's own is ever connected, so there is nothing more to end.
-inline int Comm_disconnect(Slot** handle) { return Comm_free(handle); }
+namespace core {
+
+inline int Comm_free(Slot** handle) { return comm_end(&MpiCalls::Comm_free, handle); }
+inline int Comm_disconnect(Slot** handle) { return comm_end(&MpiCalls::Comm_disconnect, handle); }
 
 }  // namespace core
 }  // namespace fermata::mpi

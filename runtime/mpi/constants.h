@@ -28,7 +28,8 @@ inline constexpr i32 kSuccess = 0, kErrBuffer = 1, kErrCount = 2, kErrType = 3, 
                      kErrInfoValue = 33, kErrKeyval = 36, kErrLocktype = 37, kErrNoMem = 39,
                      kErrRmaAttach = 46, kErrRmaShared = 49, kErrRmaSync = 50, kErrSize = 52,
                      kErrWin = 56, kErrRmaFlavor = 57, kErrFile = 30,
-                     kErrUnsupportedOperation = 55, kErrErrhandler = 61, kErrLastCode = 0x3fff;
+                     kErrSpawn = 53, kErrUnsupportedOperation = 55, kErrErrhandler = 61,
+                     kErrLastCode = 0x3fff;
 
 inline constexpr i32 kThreadSingle = 0, kThreadFunneled = 1024, kThreadSerialized = 2048,
                      kThreadMultiple = 4096;

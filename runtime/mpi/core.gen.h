@@ -26,7 +26,7 @@ int raise(Slot* object, int error_class, const char* function);
 
 constexpr bool fits_int(i64 value) { return value == int(value); }
 
-// hand: 301 functions
+// hand: 311 functions
 inline int Abort(Slot* comm, int errorcode);
 inline int Add_error_class(int* errorclass);
 inline int Add_error_code(int errorclass, int* errorcode);
@@ -43,8 +43,11 @@ inline int Buffer_detach_c(void* buffer_addr, i64* size);
 inline int Cancel(Slot** request);
 inline int Cart_create(Slot* comm_old, int ndims, const int* dims, const int* periods, int reorder, Slot** comm_cart);
 inline int Cart_sub(Slot* comm, const int* remain_dims, Slot** newcomm);
+inline int Close_port(const char* port_name);
+inline int Comm_accept(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm);
 inline int Comm_call_errhandler(Slot* comm, int errorcode);
 inline int Comm_compare(Slot* comm1, Slot* comm2, int* result);
+inline int Comm_connect(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm);
 inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm);
 inline int Comm_create_errhandler(void* comm_errhandler_fn, Slot** errhandler);
 inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm);
@@ -61,6 +64,7 @@ inline int Comm_get_info(Slot* comm, Slot** info_used);
 inline int Comm_get_name(Slot* comm, char* comm_name, int* resultlen);
 inline int Comm_get_parent(Slot** parent);
 inline int Comm_group(Slot* comm, Slot** group);
+inline int Comm_join(int fd, Slot** intercomm);
 inline int Comm_rank(Slot* comm, int* rank);
 inline int Comm_remote_group(Slot* comm, Slot** group);
 inline int Comm_remote_size(Slot* comm, int* size);
@@ -69,6 +73,8 @@ inline int Comm_set_errhandler(Slot* comm, Slot* errhandler);
 inline int Comm_set_info(Slot* comm, Slot* info);
 inline int Comm_set_name(Slot* comm, const char* comm_name);
 inline int Comm_size(Slot* comm, int* size);
+inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes);
+inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, Slot* const* array_of_info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes);
 inline int Comm_split(Slot* comm, int color, int key, Slot** newcomm);
 inline int Comm_split_type(Slot* comm, int split_type, int key, Slot* info, Slot** newcomm);
 inline int Comm_test_inter(Slot* comm, int* flag);
@@ -192,13 +198,16 @@ inline int Isend(const void* buf, int count, Slot* datatype, int dest, int tag, 
 inline int Isend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
 inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
 inline int Issend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
+inline int Lookup_name(const char* service_name, Slot* info, char* port_name);
 inline int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* status);
 inline int Mrecv(void* buf, int count, Slot* datatype, Slot** message, CanonStatus* status);
 inline int Mrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, CanonStatus* status);
 inline int Op_create(void* user_fn, int commute, Slot** op);
 inline int Op_create_c(void* user_fn, int commute, Slot** op);
 inline int Op_free(Slot** op);
+inline int Open_port(Slot* info, char* port_name);
 inline int Probe(int source, int tag, Slot* comm, CanonStatus* status);
+inline int Publish_name(const char* service_name, Slot* info, const char* port_name);
 inline int Query_thread(int* provided);
 inline int Raccumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
 inline int Raccumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
@@ -287,6 +296,7 @@ inline int Type_size_c(Slot* datatype, i64* size);
 inline int Type_size_x(Slot* datatype, i64* size);
 inline int Type_vector(int count, int blocklength, int stride, Slot* oldtype, Slot** newtype);
 inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype);
+inline int Unpublish_name(const char* service_name, Slot* info, const char* port_name);
 inline int Wait(Slot** request, CanonStatus* status);
 inline int Waitall(int count, Slot** array_of_requests, CanonStatus* array_of_statuses);
 inline int Waitany(int count, Slot** array_of_requests, int* index, CanonStatus* status);
@@ -376,7 +386,7 @@ inline int Iscatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* 
 inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
 inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
 
-// absent: 104 functions
+// absent: 94 functions
 inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false, int* is_set);
 inline int Abi_get_fortran_info(Slot** info);
 inline int Abi_get_info(Slot** info);
@@ -400,19 +410,13 @@ inline int Bcast_init(void* buffer, int count, Slot* datatype, int root, Slot* c
 inline int Bcast_init_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot* info, Slot** request);
 inline int Buffer_flush();
 inline int Buffer_iflush(Slot** request);
-inline int Close_port(const char* port_name);
-inline int Comm_accept(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm);
 inline int Comm_attach_buffer(Slot* comm, void* buffer, int size);
 inline int Comm_attach_buffer_c(Slot* comm, void* buffer, i64 size);
-inline int Comm_connect(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm);
 inline int Comm_create_from_group(Slot* group, const char* stringtag, Slot* info, Slot* errhandler, Slot** newcomm);
 inline int Comm_detach_buffer(Slot* comm, void* buffer_addr, int* size);
 inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size);
 inline int Comm_flush_buffer(Slot* comm);
 inline int Comm_iflush_buffer(Slot* comm, Slot** request);
-inline int Comm_join(int fd, Slot** intercomm);
-inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes);
-inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, Slot* const* array_of_info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes);
 inline int Exscan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
 inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
 inline int Gather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
@@ -427,7 +431,6 @@ inline int Isendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int des
 inline int Isendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, Slot** request);
 inline int Isendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, Slot** request);
 inline int Isendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, Slot** request);
-inline int Lookup_name(const char* service_name, Slot* info, char* port_name);
 inline int Neighbor_allgather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
 inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
 inline int Neighbor_allgatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
@@ -438,14 +441,12 @@ inline int Neighbor_alltoallv_init(const void* sendbuf, const int* sendcounts, c
 inline int Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
 inline int Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request);
 inline int Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request);
-inline int Open_port(Slot* info, char* port_name);
 inline int Parrived(Slot* request, int partition, int* flag);
 inline int Pready(int partition, Slot* request);
 inline int Pready_list(int length, const int* array_of_partitions, Slot* request);
 inline int Pready_range(int partition_low, int partition_high, Slot* request);
 inline int Precv_init(void* buf, int partitions, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot* info, Slot** request);
 inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot* info, Slot** request);
-inline int Publish_name(const char* service_name, Slot* info, const char* port_name);
 inline int Reduce_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm, Slot* info, Slot** request);
 inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, int root, Slot* comm, Slot* info, Slot** request);
 inline int Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
@@ -480,7 +481,6 @@ inline int Session_iflush_buffer(Slot* session, Slot** request);
 inline int Session_init(Slot* info, Slot* errhandler, Slot** session);
 inline int Session_set_errhandler(Slot* session, Slot* errhandler);
 inline int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_type);
-inline int Unpublish_name(const char* service_name, Slot* info, const char* port_name);
 
 // plain: 71 functions
 inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
@@ -1040,20 +1040,6 @@ inline int Cartdim_get(Slot* comm, int* ndims) {
   return lower_mpi().Cartdim_get(comm->real, ndims);
 }
 
-inline int Close_port(const char* port_name) {
-  (void)port_name;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Comm_accept(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm) {
-  (void)port_name;
-  (void)info;
-  (void)root;
-  (void)comm;
-  (void)newcomm;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Comm_attach_buffer(Slot* comm, void* buffer, int size) {
   (void)comm;
   (void)buffer;
@@ -1065,15 +1051,6 @@ inline int Comm_attach_buffer_c(Slot* comm, void* buffer, i64 size) {
   (void)comm;
   (void)buffer;
   (void)size;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Comm_connect(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm) {
-  (void)port_name;
-  (void)info;
-  (void)root;
-  (void)comm;
-  (void)newcomm;
   return abi::kErrUnsupportedOperation;
 }
 
@@ -1108,37 +1085,6 @@ inline int Comm_flush_buffer(Slot* comm) {
 inline int Comm_iflush_buffer(Slot* comm, Slot** request) {
   (void)comm;
   (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Comm_join(int fd, Slot** intercomm) {
-  (void)fd;
-  (void)intercomm;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes) {
-  (void)command;
-  (void)argv;
-  (void)maxprocs;
-  (void)info;
-  (void)root;
-  (void)comm;
-  (void)intercomm;
-  (void)array_of_errcodes;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, Slot* const* array_of_info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes) {
-  (void)count;
-  (void)array_of_commands;
-  (void)array_of_argv;
-  (void)array_of_maxprocs;
-  (void)array_of_info;
-  (void)root;
-  (void)comm;
-  (void)intercomm;
-  (void)array_of_errcodes;
   return abi::kErrUnsupportedOperation;
 }
 
@@ -1993,13 +1939,6 @@ inline int Issend_c(const void* buf, i64 count, Slot* datatype, int dest, int ta
   return error;
 }
 
-inline int Lookup_name(const char* service_name, Slot* info, char* port_name) {
-  (void)service_name;
-  (void)info;
-  (void)port_name;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Mrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   int error = Mrecv(buf, int(count), datatype, message, status);
@@ -2242,12 +2181,6 @@ inline int Op_create_c(void* user_fn, int commute, Slot** op) {
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Open_port(Slot* info, char* port_name) {
-  (void)info;
-  (void)port_name;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Pack(const void* inbuf, int incount, Slot* datatype, void* outbuf, int outsize, int* position, Slot* comm) {
   LowerScope scope;
   return lower_mpi().Pack(inbuf, incount, datatype->real, outbuf, outsize, position, comm->real);
@@ -2362,13 +2295,6 @@ inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype
   (void)comm;
   (void)info;
   (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Publish_name(const char* service_name, Slot* info, const char* port_name) {
-  (void)service_name;
-  (void)info;
-  (void)port_name;
   return abi::kErrUnsupportedOperation;
 }
 
@@ -3085,13 +3011,6 @@ inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize,
   int error = Unpack_external(datarep, inbuf, insize, &small_position, outbuf, int(outcount), datatype);
   *position = small_position;
   return error;
-}
-
-inline int Unpublish_name(const char* service_name, Slot* info, const char* port_name) {
-  (void)service_name;
-  (void)info;
-  (void)port_name;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {

@@ -6,12 +6,14 @@
 //   table      slots                                 request    completion: Wait, Test and kin
 //   p2p, persistent, nonblocking                     what can be in flight
 //   datatypes, groups, comms, topology, ops, infos, attributes, errors    what can be alive
+//   connections   other processes than the job's own
 //   park       the rank's side of a checkpoint       rebuild    after a restart
 //
 // The front end includes this last and puts core::X behind each MPI_X it exports.
 #pragma once
 
 #include "mpi/core.gen.h"
+#include "mpi/connections.h"
 #include "mpi/init.h"
 #include "mpi/integer_attributes.h"
 

@@ -71,6 +71,7 @@ struct Comm {
   Topology* topology;
   char* name;
   bool dead;  // freed while receives were pending on it
+  bool outside;  // some members belong to another job: connections.h
 };
 
 inline i32 peers_of(const Comm* comm) {
@@ -288,11 +289,14 @@ struct Core {
   i32 thread_level;
   i32 world_rank;
   i32 world_size;
-  u64* sent;      // by world rank of the receiver, since the job began
-  u64* received;  // by world rank of the sender
+  // Messages since the job began, by world rank; one more entry for processes outside the job.
+  u64* sent;
+  u64* received;
   u64 post_order;
   u64 next_comm_number;
   Comm* comms;
+  bool parent_known;
+  Slot* parent;  // the communicator with the processes that spawned this world, or null
   Slot* free_request;
   Slot* null_request;  // what the application calls MPI_REQUEST_NULL
   Slot* instant;       // see RequestKind::kInstant

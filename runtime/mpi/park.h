@@ -204,6 +204,7 @@ inline bool received_everything() {
 
 /// A receive posted on a communicator that has been freed cannot be posted again after a restart.
 inline const char* reason_not_to_save() {
+  if (crossing().connections) return kConnected;  // since the agent looked
   const char* reason = reason_not_to_save_files();
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);

@@ -131,6 +131,9 @@ Example:
         /// This host keeps images here first: for hosts that do not share --dir
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         local_dir: Option<PathBuf>,
+        /// A rank that MPI_Comm_spawn made: of no job, and never saved
+        #[arg(long, hide = true)]
+        spawned: bool,
         /// Restore from this snapshot
         #[arg(long, value_name = "SNAPSHOT", value_hint = ValueHint::DirPath)]
         restore: Option<PathBuf>,

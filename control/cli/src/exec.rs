@@ -51,6 +51,8 @@ pub struct ExecOptions {
     pub coordinator: Vec<String>,
     /// This host's own directory for images.
     pub local_dir: Option<PathBuf>,
+    /// MPI_Comm_spawn made this process: it belongs to no job, and nobody saves it.
+    pub spawned: bool,
     /// Snapshot to restore this rank from.
     pub restore: Option<PathBuf>,
     /// What to do about files that changed after it.
@@ -162,13 +164,21 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
             ));
         }
     }
-    let app = App::resolve(command)?;
+    let app = match App::resolve(command) {
+        Ok(app) => app,
+        Err(why) if options.spawned => return without_us(command, why),
+        Err(why) => return Err(why),
+    };
     let front = app.front(options.front.as_deref(), Some(lower.family))?;
     let launcher = prefix.launcher();
     if !launcher.exists() {
         return Err(refused(format!("{} is missing\n  hint: ./x build", launcher.display())));
     }
-    let (name, socket) = coordinator_for(options, place, &manager, &app, &lower.name, front.name)?;
+    let (name, socket) = if options.spawned {
+        ("spawned".to_owned(), String::new())
+    } else {
+        coordinator_for(options, place, &manager, &app, &lower.name, front.name)?
+    };
     let restore = match (&options.restore, &options.local_dir) {
         (Some(_), Some(_)) => Some(reach::fetch_image(&socket, manager.rank)?),
         (restore, _) => restore.clone(),
@@ -187,6 +197,7 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     rank.arg("--front").arg(app.preload(front, &prefix)?);
     rank.arg("--sites-tool").arg(prefix.sites_tool());
     rank.arg("--sites-cache").arg(prefix.sites_cache()?);
+    rank.arg("--fermata").arg(prefix.fermata()?);
     rank.args(["--socket", &socket, "--job", &name]);
     rank.args(["--rank", &manager.rank.to_string()]);
     // What the user pre-loads is meant for the application.
@@ -202,6 +213,12 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     rank.arg("--").args(&app.argv);
     let error = rank.exec();
     Err(error).with_context(|| format!("cannot start {}", launcher.display()))
+}
+
+/// A spawned program that is none for us (static, say) is the MPI's own affair.
+fn without_us(command: &[String], why: anyhow::Error) -> Result<Infallible> {
+    let error = Command::new(&command[0]).args(&command[1..]).exec();
+    Err(why.context(format!("cannot start the spawned program {}: {error}", command[0])))
 }
 
 /// The files of a restored rank as they were, and rank 0's standard input. MPI_Init has not begun:

@@ -809,20 +809,25 @@ extern "C" FERMATA_EXPORT int MPI_Cartdim_get(App<mpi::kComm> comm, int* ndims)
     __attribute__((weak, alias("PMPI_Cartdim_get")));
 
 extern "C" FERMATA_EXPORT int PMPI_Close_port(const char* port_name) {
-  (void)port_name;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Close_port");
+  int error = core::Close_port(port_name);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Close_port");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Close_port(const char* port_name)
     __attribute__((weak, alias("PMPI_Close_port")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_accept(const char* port_name, App<mpi::kInfo> info, int root, App<mpi::kComm> comm, App<mpi::kComm>* newcomm) {
-  (void)port_name;
-  (void)info;
-  (void)root;
-  (void)newcomm;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Comm_accept");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* newcomm_slot = nullptr;
+  int error = core::Comm_accept(port_name, info_slot, rank_in(root), comm_slot, &newcomm_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Comm_accept");
+  }
+  *newcomm = handle_out<mpi::kComm>(newcomm_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_accept(const char* port_name, App<mpi::kInfo> info, int root, App<mpi::kComm> comm, App<mpi::kComm>* newcomm)
     __attribute__((weak, alias("PMPI_Comm_accept")));
@@ -874,12 +879,15 @@ extern "C" FERMATA_EXPORT int MPI_Comm_compare(App<mpi::kComm> comm1, App<mpi::k
     __attribute__((weak, alias("PMPI_Comm_compare")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_connect(const char* port_name, App<mpi::kInfo> info, int root, App<mpi::kComm> comm, App<mpi::kComm>* newcomm) {
-  (void)port_name;
-  (void)info;
-  (void)root;
-  (void)newcomm;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Comm_connect");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* newcomm_slot = nullptr;
+  int error = core::Comm_connect(port_name, info_slot, rank_in(root), comm_slot, &newcomm_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Comm_connect");
+  }
+  *newcomm = handle_out<mpi::kComm>(newcomm_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_connect(const char* port_name, App<mpi::kInfo> info, int root, App<mpi::kComm> comm, App<mpi::kComm>* newcomm)
     __attribute__((weak, alias("PMPI_Comm_connect")));
@@ -1169,10 +1177,13 @@ extern "C" FERMATA_EXPORT int MPI_Comm_iflush_buffer(App<mpi::kComm> comm, App<m
     __attribute__((weak, alias("PMPI_Comm_iflush_buffer")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_join(int fd, App<mpi::kComm>* intercomm) {
-  (void)fd;
-  (void)intercomm;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Comm_join");
+  Slot* intercomm_slot = nullptr;
+  int error = core::Comm_join(fd, &intercomm_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Comm_join");
+  }
+  *intercomm = handle_out<mpi::kComm>(intercomm_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_join(int fd, App<mpi::kComm>* intercomm)
     __attribute__((weak, alias("PMPI_Comm_join")));
@@ -1271,30 +1282,31 @@ extern "C" FERMATA_EXPORT int MPI_Comm_size(App<mpi::kComm> comm, int* size)
     __attribute__((weak, alias("PMPI_Comm_size")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_spawn(const char* command, char** argv, int maxprocs, App<mpi::kInfo> info, int root, App<mpi::kComm> comm, App<mpi::kComm>* intercomm, int* array_of_errcodes) {
-  (void)command;
-  (void)argv;
-  (void)maxprocs;
-  (void)info;
-  (void)root;
-  (void)intercomm;
-  (void)array_of_errcodes;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Comm_spawn");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* intercomm_slot = nullptr;
+  int error = core::Comm_spawn(command, argv, maxprocs, info_slot, rank_in(root), comm_slot, &intercomm_slot, array_of_errcodes);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Comm_spawn");
+  }
+  *intercomm = handle_out<mpi::kComm>(intercomm_slot);
+  *array_of_errcodes = error_class_out(*array_of_errcodes);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_spawn(const char* command, char** argv, int maxprocs, App<mpi::kInfo> info, int root, App<mpi::kComm> comm, App<mpi::kComm>* intercomm, int* array_of_errcodes)
     __attribute__((weak, alias("PMPI_Comm_spawn")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, const App<mpi::kInfo>* array_of_info, int root, App<mpi::kComm> comm, App<mpi::kComm>* intercomm, int* array_of_errcodes) {
-  (void)count;
-  (void)array_of_commands;
-  (void)array_of_argv;
-  (void)array_of_maxprocs;
-  (void)array_of_info;
-  (void)root;
-  (void)intercomm;
-  (void)array_of_errcodes;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Comm_spawn_multiple");
+  HandlesIn<mpi::kInfo> array_of_info_slots(array_of_info, count);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* intercomm_slot = nullptr;
+  int error = core::Comm_spawn_multiple(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info_slots.data(), rank_in(root), comm_slot, &intercomm_slot, array_of_errcodes);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Comm_spawn_multiple");
+  }
+  *intercomm = handle_out<mpi::kComm>(intercomm_slot);
+  *array_of_errcodes = error_class_out(*array_of_errcodes);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, const App<mpi::kInfo>* array_of_info, int root, App<mpi::kComm> comm, App<mpi::kComm>* intercomm, int* array_of_errcodes)
     __attribute__((weak, alias("PMPI_Comm_spawn_multiple")));
@@ -4458,11 +4470,14 @@ extern "C" FERMATA_EXPORT int MPI_Keyval_free(int* keyval)
     __attribute__((weak, alias("PMPI_Keyval_free")));
 
 extern "C" FERMATA_EXPORT int PMPI_Lookup_name(const char* service_name, App<mpi::kInfo> info, char* port_name) {
-  (void)service_name;
-  (void)info;
-  (void)port_name;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Lookup_name");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  StringOut<abi::kMaxPortName, app::kMaxPortName> port_name_out(port_name);
+  int error = core::Lookup_name(service_name, info_slot, port_name_out.data());
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Lookup_name");
+  }
+  port_name_out.finish();
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Lookup_name(const char* service_name, App<mpi::kInfo> info, char* port_name)
     __attribute__((weak, alias("PMPI_Lookup_name")));
@@ -4888,10 +4903,14 @@ extern "C" FERMATA_EXPORT int MPI_Op_toint(App<mpi::kOp> op)
     __attribute__((weak, alias("PMPI_Op_toint")));
 
 extern "C" FERMATA_EXPORT int PMPI_Open_port(App<mpi::kInfo> info, char* port_name) {
-  (void)info;
-  (void)port_name;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Open_port");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  StringOut<abi::kMaxPortName, app::kMaxPortName> port_name_out(port_name);
+  int error = core::Open_port(info_slot, port_name_out.data());
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Open_port");
+  }
+  port_name_out.finish();
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Open_port(App<mpi::kInfo> info, char* port_name)
     __attribute__((weak, alias("PMPI_Open_port")));
@@ -5071,11 +5090,12 @@ extern "C" FERMATA_EXPORT int MPI_Psend_init(const void* buf, int partitions, i6
     __attribute__((weak, alias("PMPI_Psend_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Publish_name(const char* service_name, App<mpi::kInfo> info, const char* port_name) {
-  (void)service_name;
-  (void)info;
-  (void)port_name;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Publish_name");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  int error = core::Publish_name(service_name, info_slot, port_name);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Publish_name");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Publish_name(const char* service_name, App<mpi::kInfo> info, const char* port_name)
     __attribute__((weak, alias("PMPI_Publish_name")));
@@ -7469,11 +7489,12 @@ extern "C" FERMATA_EXPORT int MPI_Unpack_external_c(const char* datarep, const v
     __attribute__((weak, alias("PMPI_Unpack_external_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Unpublish_name(const char* service_name, App<mpi::kInfo> info, const char* port_name) {
-  (void)service_name;
-  (void)info;
-  (void)port_name;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Unpublish_name");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  int error = core::Unpublish_name(service_name, info_slot, port_name);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Unpublish_name");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Unpublish_name(const char* service_name, App<mpi::kInfo> info, const char* port_name)
     __attribute__((weak, alias("PMPI_Unpublish_name")));

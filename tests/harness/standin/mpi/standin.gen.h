@@ -72,6 +72,18 @@ inline int Cart_sub(Slot* comm, const int* remain_dims, Slot** newcomm) {
   return error;
 }
 
+inline int Close_port(const char* port_name) {
+  int error = lower_mpi().Close_port(port_name);
+  return error;
+}
+
+inline int Comm_accept(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm) {
+  u64 real_newcomm = 0;
+  int error = lower_mpi().Comm_accept(port_name, info->real, root, comm->real, &real_newcomm);
+  if (error == 0) *newcomm = make(kComm, real_newcomm);
+  return error;
+}
+
 inline int Comm_call_errhandler(Slot* comm, int errorcode) {
   (void)comm;
   (void)errorcode;
@@ -80,6 +92,13 @@ inline int Comm_call_errhandler(Slot* comm, int errorcode) {
 
 inline int Comm_compare(Slot* comm1, Slot* comm2, int* result) {
   int error = lower_mpi().Comm_compare(comm1->real, comm2->real, result);
+  return error;
+}
+
+inline int Comm_connect(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm) {
+  u64 real_newcomm = 0;
+  int error = lower_mpi().Comm_connect(port_name, info->real, root, comm->real, &real_newcomm);
+  if (error == 0) *newcomm = make(kComm, real_newcomm);
   return error;
 }
 
@@ -204,6 +223,13 @@ inline int Comm_idup_with_info(Slot* comm, Slot* info, Slot** newcomm, Slot** re
   return error;
 }
 
+inline int Comm_join(int fd, Slot** intercomm) {
+  u64 real_intercomm = 0;
+  int error = lower_mpi().Comm_join(fd, &real_intercomm);
+  if (error == 0) *intercomm = make(kComm, real_intercomm);
+  return error;
+}
+
 inline int Comm_rank(Slot* comm, int* rank) {
   int error = lower_mpi().Comm_rank(comm->real, rank);
   return error;
@@ -243,6 +269,22 @@ inline int Comm_set_name(Slot* comm, const char* comm_name) {
 
 inline int Comm_size(Slot* comm, int* size) {
   int error = lower_mpi().Comm_size(comm->real, size);
+  return error;
+}
+
+inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes) {
+  u64 real_intercomm = 0;
+  int error = lower_mpi().Comm_spawn(command, argv, maxprocs, info->real, root, comm->real, &real_intercomm, array_of_errcodes);
+  if (error == 0) *intercomm = make(kComm, real_intercomm);
+  return error;
+}
+
+inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, Slot* const* array_of_info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes) {
+  Scratch<u64> real_array_of_info(count);
+  for (i64 i = 0; i < count; i++) real_array_of_info[i] = array_of_info[i]->real;
+  u64 real_intercomm = 0;
+  int error = lower_mpi().Comm_spawn_multiple(count, array_of_commands, array_of_argv, array_of_maxprocs, real_array_of_info.data(), root, comm->real, &real_intercomm, array_of_errcodes);
+  if (error == 0) *intercomm = make(kComm, real_intercomm);
   return error;
 }
 
@@ -966,6 +1008,11 @@ inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag,
   return error;
 }
 
+inline int Lookup_name(const char* service_name, Slot* info, char* port_name) {
+  int error = lower_mpi().Lookup_name(service_name, info->real, port_name);
+  return error;
+}
+
 inline int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* status) {
   u64 real_message = 0;
   int error = lower_mpi().Mprobe(source, tag, comm->real, &real_message, status);
@@ -987,8 +1034,18 @@ inline int Op_free(Slot** op) {
   return error;
 }
 
+inline int Open_port(Slot* info, char* port_name) {
+  int error = lower_mpi().Open_port(info->real, port_name);
+  return error;
+}
+
 inline int Probe(int source, int tag, Slot* comm, CanonStatus* status) {
   int error = lower_mpi().Probe(source, tag, comm->real, status);
+  return error;
+}
+
+inline int Publish_name(const char* service_name, Slot* info, const char* port_name) {
+  int error = lower_mpi().Publish_name(service_name, info->real, port_name);
   return error;
 }
 
@@ -1369,6 +1426,11 @@ inline int Type_vector(int count, int blocklength, int stride, Slot* oldtype, Sl
   u64 real_newtype = 0;
   int error = lower_mpi().Type_vector(count, blocklength, stride, oldtype->real, &real_newtype);
   if (error == 0) *newtype = make(kDatatype, real_newtype);
+  return error;
+}
+
+inline int Unpublish_name(const char* service_name, Slot* info, const char* port_name) {
+  int error = lower_mpi().Unpublish_name(service_name, info->real, port_name);
   return error;
 }
 

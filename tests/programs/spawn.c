@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes that come and go: all ranks together spawn workers, talk to them across the
+// intercommunicator and in the merged one, and disconnect. Between two such times the job can be
+// saved, and the next workers run on the new MPI. Ranks of the job that connect through a port have
+// an ordinary intercommunicator, which is saved as such.
+//
+// Where the MPI cannot do that (Debian's MPICH 4.0), its error is passed over: the lines `spawned`
+// and `met` tell what was done. --held-step K: at step K the workers are kept for two seconds, and
+// at step K + 1 a port is.
+#include "check.h"
+
+enum { kWorkers = 2 };
+
+static int worker(MPI_Comm parents) {
+  int number = -1, sum = -1, size = -1, flag = 0;
+  MPI_Comm all;
+  MPI_Comm_remote_size(parents, &size);
+  MPI_Comm_test_inter(parents, &flag);
+  CHECK(flag && ranks == kWorkers);
+  MPI_Bcast(&number, 1, MPI_INT, 0, parents);
+  const int answer = 100 * number + rank;
+  MPI_Send(&answer, 1, MPI_INT, rank % size, 5, parents);
+  MPI_Intercomm_merge(parents, 1, &all);
+  MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, all);
+  CHECK(sum == number * (size + kWorkers));
+  MPI_Barrier(parents);
+  MPI_Comm_free(&all);
+  MPI_Comm_disconnect(&parents);
+  MPI_Comm_get_parent(&parents);
+  MPI_Finalize();
+  return 0;
+}
+
+static void say(const char *what) {
+  if (rank == 0) printf("%s\n", what);
+  fflush(stdout);
+}
+
+static void spawn_and_talk(char *program, int step, int hold_ms) {
+  char *arguments[] = {"one", "two words", NULL};
+  int errors[kWorkers] = {-1, -1}, size = -1, number = step, sum = -1;
+  MPI_Comm workers, all;
+  if (MPI_Comm_spawn(program, arguments, kWorkers, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &workers,
+                     errors) != MPI_SUCCESS)
+    return say("not spawned");
+  CHECK(errors[0] == MPI_SUCCESS && errors[1] == MPI_SUCCESS);
+  MPI_Comm_remote_size(workers, &size);
+  CHECK(size == kWorkers);
+  MPI_Bcast(&number, 1, MPI_INT, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, workers);
+  for (int i = rank; i < kWorkers; i += ranks) {
+    int answer = -1;
+    MPI_Status status;
+    MPI_Recv(&answer, 1, MPI_INT, MPI_ANY_SOURCE, 5, workers, &status);
+    CHECK(answer == 100 * step + status.MPI_SOURCE);
+  }
+  if (hold_ms) say("held");
+  pause_ms(hold_ms);
+  MPI_Intercomm_merge(workers, 0, &all);
+  MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, all);
+  CHECK(sum == step * (ranks + kWorkers));
+  MPI_Barrier(workers);
+  MPI_Comm_free(&all);
+  MPI_Comm_disconnect(&workers);
+  CHECK(workers == MPI_COMM_NULL);
+  say("spawned");
+}
+
+// The lower half of the ranks offers a port, the others connect to it.
+static MPI_Comm meet(MPI_Comm half, int offers) {
+  char port[MPI_MAX_PORT_NAME] = "";
+  MPI_Comm inter;
+  int error = 0;
+  if (rank == 0) error = MPI_Open_port(MPI_INFO_NULL, port);
+  MPI_Bcast(&error, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
+  if (error) {
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, offers ? ranks / 2 : 0, 1, &inter);
+    return inter;
+  }
+  if (offers) MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &inter);
+  else MPI_Comm_connect(port, MPI_INFO_NULL, 0, half, &inter);
+  if (rank == 0) MPI_Close_port(port);
+  say("met");
+  return inter;
+}
+
+static void hold_port(void) {
+  char port[MPI_MAX_PORT_NAME];
+  if (rank != 0 || MPI_Open_port(MPI_INFO_NULL, port)) return;
+  say("port");
+  pause_ms(2000);
+  MPI_Close_port(port);
+}
+
+int main(int argc, char **argv) {
+  MPI_Comm parents, half, inter;
+  int held_step = 0;
+  start(&argc, &argv);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_get_parent(&parents);
+  if (parents != MPI_COMM_NULL) {
+    CHECK(argc == 3 && !strcmp(argv[1], "one") && !strcmp(argv[2], "two words"));
+    return worker(parents);
+  }
+  const struct options o = parse_options(argc, argv, 8, 0);
+  for (int i = 1; i + 1 < argc; i++)
+    if (!strcmp(argv[i], "--held-step")) held_step = atoi(argv[i + 1]);
+  const int offers = rank < ranks / 2;
+  MPI_Comm_split(MPI_COMM_WORLD, offers, rank, &half);
+  inter = meet(half, offers);
+  for (int step = 1; step <= o.steps; step++) {
+    int sum = 0;
+    report_step(step, o.step_ms);
+    if (step % 4 == 3) spawn_and_talk(argv[0], step, step == held_step ? 2000 : 0);
+    if (held_step && step == held_step + 1) hold_port();
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, inter);
+    mix_int(sum);
+  }
+  MPI_Comm_disconnect(&inter);
+  MPI_Comm_free(&half);
+  finish();
+  return 0;
+}
