@@ -34,6 +34,7 @@ namespace wire = protocol;
 
 constexpr int kIdlePollMs = 1000;
 constexpr int kWriterPollMs = 10;
+constexpr u32 kDescribedWaitMs = 2;
 constexpr u32 kWriterKillWaitMs = 2000;
 constexpr int kReconnectEveryMs = 2000;
 constexpr int kReconnectTries = 30;
@@ -53,6 +54,8 @@ struct Agent {
   bool stay;         // the checkpoint under way ends the run
   u32 writer_epoch;  // of the image being written; 0 = none
   i32 writer_pid;
+  bool describing;   // the writer still takes what the job would change by going on
+  bool standing;     // the launcher keeps the rank's threads until resume()
   u64 writer_pause_ns;
   Count clocks[kClockCapacity];
 };
@@ -90,6 +93,8 @@ void nudge_rank() {
 // Lets the rank run, whatever state the checkpoint was in.
 void release() {
   Crossing& shared = crossing();
+  if (self.standing) launcher().resume();
+  self.standing = false;
   store(shared.pending, 0u);
   store(shared.targets_version, u64{0});
   store(shared.expected_version, u64{0});
@@ -108,6 +113,7 @@ void kill_writer() {
   launcher().save_finish(self.writer_pid, kWriterKillWaitMs, &outcome);
   self.writer_pid = 0;
   self.writer_epoch = 0;
+  self.describing = false;
 }
 
 // ---- frames from the coordinator ------------------------------------------------------------
@@ -199,16 +205,15 @@ void on_save(const wire::Save& save) {
   }
   self.writer_pid = pid;
   self.writer_epoch = save.epoch;
-  self.writer_pause_ns = outcome.pause_ns;
   self.stay = save.stay != 0;
-  if (!self.stay && !outcome.shared) release();
-  self.connection.send(wire::Saving{save.epoch, outcome.pause_ns});
+  self.describing = self.standing = true;
 }
 
 // Until now a rank that shares memory stood still, or others might have saved what it wrote since.
 void on_resume(const wire::Resume& resume) {
-  if (!is_pending(resume.epoch)) return;
+  if (!is_pending(resume.epoch) || !self.standing) return;
   launcher().resume();
+  self.standing = false;
   if (!self.stay) release();
 }
 
@@ -243,8 +248,21 @@ void dispatch(const Frame& frame) {
          handle(frame, on_abort) || handle(frame, on_committed) || handle(frame, on_exit));
 }
 
+// Writing shared memory may take minutes, and the coordinator may give the checkpoint up meanwhile:
+// so this waits only for a moment.
+void poll_described() {
+  SaveOutcome outcome{};
+  if (!launcher().save_described(self.writer_pid, kDescribedWaitMs, &outcome)) return;
+  self.describing = false;
+  self.standing = outcome.shared;
+  self.writer_pause_ns = outcome.pause_ns;
+  if (!self.stay && !outcome.shared) release();
+  self.connection.send(wire::Saving{self.writer_epoch, outcome.pause_ns});
+}
+
 void poll_writer() {
-  if (self.writer_pid <= 0) return;
+  if (self.describing) poll_described();
+  if (self.writer_pid <= 0 || self.describing) return;
   SaveOutcome outcome{};
   if (launcher().save_finish(self.writer_pid, 0, &outcome) == 0) return;
   const u32 epoch = self.writer_epoch;
@@ -301,8 +319,8 @@ void* agent_main(void*) {
   leave_the_ranks_core();
   do {
     for (;;) {
-      const bool writing = self.writer_pid > 0;
-      if (self.connection.receive(writing ? kWriterPollMs : kIdlePollMs) != 0) break;
+      const int patience = self.describing ? 0 : self.writer_pid > 0 ? kWriterPollMs : kIdlePollMs;
+      if (self.connection.receive(patience) != 0) break;
       for (Frame frame; self.connection.next(&frame);) dispatch(frame);
       poll_writer();
     }

@@ -24,7 +24,7 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 2;
+inline constexpr u32 kCrossingVersion = 3;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 
 // The signals that belong to us. The boundary hides both from the application: it can neither block
@@ -201,12 +201,17 @@ struct LauncherCalls {
   // MPI thread in phase kSave: stay here until the agent's save() is over. frame: ucontext_t*.
   HoldResult (*hold)(void* frame);
   // Agent, phase kSave, MPI thread in hold() or on its way: quiesce the other upper threads, fork,
-  // release them, and return the writer's pid (> 0) or -errno with outcome filled. The image is
-  // written by the child. Runs on the agent thread. Signal-safe: no.
+  // and return the writer's pid (> 0) or -errno with outcome filled. The image is written by the
+  // child; after a pid the rank stands still until save_described() or resume(). Runs on the agent
+  // thread. Signal-safe: no.
   i32 (*save)(const SaveRequest* request, SaveOutcome* outcome);
   // Agent: wait for the writer. Blocks at most timeout_ms; returns 1 done (outcome filled), 0 not
   // yet.
   i32 (*save_finish)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
+  // Agent: wait until the writer has what the job would change by going on, or has failed; then a
+  // rank that shares no memory runs. Blocks at most timeout_ms; returns 1 so (outcome filled), 0
+  // not yet.
+  i32 (*save_described)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
   // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
   void (*nudge)(u32 tid);
   // Configuration given on the launcher's command line; "" if absent. Keys: "socket", "job",
@@ -215,7 +220,7 @@ struct LauncherCalls {
   const char* (*config)(const char* key);
   // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
   void (*leave)(void* frame);
-  // Agent: the images of all ranks have been cut; a rank that shares memory goes on.
+  // Agent: the images of all ranks have been cut, or the checkpoint is given up: the rank goes on.
   void (*resume)();
   // MPI thread in park(): asks all other upper threads to stop. Returns how many still run; call
   // again until that is 0. release_others lets them go on.

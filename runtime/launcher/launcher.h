@@ -212,7 +212,8 @@ extern u64 carry_address, carried_address;  // the code of vdso.S that carries a
 void read_saved_thread_level();
 extern Text<16> saved_thread_level;  // MPI_THREAD_* as a decimal number; "" without a restart
 i32 save(const SaveRequest* request, SaveOutcome* outcome);
-void resume();  // after a save whose outcome says `shared`
+void resume();
+i32 save_described(i32 writer, u32 timeout_ms, SaveOutcome* outcome);
 i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome);
 
 }  // namespace fermata::launch

@@ -53,10 +53,10 @@ constexpr u64 kLowerStackBytes = 16 << 20;
     kCrossingVersion, 0,    lower_ready, register_upper,
     // Not wrapped: what hold() leaves on the upper stack must be the assembly's frame alone.
     reinterpret_cast<HoldResult (*)(void*)>(&arch::fermata_hold_entry),
-    save,             save_finish,       nudge,
-    config_value,     leave,             resume,
-    stop_others,      release,           borrow,
-    lend,
+    save,             save_finish,       save_described,
+    nudge,            config_value,      leave,
+    resume,           stop_others,       release,
+    borrow,           lend,
 };
 
 extern "C" void fermata_main(u64* initial_stack) {

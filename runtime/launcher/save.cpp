@@ -21,6 +21,8 @@ struct OutcomePage {
 };
 OutcomePage* outcome_page;  // shared with the writer child
 u64 stopped_ns;             // when the last save began
+u64 described_by_ns;        // deadline of its writer for what the job would change by going on
+bool shared_by_last;        // the rank shares memory: it goes on when all ranks have been saved
 
 constexpr u64 kSharedWithinNs = 300'000'000'000;  // the most that writing shared memory may take
 
@@ -152,24 +154,13 @@ bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome
   sys::exit_group(status ? 0 : 1);
 }
 
-/// Waits until the writer has what the job would change by going on; a writer that is late is
-/// ended. Whoever waits for the image finds out.
-void await_described(u32 writer, u64 deadline) {
+/// True once the writer has ended; whoever waits for the image finds out how.
+bool has_ended(u32 writer) {
   constexpr u64 kByPid = 1, kNoHang = 1, kEnded = 4, kLeaveIt = 0x01000000, kAll = 0x40000000;
-  u32& described = outcome_page->described;
-  while (!__atomic_load_n(&described, __ATOMIC_ACQUIRE)) {
-    if (sys::now_ns() >= deadline) {
-      (void)sys::call(SYS_kill, writer, 9);
-      fail(&outcome_page->outcome, sys::kEtimedout,
-           "saving the contents of open files took too long");
-      return;
-    }
-    sys::futex_wait_shared(&described, 0, 10'000'000);
-    i32 info[32] = {};  // siginfo_t; stays zero while the child lives
-    const Result<u64> got = sys::call(SYS_waitid, kByPid, writer, sys::word(info),
-                                      kNoHang | kEnded | kLeaveIt | kAll);
-    if (!got || info[0]) return;
-  }
+  i32 info[32] = {};  // siginfo_t; stays zero while the child lives
+  const Result<u64> got = sys::call(SYS_waitid, kByPid, writer, sys::word(info),
+                                    kNoHang | kEnded | kLeaveIt | kAll);
+  return !got || info[0];
 }
 
 /// fork(2) without a libc and without SIGCHLD: the application must not see this child.
@@ -193,6 +184,7 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
     outcome_page = reinterpret_cast<OutcomePage*>(map.value);
   }
   outcome_page->outcome = {};
+  outcome_page->pause_ns = 0;
   outcome_page->image_fd = -1;
   outcome_page->described = 0;
   const Status held = await_hold(deadline);
@@ -224,13 +216,32 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
   const i64 child = fork_writer();
   if (child == 0) write_image(*request);
   memory::renew_fork_advice();
-  const bool shared = child > 0 && memory::shared_memory_seen();
-  if (child > 0) await_described(u32(child), shared ? begin + kSharedWithinNs : deadline);
   stopped_ns = begin;
-  outcome->shared = shared;
-  if (!shared) resume();
-  if (child < 0) fail(outcome, i32(-child), "cannot fork the image writer: memory may be short");
+  shared_by_last = memory::shared_memory_seen();
+  described_by_ns = shared_by_last ? begin + kSharedWithinNs : deadline;
+  if (child < 0) {
+    resume();
+    fail(outcome, i32(-child), "cannot fork the image writer: memory may be short");
+  }
   return i32(child);
+}
+
+i32 save_described(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
+  u32& described = outcome_page->described;
+  if (!__atomic_load_n(&described, __ATOMIC_ACQUIRE)) {
+    sys::futex_wait_shared(&described, 0, u64(timeout_ms) * 1'000'000);
+    if (!__atomic_load_n(&described, __ATOMIC_ACQUIRE) && !has_ended(u32(writer))) {
+      if (sys::now_ns() < described_by_ns) return 0;
+      (void)sys::call(SYS_kill, u64(writer), 9);
+      fail(&outcome_page->outcome, sys::kEtimedout,
+           "saving the contents of open files or shared memory took too long");
+    }
+  }
+  if (!shared_by_last) resume();
+  *outcome = {};
+  outcome->shared = shared_by_last;
+  outcome->pause_ns = outcome_page->pause_ns;
+  return 1;
 }
 
 i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {

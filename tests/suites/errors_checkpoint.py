@@ -8,7 +8,7 @@ import signal
 import time
 
 from support import fermata, mpis, process
-from support.cases import Skipped, check, check_equal, timeout
+from support.cases import Failed, Skipped, check, check_equal, timeout
 from support.errors import (FAILED, REFUSED, UNHARMED, HealthyJob, expect, ranks_of, record)
 
 NOW, DISK, DEATH = "Checkpoints at the wrong moment", "Disks", "Deaths during a checkpoint"
@@ -94,6 +94,33 @@ def test_rank_that_does_not_answer(work):
     text = record(NOW, "a rank does not answer within --timeout", result, FAILED, UNHARMED)
     expect(text, "rank 1", "in time", "the job runs on", "--timeout")
     job.came_through()
+
+
+def _stop_writer(rank, until):
+    """Stops the image writer of `rank`, a fork of it, as soon as it is there."""
+    while time.monotonic() < until:
+        for pid in process.descendants(rank):
+            os.kill(pid, signal.SIGSTOP)
+            return pid
+    raise Failed("no image writer was seen")
+
+
+@timeout(150)
+def test_failure_while_shared_memory_is_written(work):
+    """Rank 0 stands still until its writer has the memory, which is stopped here for good. That
+    another rank has failed must be heard at once all the same."""
+    job = HealthyJob(work).begin(program="much_shared").with_snapshot()
+    ranks = ranks_of(job)
+    first = process.Running([fermata.FERMATA, "checkpoint", "job"], work, name="first",
+                            env=mpis.environment(FERMATA_DIR=str(work / "fermata")), cwd=work)
+    until = time.monotonic() + 10
+    stuck, victim = [_stop_writer(rank, until) for rank in ranks]
+    os.kill(victim, signal.SIGKILL)
+    result = _soon(first.wait(30))
+    text = record(NOW, "a rank fails while another writes shared memory", result, FAILED, UNHARMED)
+    expect(text, "rank 1", "the image writer was killed", "the job runs on", "hint")
+    job.came_through()
+    check(not os.path.exists(f"/proc/{stuck}"), "the writer of rank 0 has been ended")
 
 
 @timeout(120)
