@@ -6,7 +6,7 @@
 
 namespace fermata::image {
 
-inline constexpr u32 kVersion = 2;
+inline constexpr u32 kVersion = 3;
 inline constexpr u64 kHeaderBytes = 4096;
 inline constexpr char kMagic[9] = "FERMIMG1";  // without the closing NUL
 
@@ -65,11 +65,13 @@ struct ImageHeader {
   TableRef files;
   TableRef members;
   TableRef actions;
+  TableRef signals;
+  TableRef timers;
   TableRef strings;
   u32 header_crc;
   i32 thread_level;  // MPI_THREAD_* the application was promised, canonical
 };
-static_assert(sizeof(ImageHeader) == 856);
+static_assert(sizeof(ImageHeader) == 920);
 static_assert(offsetof(ImageHeader, magic) == 0);
 static_assert(offsetof(ImageHeader, version) == 8);
 static_assert(offsetof(ImageHeader, header_bytes) == 12);
@@ -107,9 +109,11 @@ static_assert(offsetof(ImageHeader, threads) == 688);
 static_assert(offsetof(ImageHeader, files) == 720);
 static_assert(offsetof(ImageHeader, members) == 752);
 static_assert(offsetof(ImageHeader, actions) == 784);
-static_assert(offsetof(ImageHeader, strings) == 816);
-static_assert(offsetof(ImageHeader, header_crc) == 848);
-static_assert(offsetof(ImageHeader, thread_level) == 852);
+static_assert(offsetof(ImageHeader, signals) == 816);
+static_assert(offsetof(ImageHeader, timers) == 848);
+static_assert(offsetof(ImageHeader, strings) == 880);
+static_assert(offsetof(ImageHeader, header_crc) == 912);
+static_assert(offsetof(ImageHeader, thread_level) == 916);
 
 // One mapping of the upper half.
 struct ImageRegion {
@@ -287,6 +291,44 @@ static_assert(offsetof(ImageAction, handler) == 8);
 static_assert(offsetof(ImageAction, flags) == 16);
 static_assert(offsetof(ImageAction, restorer) == 24);
 static_assert(offsetof(ImageAction, mask) == 32);
+
+// A signal that was pending, in the order of arrival for each thread and for the process.
+struct ImageSignal {
+  u32 thread;  // tid (when saved) of the thread it was sent to; 0 = to the process
+  u32 reserved;
+  u8 info[128];  // siginfo_t
+};
+static_assert(sizeof(ImageSignal) == 136);
+static_assert(offsetof(ImageSignal, thread) == 0);
+static_assert(offsetof(ImageSignal, reserved) == 4);
+static_assert(offsetof(ImageSignal, info) == 8);
+
+// An interval timer of the process: setitimer(2) or timer_create(2).
+struct ImageTimer {
+  u32 kind;  // 0, 1, 2: ITIMER_REAL, _VIRTUAL, _PROF; 3: of timer_create
+  i32 id;  // of timer_create, as the application knows it
+  i32 clock;  // clockid_t; a thread's processor time: CLOCK_THREAD_CPUTIME_ID
+  u32 clock_thread;  // tid (when saved) of that thread
+  i32 notify;  // SIGEV_*
+  i32 signal;
+  u64 value;  // sigev_value
+  u32 thread;  // SIGEV_THREAD_ID: tid (when saved) of the thread that is told
+  u32 reserved;
+  u64 left_ns;  // until it expires; 0 = not armed
+  u64 interval_ns;
+};
+static_assert(sizeof(ImageTimer) == 56);
+static_assert(offsetof(ImageTimer, kind) == 0);
+static_assert(offsetof(ImageTimer, id) == 4);
+static_assert(offsetof(ImageTimer, clock) == 8);
+static_assert(offsetof(ImageTimer, clock_thread) == 12);
+static_assert(offsetof(ImageTimer, notify) == 16);
+static_assert(offsetof(ImageTimer, signal) == 20);
+static_assert(offsetof(ImageTimer, value) == 24);
+static_assert(offsetof(ImageTimer, thread) == 32);
+static_assert(offsetof(ImageTimer, reserved) == 36);
+static_assert(offsetof(ImageTimer, left_ns) == 40);
+static_assert(offsetof(ImageTimer, interval_ns) == 48);
 
 static_assert(sizeof(ImageHeader) <= kHeaderBytes);
 

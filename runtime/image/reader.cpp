@@ -103,6 +103,8 @@ Status open_image(const char* path, Reader& out, Message& why) {
                      take_table(base, file_bytes, h.files, out.files) &&
                      take_table(base, file_bytes, h.members, out.members) &&
                      take_table(base, file_bytes, h.actions, out.actions) &&
+                     take_table(base, file_bytes, h.signals, out.signals) &&
+                     take_table(base, file_bytes, h.timers, out.timers) &&
                      take_table(base, file_bytes, h.strings, out.strings) &&
                      h.strings.bytes > 0 && out.strings[h.strings.bytes - 1] == 0 &&
                      h.main_thread < h.threads.count && extents_in_bounds(out);

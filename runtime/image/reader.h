@@ -18,6 +18,8 @@ struct Reader {
   const ImageFile* files = nullptr;
   const ImageMember* members = nullptr;
   const ImageAction* actions = nullptr;
+  const ImageSignal* signals = nullptr;
+  const ImageTimer* timers = nullptr;
   const char* strings = nullptr;
   u64 string_bytes = 0;
 

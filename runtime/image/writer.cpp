@@ -14,7 +14,8 @@ Status Writer::create(const char* path) {
                              extents.reserve(1 << 24),
                              threads.reserve(1 << 16), files.reserve(1 << 20),
                              members.reserve(1 << 20),
-                             actions.reserve(64),      strings_.reserve(64 << 20)};
+                             actions.reserve(64),      signals.reserve(1 << 16),
+                             timers.reserve(1 << 16),  strings_.reserve(64 << 20)};
   for (const Status& status : reserved)
     if (!status) return status;
   strings_.count = 1;  // offset 0 is the empty string
@@ -59,7 +60,8 @@ Status Writer::finish() {
                            put_table(extents, h.extents),
                            put_table(threads, h.threads), put_table(files, h.files),
                            put_table(members, h.members),
-                           put_table(actions, h.actions), put_table(strings_, h.strings)};
+                           put_table(actions, h.actions), put_table(signals, h.signals),
+                           put_table(timers, h.timers),   put_table(strings_, h.strings)};
   for (const Status& status : tables)
     if (!status) return status;
   h.file_bytes = at_;

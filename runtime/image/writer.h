@@ -40,6 +40,8 @@ class Writer {
   Table<ImageFile> files;
   Table<ImageMember> members;
   Table<ImageAction> actions;
+  Table<ImageSignal> signals;
+  Table<ImageTimer> timers;
 
   /// Creates the file. Errors: of open(2) and mmap(2).
   Status create(const char* path);

@@ -52,7 +52,7 @@ constexpr Trapped kTrapped[] = {
     {SYS_inotify_add_watch, kUpperOnly},
     {SYS_execve, kUpperOnly},        {SYS_execveat, kUpperOnly},
     {SYS_readlink, kUpperOnly},      {SYS_readlinkat, kUpperOnly},
-    {SYS_exit, kUpperOnly},
+    {SYS_exit, kUpperOnly},          {SYS_timer_create, kUpperOnly},
     {SYS_arch_prctl, kLowerOnly},
     {SYS_set_robust_list, kLowerOnly},
     {SYS_sigaltstack, kLowerOnly},
@@ -222,6 +222,7 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_rt_sigaction: return trap_sigaction(half, a[0], a[1], a[2], a[3]);
     case SYS_clone: return u64(trap_clone(half, context));
     case SYS_exit: trap_exit(a[0]);
+    case SYS_timer_create: return trap_timer_create(a);
     case SYS_socketpair:
       return half == Half::kUpper ? trap_upper_socketpair(a) : trap_lower_descriptor(number, a);
     case SYS_inotify_add_watch: return trap_upper_watch(a);

@@ -13,6 +13,11 @@
 #include "base/types.h"
 #include "halves/crossing.h"
 
+namespace fermata::image {
+class Writer;
+struct Reader;
+}  // namespace fermata::image
+
 namespace fermata::launch {
 
 using arch::UserContext;
@@ -175,8 +180,32 @@ void nudge(u32 tid);       // LauncherCalls::nudge
 void leave(void* frame);  // LauncherCalls::leave
 /// Lets every stopped thread, and the one in hold(), go on.
 void release();
+void wake_stopped();  // they look around, and stay
 /// Waits until the MPI thread has entered hold(). Errors: kEtimedout.
 Status await_hold(u64 deadline_ns);
+
+// --- pending.cpp: signals that are pending while the job is saved -------------------------------
+/// Has each stopped thread take what waits for it, or for the process, out of the kernel. Agent.
+/// Errors: kEtimedout; kEperm if too many wait; with `why`.
+Status take_signals(u64 deadline_ns, Message& why);
+void take_own_signals(u32 tid);  // a stopped thread's part, if it has been asked
+void forget_taken_signals();     // of an earlier checkpoint
+bool signals_wait();             // whether any thread has signals to take
+/// The calling thread queues again what was taken from it. Returns once the process's signals have
+/// been queued again as well. Preconditions: all signals are blocked.
+void return_signals();
+void add_signals(image::Writer& writer);
+void restore_signals(const image::Reader& reader);
+
+// --- timers.cpp: setitimer(2), timer_create(2) --------------------------------------------------
+u64 trap_timer_create(const u64 (&arguments)[6]);
+/// Notes what is left of every timer. Errors: kEperm with `why`.
+Status read_timers(Message& why);
+bool any_timer();  // read_timers() has found one
+void add_timers(image::Writer& writer);
+/// Makes the saved timers again, not armed yet. Preconditions: all threads exist.
+void restore_timers(const image::Reader& reader);
+void arm_restored_timers();  // once, after a restart
 
 // --- calls.cpp: system calls that a checkpoint interrupts ---------------------------------------
 /// Notes what call the thread is blocked in, for carry_call() in its signal handler.
@@ -208,6 +237,8 @@ extern u64 carry_address, carried_address;  // the code of vdso.S that carries a
 /// goes on where the rank was saved, in hold(). Ends the process with a message if it cannot.
 [[noreturn]] void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank,
                                u32 world_size);
+/// The id that a saved thread has now; 0 if there is none.
+u32 restored_tid(const image::Reader& reader, u32 saved);
 /// Reads from the image what the lower half must know before it starts MPI again.
 void read_saved_thread_level();
 extern Text<16> saved_thread_level;  // MPI_THREAD_* as a decimal number; "" without a restart

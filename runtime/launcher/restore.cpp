@@ -88,6 +88,7 @@ void restored_thread(void* argument) {
   reinterpret_cast<Gate*>(saved.fs_base + u64(shared.gate_offset))->attention |= kGateNew;
   UserContext* const frame = reinterpret_cast<UserContext*>(saved.frame);
   shift_carried_call(frame);
+  return_signals();
   settle_carried_call(frame);
   arch::fermata_sigreturn_to(saved.frame);
 }
@@ -129,6 +130,16 @@ void relink_crossing(const LowerCalls* lower, u32 old_mpi_tid) {
 }  // namespace
 
 Text<16> saved_thread_level;
+
+u32 restored_tid(const image::Reader& reader, u32 saved) {
+  u32 slot = 0;  // the main thread's; the others got theirs in the image's order
+  for (u64 i = 0; i < reader.header->threads.count; i++) {
+    const bool is_main = i == reader.header->main_thread;
+    if (!is_main) slot++;
+    if (saved == reader.threads[i].tid) return threads[is_main ? 0 : slot].tid;
+  }
+  return 0;
+}
 
 void read_saved_thread_level() {
   Path path;
@@ -187,6 +198,8 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   renew_tid(main.clear_tid, main.tid, sys::gettid());
   if (main.robust_list) (void)sys::call(SYS_set_robust_list, main.robust_list, main.robust_bytes);
   create_threads(reader);
+  restore_timers(reader);
+  restore_signals(reader);
   shift_carried_call(reinterpret_cast<UserContext*>(main.frame));
   arch::write_fs_base(main.fs_base);
   arch::fermata_hold_resume(main.hold_stack);

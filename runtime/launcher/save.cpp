@@ -111,6 +111,20 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   h.executable_string = writer.string(executable());
 }
 
+/// Signals and timers as they are at one moment: a timer that expires between the two looks would
+/// be saved with its signal, or with neither. Timers that expire faster than one can look may.
+Status take_signals_and_timers(u64 deadline, Message& why) {
+  constexpr u32 kRounds = 8;
+  forget_taken_signals();
+  for (u32 round = 0; round < kRounds; round++) {
+    const Status taken = take_signals(deadline, why);
+    if (!taken) return taken;
+    const Status read = read_timers(why);
+    if (!read || !any_timer() || !signals_wait()) return read;
+  }
+  return take_signals(deadline, why);
+}
+
 bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome_page->image_fd; }
 
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
@@ -136,6 +150,8 @@ bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome
     fill_header(writer, request, job_pid);
     add_threads(writer);
     add_actions(writer);
+    add_signals(writer);
+    add_timers(writer);
   }
   if (status && !shares) status = memory::save_shared(writer, why);
   if (status) status = memory::save_regions(writer, why);
@@ -207,6 +223,12 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
     return -sys::kEperm;
   }
   Message why;
+  const Status taken = take_signals_and_timers(deadline, why);
+  if (!taken) {
+    fail(outcome, taken.error, why.data);
+    release();
+    return -taken.error;
+  }
   const Status lifted = memory::lift_fork_advice(why);
   if (!lifted) {
     fail(outcome, lifted.error, why.data);

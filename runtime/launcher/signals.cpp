@@ -10,6 +10,11 @@ namespace {
 
 sys::KernelAction hidden[2];  // what the application believes of kSignalTrap and kSignalQuiesce
 
+bool is_lower_thread() {
+  const bool own_process = sys::getpid() == threads[0].tid;  // not a child on its way to exec
+  return own_process && !find_thread(sys::gettid());
+}
+
 }  // namespace
 
 u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
@@ -36,7 +41,9 @@ u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
 }
 
 /// The handler's own mask is not the guest's: the frame's is, and rt_sigreturn installs it.
-u64 trap_sigprocmask(Half, u64 how, u64 set, u64 old, u64 set_bytes, UserContext* context) {
+/// A thread that the lower half has made keeps everything blocked: a signal for the process would
+/// run the application's handler there, without the application's thread register.
+u64 trap_sigprocmask(Half half, u64 how, u64 set, u64 old, u64 set_bytes, UserContext* context) {
   if (set_bytes != 8) return u64(-i64(sys::kEinval));
   const u64 before = context->mask;
   if (set) {
@@ -47,6 +54,7 @@ u64 trap_sigprocmask(Half, u64 how, u64 set, u64 old, u64 set_bytes, UserContext
       case sys::kSigSetMask: context->mask = given; break;
       default: return u64(-i64(sys::kEinval));
     }
+    if (half == Half::kLower && is_lower_thread()) context->mask = ~u64(0);
     context->mask &= ~kOurSignals;
   }
   if (old) *reinterpret_cast<u64*>(old) = before;

@@ -53,10 +53,12 @@ void stop_thread(Thread& thread, UserContext* frame) {
   while (__atomic_load_n(&release_count, __ATOMIC_ACQUIRE) == seen &&
          __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE) != 0) {
     sys::futex_wait(&release_count, seen, kLookAgainNs);
+    take_own_signals(thread.tid);
     if (!thread.hold_stack && !__atomic_load_n(&stop_wanted, __ATOMIC_ACQUIRE)) break;
   }
   if (crossing().pending) gate_of(thread.fs_base)->interrupted = 1;
   set_state(thread, ThreadState::kLive);
+  return_signals();
   settle_carried_call(frame);
 }
 
@@ -199,7 +201,13 @@ void nudge(u32 tid) {
   (void)sys::tgkill(sys::getpid(), tid, kSignalQuiesce);
 }
 
-void leave(void* frame) { settle_carried_call(static_cast<UserContext*>(frame)); }
+void leave(void* frame) {
+  return_signals();
+  arm_restored_timers();
+  settle_carried_call(static_cast<UserContext*>(frame));
+}
+
+void wake_stopped() { sys::futex_wake_all(&release_count); }
 
 void release() {
   __atomic_store_n(&stop_wanted, 0, __ATOMIC_RELEASE);

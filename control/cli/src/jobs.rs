@@ -393,7 +393,8 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
         "executable": image.string(header.executable_string),
         "cwd": image.string(header.cwd_string),
         "regions": regions, "objects": objects, "threads": threads, "files": files,
-        "actions": image.actions.len()});
+        "actions": image.actions.len(), "signals": image.signals.len(),
+        "timers": image.timers.len()});
     (text, value)
 }
 

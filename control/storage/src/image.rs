@@ -6,8 +6,8 @@
 
 use fermata_types::{
     IMAGE_HEADER_BYTES, IMAGE_HEADER_CRC_OFFSET, IMAGE_MAGIC, IMAGE_VERSION, ImageAction,
-    ImageExtent, ImageFile, ImageHeader, ImageMember, ImageObject, ImageRegion, ImageThread,
-    TableRef,
+    ImageExtent, ImageFile, ImageHeader, ImageMember, ImageObject, ImageRegion, ImageSignal,
+    ImageThread, ImageTimer, TableRef,
 };
 use std::fmt;
 use std::fs::File;
@@ -96,6 +96,10 @@ pub struct Image {
     pub members: Vec<ImageMember>,
     /// Signal actions.
     pub actions: Vec<ImageAction>,
+    /// Signals that were pending.
+    pub signals: Vec<ImageSignal>,
+    /// Interval timers.
+    pub timers: Vec<ImageTimer>,
     strings: Vec<u8>,
     file: File,
 }
@@ -151,6 +155,8 @@ impl Image {
         let files = table("files", &header.files, ImageFile::BYTES)?;
         let members = table("members", &header.members, ImageMember::BYTES)?;
         let actions = table("actions", &header.actions, ImageAction::BYTES)?;
+        let signals = table("signals", &header.signals, ImageSignal::BYTES)?;
+        let timers = table("timers", &header.timers, ImageTimer::BYTES)?;
         let strings = table("strings", &header.strings, 1)?;
         Ok(Self {
             regions: entries(&regions, ImageRegion::BYTES, ImageRegion::parse),
@@ -160,6 +166,8 @@ impl Image {
             files: entries(&files, ImageFile::BYTES, ImageFile::parse),
             members: entries(&members, ImageMember::BYTES, ImageMember::parse),
             actions: entries(&actions, ImageAction::BYTES, ImageAction::parse),
+            signals: entries(&signals, ImageSignal::BYTES, ImageSignal::parse),
+            timers: entries(&timers, ImageTimer::BYTES, ImageTimer::parse),
             header_crc: header.header_crc,
             strings,
             header,

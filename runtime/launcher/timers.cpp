@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interval timers: setitimer(2), alarm(2), timer_create(2). The kernel tells what is left of each
+// and when it comes again, but not what a timer of timer_create was made for; so making one traps
+// and is noted here. After a restart they are made again, under the ids that the application knows,
+// and go on with what was left when the rank leaves the checkpoint.
+#include <asm/unistd.h>
+#include <linux/time.h>
+
+#include "image/reader.h"
+#include "image/writer.h"
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+namespace {
+
+using image::ImageTimer;
+
+constexpr u32 kOfTimerCreate = 3;  // ImageTimer::kind; below it: ITIMER_*
+constexpr i32 kBySignal = 0, kByNothing = 1, kToThread = 4;  // SIGEV_*
+constexpr i32 kSigAlrm = 14;
+
+struct Event {  // struct sigevent
+  u64 value;
+  i32 signal, notify;
+  u32 thread;
+  u32 pad[11];
+};
+struct Setting {  // struct itimerspec; struct itimerval with microseconds
+  sys::TimeSpec interval, left;
+};
+
+constexpr u32 kCapacity = 1024;
+ImageTimer known[kCapacity];  // of timer_create; some may have been deleted since
+u32 known_count;
+u32 lock, overflow;
+ImageTimer current[kCapacity + kOfTimerCreate];  // as read last, or as they are to be armed
+u32 current_count;
+u32 to_arm;  // of those, after a restart
+
+sys::TimeSpec to_spec(u64 ns) { return {i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)}; }
+u64 to_ns(const sys::TimeSpec& t) { return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds); }
+
+bool read_setting(const ImageTimer& timer, Setting& out) {
+  return bool(sys::call(SYS_timer_gettime, u64(i64(timer.id)), sys::word(&out)));
+}
+
+/// A thread's processor time has a clock id that names the thread: bits 3 up are ~tid.
+bool is_thread_clock(i32 clock) {
+  return clock == CLOCK_THREAD_CPUTIME_ID || (clock < 0 && clock & 4);
+}
+u32 thread_of(i32 clock) {
+  const u32 tid = clock < 0 ? ~u32(clock >> 3) : 0;
+  return tid ? tid : sys::gettid();
+}
+i32 clock_of(u32 tid) { return i32(~tid << 3 | 6 /* CPUCLOCK_PERTHREAD, CPUCLOCK_SCHED */); }
+
+void forget_deleted() {
+  u32 kept = 0;
+  for (u32 i = 0; i < known_count; i++) {
+    Setting setting;
+    if (read_setting(known[i], setting)) known[kept++] = known[i];
+  }
+  known_count = kept;
+}
+
+void note(const ImageTimer& timer) {
+  while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) arch::pause();
+  u32 at = 0;
+  while (at < known_count && known[at].id != timer.id) at++;  // an id may be given out again
+  if (at == kCapacity) forget_deleted(), at = known_count;
+  if (at < kCapacity) known[at] = timer;
+  else overflow = 1;
+  if (at == known_count && at < kCapacity) known_count++;
+  __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
+}
+
+void read_itimers() {
+  for (u32 which = 0; which < kOfTimerCreate; which++) {
+    Setting s{};
+    if (!sys::call(SYS_getitimer, which, sys::word(&s))) continue;
+    s.interval.nanoseconds *= 1000;
+    s.left.nanoseconds *= 1000;
+    const u64 interval = to_ns(s.interval), left = to_ns(s.left);
+    if (!left && !interval) continue;
+    ImageTimer& out = current[current_count++];
+    out = {};
+    out.kind = which;
+    out.left_ns = left ? left : 1000;  // none left, but periodic: it is about to expire
+    out.interval_ns = interval;
+  }
+}
+
+void arm(const ImageTimer& timer) {
+  Setting s{to_spec(timer.interval_ns), to_spec(timer.left_ns)};
+  if (timer.kind == kOfTimerCreate) {
+    (void)sys::call(SYS_timer_settime, u64(i64(timer.id)), 0, sys::word(&s), 0);
+    return;
+  }
+  s.interval.nanoseconds /= 1000;
+  s.left.nanoseconds = (s.left.nanoseconds + 999) / 1000;
+  if (s.left.nanoseconds == 1'000'000) s.left = {s.left.seconds + 1, 0};
+  (void)sys::call(SYS_setitimer, timer.kind, sys::word(&s), 0);
+}
+
+/// Ids are given out in order, and so they must be asked for.
+void sort_by_id() {
+  for (u32 i = 1; i < current_count; i++)
+    for (u32 j = i; j && current[j].id < current[j - 1].id; j--) {
+      const ImageTimer other = current[j];
+      current[j] = current[j - 1];
+      current[j - 1] = other;
+    }
+}
+
+/// Makes a timer that gets the id it had. Linux 6.15 lets one ask for an id; before, ids are given
+/// out in order.
+bool make(const ImageTimer& timer, bool id_is_taken_as_given) {
+  i32 clock = timer.clock;
+  if (is_thread_clock(clock)) clock = timer.clock_thread ? clock_of(timer.clock_thread) : -1;
+  Event event{timer.value, timer.signal, timer.notify, timer.thread, {}};
+  const bool orphan = clock == -1 || (timer.notify == kToThread && !timer.thread);
+  if (orphan) {  // its thread had ended: it never tells anybody anything, but its id is in use
+    event.notify = kByNothing;
+    clock = CLOCK_MONOTONIC;
+  }
+  for (;;) {
+    i32 id = timer.id;
+    if (!sys::call(SYS_timer_create, u64(i64(clock)), sys::word(&event), sys::word(&id)))
+      return false;
+    if (id == timer.id) return true;
+    (void)sys::call(SYS_timer_delete, u64(i64(id)));
+    if (id_is_taken_as_given || id > timer.id) return false;
+  }
+}
+
+}  // namespace
+
+u64 trap_timer_create(const u64 (&a)[6]) {
+  const u64 result = pass_on(SYS_timer_create, a);
+  if (result != 0 || sys::getpid() != crossing().main_tid) return result;
+  ImageTimer timer{};
+  timer.kind = kOfTimerCreate;
+  timer.id = *reinterpret_cast<const i32*>(a[2]);
+  timer.clock = i32(a[0]);
+  if (is_thread_clock(timer.clock)) {
+    timer.clock_thread = thread_of(timer.clock);
+    timer.clock = CLOCK_THREAD_CPUTIME_ID;
+  } else if (timer.clock < 0) {
+    timer.clock = CLOCK_PROCESS_CPUTIME_ID;
+  }
+  const Event standard{u64(timer.id), kSigAlrm, kBySignal, 0, {}};
+  const Event& event = a[1] ? *reinterpret_cast<const Event*>(a[1]) : standard;
+  timer.value = event.value;
+  timer.signal = event.signal;
+  timer.notify = event.notify;
+  if (event.notify == kToThread) timer.thread = event.thread;
+  note(timer);
+  return result;
+}
+
+Status read_timers(Message& why) {
+  current_count = 0;
+  read_itimers();
+  forget_deleted();
+  for (u32 i = 0; i < known_count; i++) {
+    Setting setting{};
+    (void)read_setting(known[i], setting);
+    ImageTimer& out = current[current_count++];
+    out = known[i];
+    out.left_ns = to_ns(setting.left);
+    out.interval_ns = to_ns(setting.interval);
+  }
+  if (!overflow) return success();
+  why << "the program has made more than " << kCapacity << " timers with timer_create";
+  return failure(sys::kEperm);
+}
+
+bool any_timer() { return current_count != 0; }
+
+void add_timers(image::Writer& writer) {
+  for (u32 i = 0; i < current_count; i++)
+    if (ImageTimer* const out = writer.timers.add()) *out = current[i];
+}
+
+void restore_timers(const image::Reader& reader) {
+  constexpr u64 kRestoreIds = 77;  // PR_TIMER_CREATE_RESTORE_IDS
+  const bool by_id = bool(sys::call(SYS_prctl, kRestoreIds, 1));
+  for (u64 i = 0; i < reader.header->timers.count && i < sizeof current / sizeof *current; i++)
+    current[current_count++] = reader.timers[i];
+  sort_by_id();
+  to_arm = current_count;
+  for (u32 i = 0; i < current_count; i++) {
+    ImageTimer& timer = current[i];
+    if (timer.kind != kOfTimerCreate) continue;
+    timer.thread = restored_tid(reader, timer.thread);
+    timer.clock_thread = restored_tid(reader, timer.clock_thread);
+    if (!make(timer, by_id))
+      die("cannot make a timer of the program again", "timer_create", 0,
+          "another timer of this process has its id; restart under another MPI");
+    note(timer);
+  }
+  if (by_id) (void)sys::call(SYS_prctl, kRestoreIds, 0);
+}
+
+void arm_restored_timers() {
+  for (u32 i = 0; i < to_arm; i++) arm(current[i]);
+  to_arm = 0;
+}
+
+}  // namespace fermata::launch
