@@ -57,13 +57,14 @@ def items():
 def _native(name):
     """Checksum and number of MPI calls of a native run (the rank with the fewest counts)."""
     item = Item(SOURCES / f"{name}.c")
-    work = mpis.BUILD / "tests/work/native" / name
-    command = item.command("openmpi", work)
-    command[command.index("--step-ms") + 1] = 2
-    env = mpis.environment(LD_PRELOAD=str(MOMENTS), FERMATA_MOMENTS_COUNT=str(work / "calls"),
-                           **item.env)
-    result = process.run([*mpis.mpirun("openmpi", item.ranks), *map(str, command)], 60, env, work)
-    counts = [int(path.read_text()) for path in work.glob("calls.*")]
+    with mpis.scratch() as work:
+        command = item.command("openmpi", work / "files")
+        command[command.index("--step-ms") + 1] = 2
+        env = mpis.environment(LD_PRELOAD=str(MOMENTS), FERMATA_MOMENTS_COUNT=str(work / "calls"),
+                               **item.env)
+        command = [*mpis.mpirun("openmpi", item.ranks), *map(str, command)]
+        result = process.run(command, 60, env, work)
+        counts = [int(path.read_text()) for path in work.glob("calls.*")]
     checksum = mpis.checksum(result.expect_success(f"{name}, native").out)
     check_equal(len(counts), item.ranks, f"{name}: ranks that counted their MPI calls")
     return checksum, min(counts)

@@ -30,10 +30,9 @@ def _command(mpi, name, work, steps, step_ms=0):
 
 
 def _expected(name, ranks, steps):
-    work = mpis.BUILD / "tests/work/expected"
-    work.mkdir(parents=True, exist_ok=True)
-    command = _command("openmpi", name, work, steps)
-    return mpis.checksum(mpis.native("openmpi", command, ranks, work).expect_success(name).out)
+    with mpis.scratch() as work:
+        command = _command("openmpi", name, work, steps)
+        return mpis.checksum(mpis.native("openmpi", command, ranks, work).expect_success(name).out)
 
 
 def _make_native(mpi, name):

@@ -3,7 +3,7 @@
 chains of restarts. A run that was interrupted must print the checksum of one that was not.
 Name: program_front_first_then_second."""
 from support import fermata, mpis
-from support.cases import check, check_equal, slow, timeout
+from support.cases import alone, check, check_equal, slow, timeout
 
 STEPS = 10
 
@@ -58,6 +58,7 @@ def test_chain_of_ten(work):
     check_equal(mpis.checksum(job.finish()), _expected("selfcheck", steps=44), "checksum")
 
 
+@alone
 @timeout(90)
 def test_compute_bound_rank_stops_at_once(work):
     """A checkpoint does not wait for the end of a three-second loop."""

@@ -40,6 +40,12 @@ def slow(function):
     return function
 
 
+def alone(function):
+    """Decorator: needs the machine for itself, for it measures time."""
+    function.alone = True
+    return function
+
+
 @contextlib.contextmanager
 def deadline(seconds):
     def expire(_number, _frame):

@@ -10,6 +10,7 @@ from support import mpis, process
 from support.cases import Failed, check
 
 FERMATA = mpis.BUILD / "bin/fermata"
+JOB_NICENESS = 10
 
 
 def need_built():
@@ -36,7 +37,7 @@ class Job:
         environment = mpis.environment(FERMATA_DIR=str(self.work / "fermata"), **(env or {}))
         self.running = process.Running([FERMATA, *map(str, arguments)], self.work,
                                        name=f"run{self.runs}", env=environment, cwd=self.work,
-                                       stdin=stdin)
+                                       stdin=stdin, niceness=JOB_NICENESS)
         return self.running
 
     def start(self, lower, command, ranks=2, env=None):

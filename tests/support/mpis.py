@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The MPI installations the tests use, and how to run a program natively under each."""
+import contextlib
 import functools
 import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 
 from support import process
 from support.cases import Failed, Skipped
@@ -18,9 +20,12 @@ PROGRAMS = ("selfcheck", "compute", "blocked", "collective", "inflight", "files"
             "nonpie", "static_cxx", "plugin_main", "argv_env", "vdso")
 
 
+own_environment = {}  # of this worker (support.workers)
+
+
 def environment(**more):
     inherited = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    env = {**inherited, "CHECK_ENVIRONMENT": "kept", **more}
+    env = {**inherited, "CHECK_ENVIRONMENT": "kept", **own_environment, **more}
     if os.getuid() == 0:
         env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     return env
@@ -73,12 +78,18 @@ def checksum(text):
     return lines[0].split()[1]
 
 
+@contextlib.contextmanager
+def scratch():
+    """A directory for something that several tests need, of which each worker makes its own."""
+    with tempfile.TemporaryDirectory(dir=BUILD / "tests/work", prefix="scratch-") as directory:
+        yield pathlib.Path(directory)
+
+
 @functools.cache
 def expected(name, ranks, steps, size=None):
     """The checksum of an uninterrupted native run (Open MPI; the result is the same under all)."""
-    work = BUILD / "tests" / "work" / "expected"
-    work.mkdir(parents=True, exist_ok=True)
-    command = [program("openmpi", name), *own_arguments(name, work), "--steps", steps]
-    if size is not None:
-        command += ["--size", size]
-    return checksum(native("openmpi", command, ranks, work).expect_success(name).out)
+    with scratch() as work:
+        command = [program("openmpi", name), *own_arguments(name, work), "--steps", steps]
+        if size is not None:
+            command += ["--size", size]
+        return checksum(native("openmpi", command, ranks, work).expect_success(name).out)
