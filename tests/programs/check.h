@@ -3,7 +3,8 @@
 // implementation, and the last line `PASS <checksum>` by which runs are compared.
 //
 // Options: --steps N, --step-ms M (pause per step, so that a checkpoint can hit the program
-// anywhere), --size S (program-specific). Rank 0 prints `step K` after each step.
+// anywhere), --size S (program-specific). Rank 0 prints `step K` after each step. The last step
+// waits while there is a file $CHECK_HOLD, so that no checkpoint comes too late on a busy machine.
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -13,12 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct options {
   int steps, step_ms, size;
 };
 
-static int rank, ranks;
+static int rank, ranks, last_step;
+static const char *hold_file;
 static uint64_t state_hash = 0xcbf29ce484222325u;
 
 #define CHECK(condition)                                                                  \
@@ -48,6 +51,8 @@ static inline struct options parse_options(int argc, char **argv, int steps, int
     if (!strcmp(argv[i], "--step-ms")) o.step_ms = atoi(argv[i + 1]);
     if (!strcmp(argv[i], "--size")) o.size = atoi(argv[i + 1]);
   }
+  last_step = o.steps;
+  hold_file = getenv("CHECK_HOLD");
   return o;
 }
 
@@ -84,6 +89,7 @@ static inline void report_step(int step, int step_ms) {
     fflush(stdout);
   }
   pause_ms(step_ms);
+  while (step == last_step && hold_file && access(hold_file, F_OK) == 0) pause_ms(1);
 }
 
 // Combines the hashes of all ranks and prints the last line.

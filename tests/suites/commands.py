@@ -112,6 +112,7 @@ def test_restart_from_another_directory(work):
     job.start("openmpi", ["./app", "--steps", 8, "--step-ms", 60])
     fermata.wait_for_step(job, 3)
     job.checkpoint_and_stop()
+    job.release()
     done = process.run([fermata.FERMATA, "restart", "job", "--mpi", "mpich"], 60,
                        mpis.environment(FERMATA_DIR=str(work / "fermata")), "/")
     check_equal(mpis.checksum(done.expect_success("restart").out),

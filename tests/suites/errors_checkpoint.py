@@ -151,7 +151,7 @@ class DiskJob(HealthyJob):
         self.runs += 1
         command = ["unshare", *self._as_user("-rm"), "sh", "-c", script, "sh", self.place,
                    fermata.FERMATA, *arguments]
-        environment = mpis.environment(FERMATA_DIR=str(self.place))
+        environment = mpis.environment(FERMATA_DIR=str(self.place), **(env or {}))
         self.running = process.Running(command, self.work, name="run1", env=environment,
                                        cwd=self.work)
         return self.running
@@ -305,6 +305,7 @@ def test_coordinator_dies(work):
     job, ranks, text = _killed_during(
         work, "the coordinator is killed", lambda job, _ranks: [job.running.process.pid])
     os.kill(ranks[1], signal.SIGCONT)
+    job.release()
     expect(text, "coordinator", "hint")
     until = time.monotonic() + 60
     while "PASS" not in job.running.out and time.monotonic() < until:

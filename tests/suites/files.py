@@ -34,6 +34,7 @@ def _die_after_checkpoint(work, name):
     job.running.process.terminate()
     job.running.wait(30)
     check("PASS" not in job.running.out, "the run ended on its own before it was killed")
+    job.release()
     return job
 
 

@@ -10,7 +10,6 @@ from support import mpis, process
 from support.cases import Failed, check
 
 FERMATA = mpis.BUILD / "bin/fermata"
-JOB_NICENESS = 10
 
 
 def need_built():
@@ -25,11 +24,14 @@ def fermata(work, *arguments, timeout_s=60, env=None):
 
 
 class Job:
-    """A job of the name `job` in the test's directory: started once, perhaps restarted often."""
+    """A job of the name `job` in the test's directory: started once, perhaps restarted often. The
+    programs of this project do not end before `finish` or `release`, so no checkpoint can be too
+    late (tests/programs/check.h)."""
 
     def __init__(self, work, name="job"):
         self.work, self.name, self.runs = work, name, 0
         self.running = None
+        self.hold = work / f"{name}.hold"
 
     def _launch(self, *arguments, env=None, stdin=subprocess.DEVNULL):
         need_built()
@@ -37,12 +39,13 @@ class Job:
         environment = mpis.environment(FERMATA_DIR=str(self.work / "fermata"), **(env or {}))
         self.running = process.Running([FERMATA, *map(str, arguments)], self.work,
                                        name=f"run{self.runs}", env=environment, cwd=self.work,
-                                       stdin=stdin, niceness=JOB_NICENESS)
+                                       stdin=stdin)
         return self.running
 
     def start(self, lower, command, ranks=2, env=None):
+        self.hold.touch()
         return self._launch("run", "-n", ranks, "--mpi", lower, "--name", self.name, "--", *command,
-                            env=env)
+                            env={"CHECK_HOLD": str(self.hold), **(env or {})})
 
     def restart(self, lower):
         return self._launch("restart", self.name, "--mpi", lower)
@@ -62,8 +65,13 @@ class Job:
               "the run ended on its own before it was stopped")
         return seconds
 
+    def release(self):
+        """Lets the program end."""
+        self.hold.unlink(missing_ok=True)
+
     def finish(self, timeout_s=90):
         """Waits for the run's end and returns what it printed."""
+        self.release()
         return self.running.wait(timeout_s).expect_success(f"run {self.runs}").out
 
     def snapshots(self):

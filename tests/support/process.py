@@ -104,11 +104,10 @@ class Running:
 
     It stays in the session of the runner. Linux schedules sessions against each other (autogroup),
     and the spinning ranks of a crowded machine kept a runner in another one off the CPU for
-    seconds, until the moment that it meant to hit was over. For the same reason jobs are nicer than
-    the runner and the commands that watch them."""
+    seconds, until the moment that it meant to hit was over."""
 
     def __init__(self, command, directory, name="run", env=None, cwd=None, keep=True,
-                 stdin=subprocess.DEVNULL, niceness=0):
+                 stdin=subprocess.DEVNULL):
         self.command = [str(word) for word in command]
         if keep:
             self._out = open(directory / f"{name}.out", "w+b")
@@ -119,7 +118,7 @@ class Running:
         self.began = time.monotonic()
         self.process = subprocess.Popen(
             self.command, stdin=stdin, stdout=self._out, stderr=self._err, env=env,
-            cwd=cwd, process_group=0, preexec_fn=lambda: os.nice(niceness))
+            cwd=cwd, process_group=0)
 
     def _read(self, file):
         descriptor, parts, offset = file.fileno(), [], 0

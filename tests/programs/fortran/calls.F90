@@ -119,6 +119,7 @@ program calls
       print '(a,i0)', 'step ', step
       flush(output_unit)
     end if
+    if (step == steps) call hold
   end do
   call free_objects
   allocate(all_hashes(ranks))
@@ -133,6 +134,19 @@ program calls
   call MPI_Finalize(ierr)
 
 contains
+
+  ! The last step waits while there is a file $CHECK_HOLD, as in check.h.
+  subroutine hold
+    character(1024) :: file
+    logical :: there
+    integer(c_int) :: unused
+    call get_environment_variable('CHECK_HOLD', file)
+    do
+      inquire (file=file, exist=there)
+      if (.not. there) exit
+      unused = usleep(1000)
+    end do
+  end subroutine
 
   subroutine options(steps, step_ms)
     integer, intent(out) :: steps, step_ms

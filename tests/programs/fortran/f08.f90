@@ -86,6 +86,7 @@ program f08
       print '(a,i0)', 'step ', step
       flush(output_unit)
     end if
+    if (step == steps) call hold
   end do
   call MPI_Comm_free(comm)
   call check(comm == MPI_COMM_NULL .and. deleted == 1, 'a freed communicator')
@@ -101,6 +102,19 @@ program f08
   call MPI_Finalize()
 
 contains
+
+  ! The last step waits while there is a file $CHECK_HOLD, as in check.h.
+  subroutine hold
+    character(1024) :: file
+    logical :: there
+    integer(c_int) :: unused
+    call get_environment_variable('CHECK_HOLD', file)
+    do
+      inquire (file=file, exist=there)
+      if (.not. there) exit
+      unused = usleep(1000)
+    end do
+  end subroutine
 
   subroutine options
     character(64) :: name, value
