@@ -65,9 +65,11 @@ def test_rule_keep_leaves_files_alone(work):
     log = work / "files/log.0"
     before = log.read_bytes()
     _restart(job, "--files", "keep")
-    job.running.wait(60)
+    ended = job.running.wait(60)
     check(log.read_bytes().startswith(before), "the log was changed")
-    check("FAIL" in job.running.out, "lines are doubled, which the program finds")
+    check_equal(log.read_text().count("rank 0 step 8 line 0\n"), 2, "times a line is there")
+    # What the program prints is often lost: MPICH's mpirun hurries after MPI_Abort.
+    check(ended.code != 0 and "PASS" not in ended.out, "the program finds that lines are doubled")
     check("log.0: is longer than at the checkpoint" in job.running.err, job.running.err)
 
 
