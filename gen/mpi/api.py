@@ -144,7 +144,7 @@ class Function:
 
     def is_collective(self):
         return any(p.kind == "COMMUNICATOR" for p in self.params) and (
-            self.cls in ("collective", "icollective"))
+            self.cls in ("collective", "icollective", "pcollective"))
 
 
 def has_large(data):

@@ -200,12 +200,19 @@ def handle_integers(function):
             f"    __attribute__((weak, alias(\"PMPI_{function.name}\")));\n\n")
 
 
+def extension(function):
+    """MPIX_Bcast_init and its like: what Open MPI 4 calls the persistent collectives."""
+    return "".join(prototype(function, prefix).replace("MPI_", "MPIX_", 1)
+                   + f"\n    __attribute__((weak, alias(\"PMPI_{function.name}\")));\n\n"
+                   for prefix in ("P", ""))
+
+
 def leftovers(front, known):
     """Functions the real library exports that the standard does not name: refused by name."""
     out = []
     hand = {"MPI_Type_extent", "MPI_Type_lb", "MPI_Type_ub", "MPI_Pcontrol"}
     for name in sorted(api.load(f"abi_{front}.json")["functions"]):
-        stem = name.removeprefix("MPI_")
+        stem = name.removeprefix("MPI_").removeprefix("MPIX_")
         if name in hand or stem in known or stem.isupper():  # upper case: a Fortran name
             continue
         answer = f"core::raise(nullptr, abi::kErrUnsupportedOperation, \"{name}\")"
@@ -229,5 +236,7 @@ def emit(front):
                 out.append(handle_integers(function))
             continue
         out.append(wrapper(function, notes))
+        if function.cls == "pcollective" and not function.large and front == "ompi":
+            out.append(extension(function))
     known |= {"Status_c2f", "Status_f2c"}
     return "".join(out + leftovers(front, known)).rstrip() + "\n"

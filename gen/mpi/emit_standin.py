@@ -48,7 +48,9 @@ def emit():
     skip = {"Init", "Init_thread", "Op_create"}
     out = [HEAD]
     for function in api.functions():
-        if function.cls not in ("hand", "icollective") or function.alias or function.large:
+        if function.cls not in ("hand", "icollective", "pcollective"):
+            continue
+        if function.alias or function.large:
             continue
         if function.stem in skip:
             continue

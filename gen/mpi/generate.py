@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 OUTPUTS = {
     "runtime/halves/mpi_calls.gen.h": ("emit_calls", "emit", ()),
     "runtime/mpi/core.gen.h": ("emit_core", "emit", ()),
+    "runtime/mpi/nonblocking.gen.h": ("emit_core", "emit_nonblocking", ()),
     "runtime/backend/shim.gen.h": ("emit_backend", "emit", ()),
     "runtime/backend/names.gen.txt": ("emit_backend", "emit_names", ()),
     "tests/harness/standin/mpi/standin.gen.h": ("emit_standin", "emit", ()),

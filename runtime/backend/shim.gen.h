@@ -1085,30 +1085,6 @@ inline int Allgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* r
 inline int Allgather_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
 #endif
 
-#ifdef FERMATA_HAS_Allgather_init
-inline int Allgather_init(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Allgather_init(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Allgather_init(const void* , int , u64 , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Allgather_init_c
-inline int Allgather_init_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Allgather_init_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Allgather_init_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
 #ifdef FERMATA_HAS_Allgatherv
 inline int Allgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm) {
   return done(MPI_Allgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
@@ -1123,30 +1099,6 @@ inline int Allgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* 
 }
 #else
 inline int Allgatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Allgatherv_init
-inline int Allgatherv_init(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Allgatherv_init(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Allgatherv_init(const void* , int , u64 , void* , const int* , const int* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Allgatherv_init_c
-inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Allgatherv_init_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Allgatherv_init_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Alloc_mem
@@ -1173,30 +1125,6 @@ inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 dataty
 inline int Allreduce_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
 #endif
 
-#ifdef FERMATA_HAS_Allreduce_init
-inline int Allreduce_init(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Allreduce_init(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Allreduce_init(const void* , void* , int , u64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Allreduce_init_c
-inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Allreduce_init_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Allreduce_init_c(const void* , void* , i64 , u64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
 #ifdef FERMATA_HAS_Alltoall
 inline int Alltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm) {
   return done(MPI_Alltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
@@ -1213,30 +1141,6 @@ inline int Alltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* re
 inline int Alltoall_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
 #endif
 
-#ifdef FERMATA_HAS_Alltoall_init
-inline int Alltoall_init(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Alltoall_init(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Alltoall_init(const void* , int , u64 , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Alltoall_init_c
-inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Alltoall_init_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Alltoall_init_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
 #ifdef FERMATA_HAS_Alltoallv
 inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm) {
   return done(MPI_Alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
@@ -1251,30 +1155,6 @@ inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sd
 }
 #else
 inline int Alltoallv_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Alltoallv_init
-inline int Alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Alltoallv_init(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Alltoallv_init(const void* , const int* , const int* , u64 , void* , const int* , const int* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Alltoallv_init_c
-inline int Alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Alltoallv_init_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Alltoallv_init_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Alltoallw
@@ -1297,52 +1177,12 @@ inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sd
 inline int Alltoallw_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
 #endif
 
-#ifdef FERMATA_HAS_Alltoallw_init
-inline int Alltoallw_init(const void* sendbuf, const int* sendcounts, const int* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const u64* recvtypes, u64 comm, u64 info, u64* request) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
-  MPI_Request native_request = {};
-  const int outcome = MPI_Alltoallw_init(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Alltoallw_init(const void* , const int* , const int* , const u64* , void* , const int* , const int* , const u64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Alltoallw_init_c
-inline int Alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64 info, u64* request) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
-  MPI_Request native_request = {};
-  const int outcome = MPI_Alltoallw_init_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Alltoallw_init_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
 #ifdef FERMATA_HAS_Barrier
 inline int Barrier(u64 comm) {
   return done(MPI_Barrier(native<MPI_Comm>(comm)));
 }
 #else
 inline int Barrier(u64 ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Barrier_init
-inline int Barrier_init(u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Barrier_init(native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Barrier_init(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Bcast
@@ -1359,30 +1199,6 @@ inline int Bcast_c(void* buffer, i64 count, u64 datatype, int root, u64 comm) {
 }
 #else
 inline int Bcast_c(void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Bcast_init
-inline int Bcast_init(void* buffer, int count, u64 datatype, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Bcast_init(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Bcast_init(void* , int , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Bcast_init_c
-inline int Bcast_init_c(void* buffer, i64 count, u64 datatype, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Bcast_init_c(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Bcast_init_c(void* , i64 , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Bsend
@@ -1994,30 +1810,6 @@ inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype,
 }
 #else
 inline int Exscan_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Exscan_init
-inline int Exscan_init(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Exscan_init(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Exscan_init(const void* , void* , int , u64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Exscan_init_c
-inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Exscan_init_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Exscan_init_c(const void* , void* , i64 , u64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Fetch_and_op
@@ -2973,30 +2765,6 @@ inline int Gather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recv
 inline int Gather_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
 #endif
 
-#ifdef FERMATA_HAS_Gather_init
-inline int Gather_init(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Gather_init(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Gather_init(const void* , int , u64 , void* , int , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Gather_init_c
-inline int Gather_init_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Gather_init_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Gather_init_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
 #ifdef FERMATA_HAS_Gatherv
 inline int Gatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm) {
   return done(MPI_Gatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
@@ -3011,30 +2779,6 @@ inline int Gatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* rec
 }
 #else
 inline int Gatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Gatherv_init
-inline int Gatherv_init(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Gatherv_init(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Gatherv_init(const void* , int , u64 , void* , const int* , const int* , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Gatherv_init_c
-inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Gatherv_init_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Gatherv_init_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Get
@@ -4298,30 +4042,6 @@ inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, u64 sendtype
 inline int Neighbor_allgather_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
 #endif
 
-#ifdef FERMATA_HAS_Neighbor_allgather_init
-inline int Neighbor_allgather_init(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Neighbor_allgather_init(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Neighbor_allgather_init(const void* , int , u64 , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Neighbor_allgather_init_c
-inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Neighbor_allgather_init_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Neighbor_allgather_init_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
 #ifdef FERMATA_HAS_Neighbor_allgatherv
 inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm) {
   return done(MPI_Neighbor_allgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
@@ -4336,30 +4056,6 @@ inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtyp
 }
 #else
 inline int Neighbor_allgatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Neighbor_allgatherv_init
-inline int Neighbor_allgatherv_init(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Neighbor_allgatherv_init(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Neighbor_allgatherv_init(const void* , int , u64 , void* , const int* , const int* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Neighbor_allgatherv_init_c
-inline int Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Neighbor_allgatherv_init_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Neighbor_allgatherv_init_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoall
@@ -4378,30 +4074,6 @@ inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype,
 inline int Neighbor_alltoall_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
 #endif
 
-#ifdef FERMATA_HAS_Neighbor_alltoall_init
-inline int Neighbor_alltoall_init(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Neighbor_alltoall_init(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Neighbor_alltoall_init(const void* , int , u64 , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Neighbor_alltoall_init_c
-inline int Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Neighbor_alltoall_init_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Neighbor_alltoall_init_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
 #ifdef FERMATA_HAS_Neighbor_alltoallv
 inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm) {
   return done(MPI_Neighbor_alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
@@ -4416,30 +4088,6 @@ inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, cons
 }
 #else
 inline int Neighbor_alltoallv_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Neighbor_alltoallv_init
-inline int Neighbor_alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Neighbor_alltoallv_init(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Neighbor_alltoallv_init(const void* , const int* , const int* , u64 , void* , const int* , const int* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Neighbor_alltoallv_init_c
-inline int Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Neighbor_alltoallv_init_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Neighbor_alltoallv_init_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoallw
@@ -4460,34 +4108,6 @@ inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, cons
 }
 #else
 inline int Neighbor_alltoallw_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Neighbor_alltoallw_init
-inline int Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64 info, u64* request) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
-  MPI_Request native_request = {};
-  const int outcome = MPI_Neighbor_alltoallw_init(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Neighbor_alltoallw_init(const void* , const int* , const i64* , const u64* , void* , const int* , const i64* , const u64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Neighbor_alltoallw_init_c
-inline int Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64 info, u64* request) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
-  MPI_Request native_request = {};
-  const int outcome = MPI_Neighbor_alltoallw_init_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Neighbor_alltoallw_init_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Op_commutative
@@ -4742,30 +4362,6 @@ inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype,
 inline int Reduce_c(const void* , void* , i64 , u64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
 #endif
 
-#ifdef FERMATA_HAS_Reduce_init
-inline int Reduce_init(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Reduce_init(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Reduce_init(const void* , void* , int , u64 , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Reduce_init_c
-inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Reduce_init_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Reduce_init_c(const void* , void* , i64 , u64 , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
 #ifdef FERMATA_HAS_Reduce_local
 inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, u64 datatype, u64 op) {
   return done(MPI_Reduce_local(as_buffer(inbuf), as_buffer(inoutbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op)));
@@ -4812,54 +4408,6 @@ inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvco
 }
 #else
 inline int Reduce_scatter_block_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Reduce_scatter_block_init
-inline int Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype, u64 op, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Reduce_scatter_block_init(as_buffer(sendbuf), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Reduce_scatter_block_init(const void* , void* , int , u64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Reduce_scatter_block_init_c
-inline int Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype, u64 op, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Reduce_scatter_block_init_c(as_buffer(sendbuf), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Reduce_scatter_block_init_c(const void* , void* , i64 , u64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Reduce_scatter_init
-inline int Reduce_scatter_init(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype, u64 op, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Reduce_scatter_init(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts), native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Reduce_scatter_init(const void* , void* , const int* , u64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Reduce_scatter_init_c
-inline int Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype, u64 op, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Reduce_scatter_init_c(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts), native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Reduce_scatter_init_c(const void* , void* , const i64* , u64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Request_free
@@ -5014,30 +4562,6 @@ inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u
 inline int Scan_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
 #endif
 
-#ifdef FERMATA_HAS_Scan_init
-inline int Scan_init(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Scan_init(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Scan_init(const void* , void* , int , u64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Scan_init_c
-inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Scan_init_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Scan_init_c(const void* , void* , i64 , u64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
 #ifdef FERMATA_HAS_Scatter
 inline int Scatter(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm) {
   return done(MPI_Scatter(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
@@ -5054,30 +4578,6 @@ inline int Scatter_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* rec
 inline int Scatter_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
 #endif
 
-#ifdef FERMATA_HAS_Scatter_init
-inline int Scatter_init(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Scatter_init(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Scatter_init(const void* , int , u64 , void* , int , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Scatter_init_c
-inline int Scatter_init_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Scatter_init_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Scatter_init_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
 #ifdef FERMATA_HAS_Scatterv
 inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm) {
   return done(MPI_Scatterv(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
@@ -5092,30 +4592,6 @@ inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* dis
 }
 #else
 inline int Scatterv_c(const void* , const i64* , const i64* , u64 , void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Scatterv_init
-inline int Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Scatterv_init(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Scatterv_init(const void* , const int* , const int* , u64 , void* , int , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
-#endif
-
-#ifdef FERMATA_HAS_Scatterv_init_c
-inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64 info, u64* request) {
-  MPI_Request native_request = {};
-  const int outcome = MPI_Scatterv_init_c(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), native<MPI_Info>(info), &native_request);
-  if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
-  return 0;
-}
-#else
-inline int Scatterv_init_c(const void* , const i64* , const i64* , u64 , void* , i64 , u64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
 #endif
 
 #ifdef FERMATA_HAS_Send
@@ -6610,35 +6086,20 @@ inline constexpr MpiCalls kCalls = {
     .Accumulate_c = Accumulate_c,
     .Allgather = Allgather,
     .Allgather_c = Allgather_c,
-    .Allgather_init = Allgather_init,
-    .Allgather_init_c = Allgather_init_c,
     .Allgatherv = Allgatherv,
     .Allgatherv_c = Allgatherv_c,
-    .Allgatherv_init = Allgatherv_init,
-    .Allgatherv_init_c = Allgatherv_init_c,
     .Alloc_mem = Alloc_mem,
     .Allreduce = Allreduce,
     .Allreduce_c = Allreduce_c,
-    .Allreduce_init = Allreduce_init,
-    .Allreduce_init_c = Allreduce_init_c,
     .Alltoall = Alltoall,
     .Alltoall_c = Alltoall_c,
-    .Alltoall_init = Alltoall_init,
-    .Alltoall_init_c = Alltoall_init_c,
     .Alltoallv = Alltoallv,
     .Alltoallv_c = Alltoallv_c,
-    .Alltoallv_init = Alltoallv_init,
-    .Alltoallv_init_c = Alltoallv_init_c,
     .Alltoallw = Alltoallw,
     .Alltoallw_c = Alltoallw_c,
-    .Alltoallw_init = Alltoallw_init,
-    .Alltoallw_init_c = Alltoallw_init_c,
     .Barrier = Barrier,
-    .Barrier_init = Barrier_init,
     .Bcast = Bcast,
     .Bcast_c = Bcast_c,
-    .Bcast_init = Bcast_init,
-    .Bcast_init_c = Bcast_init_c,
     .Bsend = Bsend,
     .Bsend_c = Bsend_c,
     .Bsend_init = Bsend_init,
@@ -6699,8 +6160,6 @@ inline constexpr MpiCalls kCalls = {
     .Error_string = Error_string,
     .Exscan = Exscan,
     .Exscan_c = Exscan_c,
-    .Exscan_init = Exscan_init,
-    .Exscan_init_c = Exscan_init_c,
     .Fetch_and_op = Fetch_and_op,
     .File_close = File_close,
     .File_delete = File_delete,
@@ -6792,12 +6251,8 @@ inline constexpr MpiCalls kCalls = {
     .Free_mem = Free_mem,
     .Gather = Gather,
     .Gather_c = Gather_c,
-    .Gather_init = Gather_init,
-    .Gather_init_c = Gather_init_c,
     .Gatherv = Gatherv,
     .Gatherv_c = Gatherv_c,
-    .Gatherv_init = Gatherv_init,
-    .Gatherv_init_c = Gatherv_init_c,
     .Get = Get,
     .Get_c = Get_c,
     .Get_accumulate = Get_accumulate,
@@ -6912,24 +6367,14 @@ inline constexpr MpiCalls kCalls = {
     .Mrecv_c = Mrecv_c,
     .Neighbor_allgather = Neighbor_allgather,
     .Neighbor_allgather_c = Neighbor_allgather_c,
-    .Neighbor_allgather_init = Neighbor_allgather_init,
-    .Neighbor_allgather_init_c = Neighbor_allgather_init_c,
     .Neighbor_allgatherv = Neighbor_allgatherv,
     .Neighbor_allgatherv_c = Neighbor_allgatherv_c,
-    .Neighbor_allgatherv_init = Neighbor_allgatherv_init,
-    .Neighbor_allgatherv_init_c = Neighbor_allgatherv_init_c,
     .Neighbor_alltoall = Neighbor_alltoall,
     .Neighbor_alltoall_c = Neighbor_alltoall_c,
-    .Neighbor_alltoall_init = Neighbor_alltoall_init,
-    .Neighbor_alltoall_init_c = Neighbor_alltoall_init_c,
     .Neighbor_alltoallv = Neighbor_alltoallv,
     .Neighbor_alltoallv_c = Neighbor_alltoallv_c,
-    .Neighbor_alltoallv_init = Neighbor_alltoallv_init,
-    .Neighbor_alltoallv_init_c = Neighbor_alltoallv_init_c,
     .Neighbor_alltoallw = Neighbor_alltoallw,
     .Neighbor_alltoallw_c = Neighbor_alltoallw_c,
-    .Neighbor_alltoallw_init = Neighbor_alltoallw_init,
-    .Neighbor_alltoallw_init_c = Neighbor_alltoallw_init_c,
     .Op_commutative = Op_commutative,
     .Op_create = Op_create,
     .Op_create_c = Op_create_c,
@@ -6956,18 +6401,12 @@ inline constexpr MpiCalls kCalls = {
     .Recv_init_c = Recv_init_c,
     .Reduce = Reduce,
     .Reduce_c = Reduce_c,
-    .Reduce_init = Reduce_init,
-    .Reduce_init_c = Reduce_init_c,
     .Reduce_local = Reduce_local,
     .Reduce_local_c = Reduce_local_c,
     .Reduce_scatter = Reduce_scatter,
     .Reduce_scatter_c = Reduce_scatter_c,
     .Reduce_scatter_block = Reduce_scatter_block,
     .Reduce_scatter_block_c = Reduce_scatter_block_c,
-    .Reduce_scatter_block_init = Reduce_scatter_block_init,
-    .Reduce_scatter_block_init_c = Reduce_scatter_block_init_c,
-    .Reduce_scatter_init = Reduce_scatter_init,
-    .Reduce_scatter_init_c = Reduce_scatter_init_c,
     .Request_free = Request_free,
     .Request_get_status = Request_get_status,
     .Rget = Rget,
@@ -6982,16 +6421,10 @@ inline constexpr MpiCalls kCalls = {
     .Rsend_init_c = Rsend_init_c,
     .Scan = Scan,
     .Scan_c = Scan_c,
-    .Scan_init = Scan_init,
-    .Scan_init_c = Scan_init_c,
     .Scatter = Scatter,
     .Scatter_c = Scatter_c,
-    .Scatter_init = Scatter_init,
-    .Scatter_init_c = Scatter_init_c,
     .Scatterv = Scatterv,
     .Scatterv_c = Scatterv_c,
-    .Scatterv_init = Scatterv_init,
-    .Scatterv_init_c = Scatterv_init_c,
     .Send = Send,
     .Send_c = Send_c,
     .Send_init = Send_init,

@@ -19,6 +19,7 @@ namespace fermata::mpi {
 
 void errhandler_ref(Slot* errhandler);    // errors.h
 void errhandler_unref(Slot* errhandler);  // errors.h
+void end_duplicates(Slot* parent);        // persistent_collectives.h
 
 inline constexpr u64 kWorldId = 1;
 inline constexpr u64 kSelfId = 2;  // + world rank
@@ -370,6 +371,7 @@ inline int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
   {
     const BlockingCall open;
     if (!c->outside) (void)lower().Barrier(comm->real);  // see the second invariant of clock.h
+    end_duplicates(comm);
     error = (lower().*end)(&comm->real);
   }
   comm_forget(comm);

@@ -52,43 +52,6 @@ inline KeptTypes keep_types(Lengths lengths, Slot* comm, const void* sendbuf,
 
 namespace core {
 
-inline int Iallgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                      int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iallgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                              recvtype->real, comm->real, real);
-  });
-}
-inline int Iallgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                       const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm,
-                       Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iallgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts,
-                               displs, recvtype->real, comm->real, real);
-  });
-}
-inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                      Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iallreduce(sendbuf, recvbuf, count, datatype->real, op->real, comm->real,
-                              real);
-  });
-}
-inline int Ialltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                     int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ialltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                             recvtype->real, comm->real, real);
-  });
-}
-inline int Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                      Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls,
-                      Slot* recvtype, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
-                              recvcounts, rdispls, recvtype->real, comm->real, real);
-  });
-}
 inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
                       Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
                       const int* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
@@ -97,68 +60,6 @@ inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdi
         keep_types(&front::peer_counts, comm, sendbuf, sendtypes, recvtypes, kept);
     return lower().Ialltoallw(sendbuf, sendcounts, sdispls, types.sends, recvbuf, recvcounts,
                               rdispls, types.receives, comm->real, real);
-  });
-}
-inline int Ibarrier(Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ibarrier(comm->real, real);
-  });
-}
-inline int Ibcast(void* buffer, int count, Slot* datatype, int root, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ibcast(buffer, count, datatype->real, root, comm->real, real);
-  });
-}
-inline int Iexscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                   Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iexscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real,
-                           real);
-  });
-}
-inline int Igather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
-                   Slot* recvtype, int root, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Igather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                           recvtype->real, root, comm->real, real);
-  });
-}
-inline int Igatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                    const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm,
-                    Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Igatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                            recvtype->real, root, comm->real, real);
-  });
-}
-inline int Ineighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                               int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                       recvtype->real, comm->real, real);
-  });
-}
-inline int Ineighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                                const int* recvcounts, const int* displs, Slot* recvtype,
-                                Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf,
-                                        recvcounts, displs, recvtype->real, comm->real, real);
-  });
-}
-inline int Ineighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                              int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                      recvtype->real, comm->real, real);
-  });
-}
-inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                               Slot* sendtype, void* recvbuf, const int* recvcounts,
-                               const int* rdispls, Slot* recvtype, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
-                                       recvcounts, rdispls, recvtype->real, comm->real, real);
   });
 }
 inline int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
@@ -170,48 +71,6 @@ inline int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const
         keep_types(&front::degree_counts, comm, sendbuf, sendtypes, recvtypes, kept);
     return lower().Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, types.sends, recvbuf,
                                        recvcounts, rdispls, types.receives, comm->real, real);
-  });
-}
-inline int Ireduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                   int root, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ireduce(sendbuf, recvbuf, count, datatype->real, op->real, root,
-                           comm->real, real);
-  });
-}
-inline int Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
-                           Slot* datatype, Slot* op, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real,
-                                   comm->real, real);
-  });
-}
-inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype,
-                                 Slot* op, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real,
-                                         op->real, comm->real, real);
-  });
-}
-inline int Iscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                 Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real, real);
-  });
-}
-inline int Iscatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                    int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iscatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                            recvtype->real, root, comm->real, real);
-  });
-}
-inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype,
-                     void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm,
-                     Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
-                             recvtype->real, root, comm->real, real);
   });
 }
 

@@ -71,6 +71,10 @@ struct Comm {
   Topology* topology;
   char* name;
   bool dead;  // freed while receives were pending on it
+  // For one persistent collective (persistent_collectives.h): of which communicator it is the
+  // duplicate, and whether this rank has freed the request.
+  Comm* duplicate_of;
+  bool idle;
   bool outside;  // some members belong to another job: connections.h
 };
 
@@ -103,6 +107,8 @@ struct Op {
   void* fn;
   i32 commute;
   i32 thunk;  // which of the static thunks calls it
+  i32 users;  // persistent requests that will use it
+  bool freed;  // by the application; it lasts as long as its users
 };
 
 struct Group {
@@ -204,7 +210,7 @@ struct Info {
 
 enum class RequestKind : u8 {
   kSend, kRecv, kCollective, kOther, kGeneralized,
-  kPersistentSend, kPersistentRecv,  // from here on: not given back when they complete
+  kPersistentSend, kPersistentRecv, kPersistentCollective,  // not given back when they complete
   kInstant,  // Core::instant, which all sends share that were complete when they were begun
 };
 enum class SendMode : u8 { kStandard, kBuffered, kSynchronous, kReady };
@@ -232,7 +238,7 @@ struct Request {
   Slot* datatype;
   Slot* comm;
   u64 order;  // posted as the n-th; receives are re-posted in this order
-  void* kept_until_done;  // arena memory a non-blocking collective needs; or a Generalized
+  void* kept_until_done;  // arena memory of a collective, a Generalized, or a KeptCollective
   CanonStatus status;     // of a finished request
 };
 
@@ -251,6 +257,15 @@ struct Request {
 
 inline bool is_persistent(const Request* request) {
   return request->kind >= RequestKind::kPersistentSend && request->kind != RequestKind::kInstant;
+}
+inline bool is_collective(const Request* request) {
+  return request->kind == RequestKind::kCollective ||
+         request->kind == RequestKind::kPersistentCollective;
+}
+/// True if its real request is a persistent one as well, which exists while it is inactive.
+inline bool has_persistent_real(const Request* request) {
+  return request->kind == RequestKind::kPersistentSend ||
+         request->kind == RequestKind::kPersistentRecv;
 }
 inline bool is_receive(const Request* request) {
   return request->kind == RequestKind::kRecv || request->kind == RequestKind::kPersistentRecv;

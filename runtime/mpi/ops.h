@@ -66,7 +66,7 @@ inline int Op_create(void* user_fn, int commute, Slot** handle) {
   while (thunk < kThunks && state().thunk_ops[thunk]) thunk++;
   if (thunk == kThunks) return kErrNoMem;  // more user operations alive than there are thunks
   Op* const op = arena_new<Op>();
-  *op = Op{user_fn, commute, thunk};
+  *op = Op{user_fn, commute, thunk, 0, false};
   Slot* const slot = slot_new(kOp, op);
   state().thunk_ops[thunk] = slot;
   const int error = make_op(slot);
@@ -80,19 +80,17 @@ inline int Op_create(void* user_fn, int commute, Slot** handle) {
   return kSuccess;
 }
 
+}  // namespace core
+
 /// A pending non-blocking reduction may still use the operation. MPI lets the application free it;
 /// the real one is freed now (the lower half counts), our thunk stays taken until none is pending.
-inline int Op_free(Slot** handle) {
-  LowerScope scope;
-  Slot* const slot = *handle;
-  if (is_null(slot, kOpNull) || (slot->flags & kSlotPredefined)) return kErrOp;
+inline int op_end(Slot* slot) {
   bool pending = false;
   for_each_live(kRequest, [&](Slot* request) {
     const Request* const r = request_of(request);
     if (r->kind == RequestKind::kCollective && r->state == RequestState::kActive) pending = true;
   });
   const int error = lower().Op_free(&slot->real);
-  *handle = null_of(kOp);
   if (pending) {
     op_of(slot)->commute = -1;  // an orphan: swept by the next Op_free that finds nothing pending
     slot->real = 0;
@@ -106,6 +104,25 @@ inline int Op_free(Slot** handle) {
     state().thunk_ops[i] = nullptr;
   }
   return error;
+}
+
+inline void op_ref(Slot* slot) {
+  if (Op* const op = op_of(slot)) op->users++;
+}
+inline void op_unref(Slot* slot) {
+  Op* const op = op_of(slot);
+  if (op && --op->users == 0 && op->freed) (void)op_end(slot);
+}
+
+namespace core {
+
+inline int Op_free(Slot** handle) {
+  LowerScope scope;
+  Slot* const slot = *handle;
+  if (is_null(slot, kOpNull) || (slot->flags & kSlotPredefined)) return kErrOp;
+  *handle = null_of(kOp);
+  op_of(slot)->freed = true;
+  return op_of(slot)->users ? int(kSuccess) : op_end(slot);
 }
 
 }  // namespace core

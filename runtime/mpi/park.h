@@ -163,7 +163,7 @@ inline bool has_active(bool collectives_only) {
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
     if (request->state != RequestState::kActive || is_receive(request)) return;
-    if (!collectives_only || request->kind == RequestKind::kCollective) found = true;
+    if (!collectives_only || is_collective(request)) found = true;
   });
   return found;
 }

@@ -174,7 +174,7 @@ inline void rebuild_requests() {
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
     slot->real = state().lower_request_null;
-    if (is_persistent(request))
+    if (has_persistent_real(request))
       if (const int error = make_persistent(slot)) rebuild_failed("a persistent request", error);
     if (request->state == RequestState::kActive) receives++;
   });

@@ -20,6 +20,7 @@ namespace fermata::mpi {
   return type != nullptr;
 }
 void type_unref(Slot* datatype);  // datatypes.h
+void kept_collective_free(Request* request);  // persistent_collectives.h
 
 inline Generalized* generalized_of(const Request* request) {
   return static_cast<Generalized*>(request->kept_until_done);
@@ -43,6 +44,8 @@ inline int outcome_of(Request* request) {
   }
   if (request->kind == RequestKind::kCollective || request->kind == RequestKind::kGeneralized)
     arena_free(request->kept_until_done);
+  else if (request->kind == RequestKind::kPersistentCollective)
+    kept_collective_free(request);
   else
     type_unref(request->datatype);
 }

@@ -37,6 +37,9 @@ inline int Request_free(Slot** handle) {
   if (is_null_request(*handle)) return kErrRequest;
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
+  if (request->kind == RequestKind::kPersistentCollective &&
+      request->state == RequestState::kActive)
+    return kErrRequest;  // MPI forbids it
   *handle = null_of(kRequest);
   if (request->kind == RequestKind::kInstant) return kSuccess;
   if (request->state == RequestState::kPending ||
@@ -45,7 +48,7 @@ inline int Request_free(Slot** handle) {
     return kSuccess;
   }
   int error = kSuccess;
-  if (slot->real && (request->state == RequestState::kActive || is_persistent(request)))
+  if (slot->real && (request->state == RequestState::kActive || has_persistent_real(request)))
     error = lower().Request_free(&slot->real);
   request_release(slot);
   return error;

@@ -17,7 +17,7 @@
 // Source: docs/decisions/0019-windows-in-one-epoch.md.
 #pragma once
 
-#include "mpi/nonblocking.h"
+#include "mpi/persistent_collectives.h"
 
 namespace fermata::mpi {
 

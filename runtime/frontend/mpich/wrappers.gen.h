@@ -156,31 +156,33 @@ extern "C" FERMATA_EXPORT int MPI_Allgather_c(const void* sendbuf, i64 sendcount
     __attribute__((weak, alias("PMPI_Allgather_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Allgather_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Allgather_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Allgather_init(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Allgather_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Allgather_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Allgather_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Allgather_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Allgather_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Allgather_init_c(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Allgather_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Allgather_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Allgather_init_c")));
@@ -212,33 +214,33 @@ extern "C" FERMATA_EXPORT int MPI_Allgatherv_c(const void* sendbuf, i64 sendcoun
     __attribute__((weak, alias("PMPI_Allgatherv_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Allgatherv_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts, const int* displs, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Allgatherv_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Allgatherv_init(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcounts, displs, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Allgatherv_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Allgatherv_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts, const int* displs, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Allgatherv_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Allgatherv_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Allgatherv_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Allgatherv_init_c(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcounts, displs, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Allgatherv_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Allgatherv_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Allgatherv_init_c")));
@@ -281,29 +283,33 @@ extern "C" FERMATA_EXPORT int MPI_Allreduce_c(const void* sendbuf, void* recvbuf
     __attribute__((weak, alias("PMPI_Allreduce_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Allreduce_init(const void* sendbuf, void* recvbuf, int count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)count;
-  (void)datatype;
-  (void)op;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Allreduce_init");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Allreduce_init(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot, op_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Allreduce_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Allreduce_init(const void* sendbuf, void* recvbuf, int count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Allreduce_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)count;
-  (void)datatype;
-  (void)op;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Allreduce_init_c");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Allreduce_init_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot, op_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Allreduce_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Allreduce_init_c")));
@@ -335,31 +341,33 @@ extern "C" FERMATA_EXPORT int MPI_Alltoall_c(const void* sendbuf, i64 sendcount,
     __attribute__((weak, alias("PMPI_Alltoall_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Alltoall_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Alltoall_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Alltoall_init(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Alltoall_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Alltoall_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Alltoall_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Alltoall_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Alltoall_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Alltoall_init_c(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Alltoall_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Alltoall_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Alltoall_init_c")));
@@ -391,35 +399,33 @@ extern "C" FERMATA_EXPORT int MPI_Alltoallv_c(const void* sendbuf, const i64* se
     __attribute__((weak, alias("PMPI_Alltoallv_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls, App<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Alltoallv_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Alltoallv_init(buffer_in(sendbuf), sendcounts, sdispls, sendtype_slot, buffer_in(recvbuf), recvcounts, rdispls, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Alltoallv_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls, App<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Alltoallv_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, App<mpi::kDatatype> sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Alltoallv_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Alltoallv_init_c(buffer_in(sendbuf), sendcounts, sdispls, sendtype_slot, buffer_in(recvbuf), recvcounts, rdispls, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Alltoallv_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, App<mpi::kDatatype> sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Alltoallv_init_c")));
@@ -457,35 +463,39 @@ extern "C" FERMATA_EXPORT int MPI_Alltoallw_c(const void* sendbuf, const i64* se
     __attribute__((weak, alias("PMPI_Alltoallw_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Alltoallw_init(const void* sendbuf, const int* sendcounts, const int* sdispls, const App<mpi::kDatatype>* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const App<mpi::kDatatype>* recvtypes, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtypes;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtypes;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Alltoallw_init");
+  int sends = 0, receives = 0;
+  peer_counts(handle_in<mpi::kComm>(comm), &sends, &receives);
+  if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
+  HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
+  HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Alltoallw_init(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes_slots.data(), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Alltoallw_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Alltoallw_init(const void* sendbuf, const int* sendcounts, const int* sdispls, const App<mpi::kDatatype>* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const App<mpi::kDatatype>* recvtypes, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Alltoallw_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const App<mpi::kDatatype>* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const App<mpi::kDatatype>* recvtypes, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtypes;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtypes;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Alltoallw_init_c");
+  int sends = 0, receives = 0;
+  peer_counts(handle_in<mpi::kComm>(comm), &sends, &receives);
+  if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
+  HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
+  HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Alltoallw_init_c(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes_slots.data(), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Alltoallw_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const App<mpi::kDatatype>* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const App<mpi::kDatatype>* recvtypes, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Alltoallw_init_c")));
@@ -535,10 +545,15 @@ extern "C" FERMATA_EXPORT int MPI_Barrier(App<mpi::kComm> comm)
     __attribute__((weak, alias("PMPI_Barrier")));
 
 extern "C" FERMATA_EXPORT int PMPI_Barrier_init(App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Barrier_init");
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Barrier_init(comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Barrier_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Barrier_init(App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Barrier_init")));
@@ -568,27 +583,31 @@ extern "C" FERMATA_EXPORT int MPI_Bcast_c(void* buffer, i64 count, App<mpi::kDat
     __attribute__((weak, alias("PMPI_Bcast_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Bcast_init(void* buffer, int count, App<mpi::kDatatype> datatype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)buffer;
-  (void)count;
-  (void)datatype;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Bcast_init");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Bcast_init(buffer_in(buffer), count, datatype_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Bcast_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Bcast_init(void* buffer, int count, App<mpi::kDatatype> datatype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Bcast_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Bcast_init_c(void* buffer, i64 count, App<mpi::kDatatype> datatype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)buffer;
-  (void)count;
-  (void)datatype;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Bcast_init_c");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Bcast_init_c(buffer_in(buffer), count, datatype_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Bcast_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Bcast_init_c(void* buffer, i64 count, App<mpi::kDatatype> datatype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Bcast_init_c")));
@@ -1508,29 +1527,33 @@ extern "C" FERMATA_EXPORT int MPI_Exscan_c(const void* sendbuf, void* recvbuf, i
     __attribute__((weak, alias("PMPI_Exscan_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)count;
-  (void)datatype;
-  (void)op;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Exscan_init");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Exscan_init(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot, op_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Exscan_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Exscan_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)count;
-  (void)datatype;
-  (void)op;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Exscan_init_c");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Exscan_init_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot, op_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Exscan_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Exscan_init_c")));
@@ -2768,33 +2791,33 @@ extern "C" FERMATA_EXPORT int MPI_Gather_c(const void* sendbuf, i64 sendcount, A
     __attribute__((weak, alias("PMPI_Gather_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Gather_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Gather_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Gather_init(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Gather_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Gather_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Gather_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Gather_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Gather_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Gather_init_c(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Gather_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Gather_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Gather_init_c")));
@@ -2826,35 +2849,33 @@ extern "C" FERMATA_EXPORT int MPI_Gatherv_c(const void* sendbuf, i64 sendcount, 
     __attribute__((weak, alias("PMPI_Gatherv_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Gatherv_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts, const int* displs, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Gatherv_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Gatherv_init(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcounts, displs, recvtype_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Gatherv_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Gatherv_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts, const int* displs, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Gatherv_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Gatherv_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Gatherv_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Gatherv_init_c(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcounts, displs, recvtype_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Gatherv_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Gatherv_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Gatherv_init_c")));
@@ -4570,31 +4591,33 @@ extern "C" FERMATA_EXPORT int MPI_Neighbor_allgather_c(const void* sendbuf, i64 
     __attribute__((weak, alias("PMPI_Neighbor_allgather_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Neighbor_allgather_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Neighbor_allgather_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Neighbor_allgather_init(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Neighbor_allgather_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Neighbor_allgather_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Neighbor_allgather_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Neighbor_allgather_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Neighbor_allgather_init_c(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Neighbor_allgather_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Neighbor_allgather_init_c")));
@@ -4626,33 +4649,33 @@ extern "C" FERMATA_EXPORT int MPI_Neighbor_allgatherv_c(const void* sendbuf, i64
     __attribute__((weak, alias("PMPI_Neighbor_allgatherv_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts, const int* displs, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Neighbor_allgatherv_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Neighbor_allgatherv_init(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcounts, displs, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Neighbor_allgatherv_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts, const int* displs, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Neighbor_allgatherv_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Neighbor_allgatherv_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Neighbor_allgatherv_init_c(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcounts, displs, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Neighbor_allgatherv_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Neighbor_allgatherv_init_c")));
@@ -4684,31 +4707,33 @@ extern "C" FERMATA_EXPORT int MPI_Neighbor_alltoall_c(const void* sendbuf, i64 s
     __attribute__((weak, alias("PMPI_Neighbor_alltoall_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Neighbor_alltoall_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Neighbor_alltoall_init(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Neighbor_alltoall_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Neighbor_alltoall_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Neighbor_alltoall_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Neighbor_alltoall_init_c(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Neighbor_alltoall_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Neighbor_alltoall_init_c")));
@@ -4740,35 +4765,33 @@ extern "C" FERMATA_EXPORT int MPI_Neighbor_alltoallv_c(const void* sendbuf, cons
     __attribute__((weak, alias("PMPI_Neighbor_alltoallv_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Neighbor_alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls, App<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Neighbor_alltoallv_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Neighbor_alltoallv_init(buffer_in(sendbuf), sendcounts, sdispls, sendtype_slot, buffer_in(recvbuf), recvcounts, rdispls, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Neighbor_alltoallv_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Neighbor_alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls, App<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Neighbor_alltoallv_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, App<mpi::kDatatype> sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtype;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Neighbor_alltoallv_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Neighbor_alltoallv_init_c(buffer_in(sendbuf), sendcounts, sdispls, sendtype_slot, buffer_in(recvbuf), recvcounts, rdispls, recvtype_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Neighbor_alltoallv_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, App<mpi::kDatatype> sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, App<mpi::kDatatype> recvtype, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Neighbor_alltoallv_init_c")));
@@ -4806,35 +4829,39 @@ extern "C" FERMATA_EXPORT int MPI_Neighbor_alltoallw_c(const void* sendbuf, cons
     __attribute__((weak, alias("PMPI_Neighbor_alltoallw_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls, const App<mpi::kDatatype>* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, const App<mpi::kDatatype>* recvtypes, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtypes;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtypes;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Neighbor_alltoallw_init");
+  int sends = 0, receives = 0;
+  degree_counts(handle_in<mpi::kComm>(comm), &sends, &receives);
+  if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
+  HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
+  HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Neighbor_alltoallw_init(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes_slots.data(), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Neighbor_alltoallw_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls, const App<mpi::kDatatype>* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, const App<mpi::kDatatype>* recvtypes, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Neighbor_alltoallw_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const App<mpi::kDatatype>* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const App<mpi::kDatatype>* recvtypes, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtypes;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtypes;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Neighbor_alltoallw_init_c");
+  int sends = 0, receives = 0;
+  degree_counts(handle_in<mpi::kComm>(comm), &sends, &receives);
+  if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
+  HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
+  HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Neighbor_alltoallw_init_c(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes_slots.data(), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Neighbor_alltoallw_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const App<mpi::kDatatype>* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const App<mpi::kDatatype>* recvtypes, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Neighbor_alltoallw_init_c")));
@@ -5252,31 +5279,33 @@ extern "C" FERMATA_EXPORT int MPI_Reduce_c(const void* sendbuf, void* recvbuf, i
     __attribute__((weak, alias("PMPI_Reduce_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Reduce_init(const void* sendbuf, void* recvbuf, int count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)count;
-  (void)datatype;
-  (void)op;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Reduce_init");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Reduce_init(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot, op_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Reduce_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Reduce_init(const void* sendbuf, void* recvbuf, int count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Reduce_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)count;
-  (void)datatype;
-  (void)op;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Reduce_init_c");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Reduce_init_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot, op_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Reduce_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Reduce_init_c")));
@@ -5358,57 +5387,65 @@ extern "C" FERMATA_EXPORT int MPI_Reduce_scatter_block_c(const void* sendbuf, vo
     __attribute__((weak, alias("PMPI_Reduce_scatter_block_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int recvcount, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)datatype;
-  (void)op;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Reduce_scatter_block_init");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Reduce_scatter_block_init(buffer_in(sendbuf), buffer_in(recvbuf), recvcount, datatype_slot, op_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Reduce_scatter_block_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int recvcount, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Reduce_scatter_block_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, i64 recvcount, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)datatype;
-  (void)op;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Reduce_scatter_block_init_c");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Reduce_scatter_block_init_c(buffer_in(sendbuf), buffer_in(recvbuf), recvcount, datatype_slot, op_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Reduce_scatter_block_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, i64 recvcount, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Reduce_scatter_block_init_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const int* recvcounts, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)datatype;
-  (void)op;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Reduce_scatter_init");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Reduce_scatter_init(buffer_in(sendbuf), buffer_in(recvbuf), recvcounts, datatype_slot, op_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Reduce_scatter_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const int* recvcounts, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Reduce_scatter_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)datatype;
-  (void)op;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Reduce_scatter_init_c");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Reduce_scatter_init_c(buffer_in(sendbuf), buffer_in(recvbuf), recvcounts, datatype_slot, op_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Reduce_scatter_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Reduce_scatter_init_c")));
@@ -5716,29 +5753,33 @@ extern "C" FERMATA_EXPORT int MPI_Scan_c(const void* sendbuf, void* recvbuf, i64
     __attribute__((weak, alias("PMPI_Scan_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Scan_init(const void* sendbuf, void* recvbuf, int count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)count;
-  (void)datatype;
-  (void)op;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Scan_init");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Scan_init(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot, op_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Scan_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Scan_init(const void* sendbuf, void* recvbuf, int count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Scan_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)count;
-  (void)datatype;
-  (void)op;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Scan_init_c");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* op_slot = handle_in<mpi::kOp>(op);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Scan_init_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot, op_slot, comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Scan_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Scan_init_c")));
@@ -5770,33 +5811,33 @@ extern "C" FERMATA_EXPORT int MPI_Scatter_c(const void* sendbuf, i64 sendcount, 
     __attribute__((weak, alias("PMPI_Scatter_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Scatter_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Scatter_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Scatter_init(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Scatter_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Scatter_init(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Scatter_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Scatter_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Scatter_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Scatter_init_c(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Scatter_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Scatter_init_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Scatter_init_c")));
@@ -5828,35 +5869,33 @@ extern "C" FERMATA_EXPORT int MPI_Scatterv_c(const void* sendbuf, const i64* sen
     __attribute__((weak, alias("PMPI_Scatterv_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)displs;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Scatterv_init");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Scatterv_init(buffer_in(sendbuf), sendcounts, displs, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Scatterv_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs, App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Scatterv_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)displs;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)root;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Scatterv_init_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Scatterv_init_c(buffer_in(sendbuf), sendcounts, displs, sendtype_slot, buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Scatterv_init_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs, App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Scatterv_init_c")));
@@ -8221,12 +8260,6 @@ extern "C" FERMATA_EXPORT int PMPIX_Grequest_class_create(void) {
 }
 extern "C" FERMATA_EXPORT int MPIX_Grequest_class_create(void)
     __attribute__((weak, alias("PMPIX_Grequest_class_create")));
-
-extern "C" FERMATA_EXPORT int PMPIX_Grequest_start(void) {
-  return core::raise(nullptr, abi::kErrUnsupportedOperation, "MPIX_Grequest_start");
-}
-extern "C" FERMATA_EXPORT int MPIX_Grequest_start(void)
-    __attribute__((weak, alias("PMPIX_Grequest_start")));
 
 extern "C" FERMATA_EXPORT int PMPIX_Query_cuda_support(void) {
   return 0;

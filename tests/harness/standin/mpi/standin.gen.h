@@ -25,9 +25,109 @@ inline int Add_error_string(int errorcode, const char* text) {
   return abi::kErrUnsupportedOperation;
 }
 
+inline int Allgather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcount;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcount;
+  (void)recvtype;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Allgatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcount;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcounts;
+  (void)displs;
+  (void)recvtype;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
 inline int Alloc_mem(i64 size, Slot* info, void* baseptr) {
   int error = lower_mpi().Alloc_mem(size, info->real, baseptr);
   return error;
+}
+
+inline int Allreduce_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)recvbuf;
+  (void)count;
+  (void)datatype;
+  (void)op;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Alltoall_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcount;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcount;
+  (void)recvtype;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcounts;
+  (void)sdispls;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcounts;
+  (void)rdispls;
+  (void)recvtype;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Alltoallw_init(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcounts;
+  (void)sdispls;
+  (void)sendtypes;
+  (void)recvbuf;
+  (void)recvcounts;
+  (void)rdispls;
+  (void)recvtypes;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Barrier_init(Slot* comm, Slot* info, Slot** request) {
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Bcast_init(void* buffer, int count, Slot* datatype, int root, Slot* comm, Slot* info, Slot** request) {
+  (void)buffer;
+  (void)count;
+  (void)datatype;
+  (void)root;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
 }
 
 inline int Bsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
@@ -338,6 +438,18 @@ inline int Error_string(int errorcode, char* text, int* resultlen) {
   return error;
 }
 
+inline int Exscan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)recvbuf;
+  (void)count;
+  (void)datatype;
+  (void)op;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
 inline int File_call_errhandler(Slot* fh, int errorcode) {
   (void)fh;
   (void)errorcode;
@@ -596,6 +708,35 @@ inline int Finalized(int* flag) {
 inline int Free_mem(void* base) {
   int error = lower_mpi().Free_mem(base);
   return error;
+}
+
+inline int Gather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcount;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcount;
+  (void)recvtype;
+  (void)root;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Gatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcount;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcounts;
+  (void)displs;
+  (void)recvtype;
+  (void)root;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
 }
 
 inline int Get_count(const CanonStatus* status, Slot* datatype, int* count) {
@@ -1027,6 +1168,76 @@ inline int Mrecv(void* buf, int count, Slot* datatype, Slot** message, CanonStat
   return error;
 }
 
+inline int Neighbor_allgather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcount;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcount;
+  (void)recvtype;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Neighbor_allgatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcount;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcounts;
+  (void)displs;
+  (void)recvtype;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Neighbor_alltoall_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcount;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcount;
+  (void)recvtype;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Neighbor_alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcounts;
+  (void)sdispls;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcounts;
+  (void)rdispls;
+  (void)recvtype;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcounts;
+  (void)sdispls;
+  (void)sendtypes;
+  (void)recvbuf;
+  (void)recvcounts;
+  (void)rdispls;
+  (void)recvtypes;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
 inline int Op_free(Slot** op) {
   u64 real_op = (*op)->real;
   int error = lower_mpi().Op_free(&real_op);
@@ -1071,6 +1282,43 @@ inline int Recv_init(void* buf, int count, Slot* datatype, int source, int tag, 
   int error = lower_mpi().Recv_init(buf, count, datatype->real, source, tag, comm->real, &real_request);
   if (error == 0) *request = make(kRequest, real_request);
   return error;
+}
+
+inline int Reduce_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)recvbuf;
+  (void)count;
+  (void)datatype;
+  (void)op;
+  (void)root;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)recvbuf;
+  (void)recvcount;
+  (void)datatype;
+  (void)op;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Reduce_scatter_init(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)recvbuf;
+  (void)recvcounts;
+  (void)datatype;
+  (void)op;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
 }
 
 inline int Remove_error_class(int errorclass) {
@@ -1131,6 +1379,47 @@ inline int Rsend_init(const void* buf, int count, Slot* datatype, int dest, int 
   int error = lower_mpi().Rsend_init(buf, count, datatype->real, dest, tag, comm->real, &real_request);
   if (error == 0) *request = make(kRequest, real_request);
   return error;
+}
+
+inline int Scan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)recvbuf;
+  (void)count;
+  (void)datatype;
+  (void)op;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Scatter_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcount;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcount;
+  (void)recvtype;
+  (void)root;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
+}
+
+inline int Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request) {
+  (void)sendbuf;
+  (void)sendcounts;
+  (void)displs;
+  (void)sendtype;
+  (void)recvbuf;
+  (void)recvcount;
+  (void)recvtype;
+  (void)root;
+  (void)comm;
+  (void)info;
+  (void)request;
+  return abi::kErrUnsupportedOperation;
 }
 
 inline int Send(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Persistent collective calls. A persistent collective is its own recipe: what to begin whenever it
+// is started, over any real MPI, whether it knows the persistent form or not. In an image it is
+// inactive or finished.
+//
+// MPI matches the calls that make them, not their starts, which may come in another order on each
+// rank. So each one has a duplicate of the communicator to itself, with a clock of its own.
+//
+// Freeing a request is local, freeing a communicator is not: the duplicate becomes idle. Where the
+// members meet next, making another request or freeing the communicator, they agree which
+// duplicates are idle on all of them, and take one of those or end them.
+#pragma once
+
+#include "mpi/nonblocking.h"
+
+namespace fermata::mpi {
+
+struct KeptCollective {
+  int (*begin)(KeptCollective* kept, u64* real);
+  Slot* comm;     // the duplicate
+  Slot* used[2];  // the datatypes and the operation that it keeps alive
+  // Of those with arrays of datatypes, for all members: references, room for the real ones.
+  Slot** types;
+  i32 types_count;
+  u64* reals;
+};
+template <typename Begin>
+struct KeptCall : KeptCollective {
+  explicit KeptCall(Begin call) : call_(call) {}
+  Begin call_;
+};
+
+struct UsedSlots {
+  Slot* of[2];
+};
+struct TypeList {
+  Slot** types = nullptr;
+  i32 count = 0;
+  u64* reals = nullptr;
+};
+
+inline void keep_alive(Slot* slot) {
+  if (!slot || !slot->object) return;
+  if (slot->kind == kOp) op_ref(slot);
+  else (void)type_ref(slot);
+}
+inline void let_go(Slot* slot) {
+  if (!slot || !slot->object) return;
+  if (slot->kind == kOp) op_unref(slot);
+  else type_unref(slot);
+}
+
+/// Visits the duplicates of a communicator, in the same order on every member.
+template <typename Visit>
+void for_each_duplicate(const Comm* parent, Visit visit) {
+  for (Comm *comm = state().comms, *next; comm; comm = next) {
+    next = comm->next;
+    if (comm->duplicate_of == parent) visit(comm);
+  }
+}
+
+/// Bit i: the i-th duplicate is idle on every member. Collective over `parent`, if it has any.
+inline u64 idle_everywhere(Slot* parent) {
+  u64 mine = 0, all = 0;
+  u32 count = 0;
+  for_each_duplicate(comm_of(parent), [&](const Comm* comm) {
+    if (count < 64 && comm->idle) mine |= u64{1} << count;
+    count++;
+  });
+  // Across an intercommunicator a reduction tells each group the other's result alone.
+  if (count == 0 || comm_of(parent)->remote_size >= 0) return 0;
+  const BlockingCall open;
+  const int error = lower().Allreduce(&mine, &all, 1, slot_at(kDatatype, abi::kUint64T)->real,
+                                      slot_at(kOp, abi::kBand)->real, parent->real);
+  return error ? 0 : all;
+}
+
+/// A duplicate of `parent` that no other persistent collective uses.
+inline int take_duplicate(Slot* parent, Slot** own) {
+  Comm* const from = live_comm(parent);
+  if (!from) return kErrComm;
+  Comm* found = nullptr;
+  {
+    CollectiveScope scope(parent);
+    u64 idle = idle_everywhere(parent);
+    for_each_duplicate(from, [&](Comm* comm) {
+      if ((idle & 1) && !found) found = comm;
+      idle >>= 1;
+    });
+  }
+  if (!found) {
+    const int error =
+        comm_construct_topology(parent, from->remote_size >= 0, own,
+                                [&](u64* real) { return lower().Comm_dup(parent->real, real); });
+    if (error) return error;
+    found = comm_of(*own);
+  }
+  found->duplicate_of = from;
+  found->idle = false;
+  *own = found->slot;
+  return kSuccess;
+}
+
+/// Ends the duplicates of a communicator that is being freed; those still in use outlive it.
+/// Collective over `parent`.
+inline void end_duplicates(Slot* parent) {
+  u64 idle = idle_everywhere(parent);
+  for_each_duplicate(comm_of(parent), [&](Comm* comm) {
+    comm->duplicate_of = nullptr;
+    if (idle & 1) comm_discard(comm->slot);
+    idle >>= 1;
+  });
+}
+
+inline void kept_collective_free(Request* request) {
+  KeptCollective* const kept = static_cast<KeptCollective*>(request->kept_until_done);
+  for (Slot* slot : kept->used) let_go(slot);
+  for (i32 i = 0; i < kept->types_count; i++) let_go(kept->types[i]);
+  comm_of(kept->comm)->idle = true;
+  arena_free(kept->types);
+  arena_free(kept->reals);
+  arena_free(kept);
+}
+
+inline int kept_collective_start(Slot* slot) {
+  Request* const request = request_of(slot);
+  KeptCollective* const kept = static_cast<KeptCollective*>(request->kept_until_done);
+  count_collective(clock_of(kept->comm));
+  const int error = kept->begin(kept, &slot->real);
+  if (!error) request->state = RequestState::kActive;
+  return error;
+}
+
+/// Makes a persistent collective; `begin(own, real)` begins it on the communicator `own`. It runs
+/// in any later process of this rank, so it may hold slots and the application's pointers only.
+template <typename Begin>
+int collective_init(Slot* comm, UsedSlots used, Slot** handle, Begin begin, TypeList types = {}) {
+  Slot* own = nullptr;
+  if (const int error = take_duplicate(comm, &own)) return error;
+  LowerScope scope;
+  using Kept = KeptCall<Begin>;
+  Kept* const kept = new (arena_alloc(sizeof(Kept))) Kept(begin);
+  kept->begin = [](KeptCollective* self, u64* real) {
+    return static_cast<Kept*>(self)->call_(self->comm, real);
+  };
+  kept->comm = own;
+  for (int i = 0; i < 2; i++) keep_alive(kept->used[i] = used.of[i]);
+  kept->types = types.types;
+  kept->types_count = types.count;
+  kept->reals = types.reals;
+  for (i32 i = 0; i < types.count; i++) keep_alive(types.types[i]);
+  Slot* const slot = request_slot_new();
+  Request* const request = request_of(slot);
+  request_start(request, RequestKind::kPersistentCollective, RequestState::kInactive);
+  request->owns = true;
+  request->comm = own;
+  request->peer = kUndefined;
+  request->kept_until_done = kept;
+  slot->real = state().lower_request_null;
+  *handle = slot;
+  return kSuccess;
+}
+
+/// The datatypes of an alltoallw, sends first, those that are not looked at null.
+inline TypeList list_types(Lengths lengths, Slot* comm, const void* sendbuf,
+                           Slot* const* sendtypes, Slot* const* recvtypes, int* sends) {
+  int receives = 0;
+  lengths(comm, sends, &receives);
+  LowerScope scope;
+  TypeList list;
+  list.count = *sends + receives;
+  list.types = arena_array<Slot*>(u64(list.count));
+  list.reals = arena_array<u64>(u64(list.count));
+  const bool reads_sends = sendtypes && sendbuf != kInPlace;
+  for (int i = 0; i < *sends; i++) list.types[i] = reads_sends ? sendtypes[i] : nullptr;
+  for (int i = 0; i < receives; i++) list.types[*sends + i] = recvtypes ? recvtypes[i] : nullptr;
+  return list;
+}
+inline u64* look_up(const TypeList& list) {
+  for (i32 i = 0; i < list.count; i++)
+    if (list.types[i]) list.reals[i] = list.types[i]->real;
+  return list.reals;
+}
+
+namespace core {
+
+inline int Alltoallw_init(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                          Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                          const int* rdispls, Slot* const* recvtypes, Slot* comm, Slot*,
+                          Slot** request) {
+  if (!live_comm(comm)) return kErrComm;
+  int sends = 0;
+  const TypeList types =
+      list_types(&front::peer_counts, comm, sendbuf, sendtypes, recvtypes, &sends);
+  return collective_init(comm, {}, request, [=](Slot* own, u64* real) {
+    u64* const reals = look_up(types);
+    return lower().Ialltoallw(sendbuf, sendcounts, sdispls, reals, recvbuf, recvcounts, rdispls,
+                              reals + sends, own->real, real);
+  }, types);
+}
+inline int Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                                   Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                                   const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot*,
+                                   Slot** request) {
+  if (!live_comm(comm)) return kErrComm;
+  int sends = 0;
+  const TypeList types =
+      list_types(&front::degree_counts, comm, sendbuf, sendtypes, recvtypes, &sends);
+  return collective_init(comm, {}, request, [=](Slot* own, u64* real) {
+    u64* const reals = look_up(types);
+    return lower().Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, reals, recvbuf, recvcounts,
+                                       rdispls, reals + sends, own->real, real);
+  }, types);
+}
+
+}  // namespace core
+}  // namespace fermata::mpi
+
+#include "mpi/nonblocking.gen.h"
