@@ -98,6 +98,12 @@ def image_cpp(spec):
         f"inline constexpr u64 kHeaderBytes = {spec['header_bytes']};",
         f"inline constexpr char kMagic[9] = \"{spec['magic']}\";  // without the closing NUL",
     ]
+    for enum in spec["enum"]:
+        out += ["", f"// {enum['doc']}", f"enum {enum['name']} : u32 {{"]
+        for value in enum["values"]:
+            out += wrap_comment(value["doc"], "  //") if "doc" in value else []
+            out.append(f"  k{value['constant']} = {value['number']},")
+        out.append("};")
     for struct in spec["struct"]:
         out += ["", f"// {struct['doc']}", f"struct {struct['name']} {{"]
         for field in struct["fields"]:
@@ -156,6 +162,21 @@ def image_rust_struct(layout, struct):
     return out
 
 
+def image_rust_enum(enum):
+    """Numbers as constants, and their names for people."""
+    module = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", enum["name"]).lower()
+    out = ["", f"/// {enum['doc']}", f"pub mod {module} {{"]
+    for value in enum["values"]:
+        constant = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", value["constant"]).upper()
+        out += [f"    /// {value['text'].capitalize()}."]
+        out += [f"    pub const {constant}: u32 = {value['number']};"]
+    out += ["", "    /// What people call it.", "    #[must_use]"]
+    out += ["    pub fn name(number: u32) -> &'static str {", "        match number {"]
+    for value in enum["values"]:
+        out.append(f"            {value['number']} => \"{value['text']}\",")
+    return out + ['            _ => "unknown",', "        }", "    }", "}"]
+
+
 def image_rust(spec):
     layout = Layout(spec)
     scalars, arrays = set(), set()
@@ -191,6 +212,8 @@ def image_rust(spec):
         scaled = "i" if SCALARS[base] == 1 else f"i * {SCALARS[base]}"
         out += [f"        *value = {base}_at(bytes, at + {scaled})?;", "    }"]
         out += ["    Some(out)", "}"]
+    for enum in spec["enum"]:
+        out += image_rust_enum(enum)
     for struct in spec["struct"]:
         out += image_rust_struct(layout, struct)
     return "\n".join(out) + "\n"

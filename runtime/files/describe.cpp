@@ -81,6 +81,7 @@ Status finish(Saver& saver, image::ImageFile& file) {
   if (file.kind == kInotify) done = finish_inotify(saver, file);
   if (done && (file.kind == kRegular || file.kind == kDeleted || file.kind == kDirectory))
     done = finish_locks(saver, file);
+  if (done && file.kind != kStandard && file.kind != kDuplicate) done = finish_owner(saver, file);
   return done;
 }
 

@@ -122,7 +122,7 @@ Result<u64> make_nameless(const char* path, u32 mode) {
 }
 
 int open_flags(const image::ImageFile& file) {
-  const int dropped = sys::kCreate | sys::kExcl | sys::kTruncate | kTemporary |
+  const int dropped = sys::kCreate | sys::kExcl | sys::kTruncate | kTemporary | kAsync |
                       (file.kind == kDirectory ? 0 : sys::kDirectory);
   return (int(file.flags) & ~dropped) | kNoControllingTty | sys::kCloseOnExec;
 }
@@ -151,7 +151,9 @@ Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat
   if (type == sys::kTypeCharDevice) {
     file.kind = kDevice;
     if (is_stateless(info.rdev)) return success();
-    saver.refuse(file) << "a device whose state is unknown, " << path;
+    const bool terminal = device_major(info.rdev) == 5 && device_minor(info.rdev) == 2;  // ptmx
+    saver.refuse(file) << (terminal ? "a pseudo terminal, " : "a device whose state is unknown, ")
+                       << path;
     return failure(sys::kEperm);
   }
   if (!is_found(info, path)) return describe_deleted(saver, file, info, path);

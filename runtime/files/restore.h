@@ -8,6 +8,9 @@
 
 namespace fermata::files {
 
+/// O_ASYNC. Given by fcntl(2) alone: open(2) would keep it without effect, and for good.
+inline constexpr int kAsync = 020000;
+
 struct Restorer {
   const image::Reader& reader;
   const Surroundings& around;
@@ -30,5 +33,6 @@ Status restore_pipe(Restorer& restorer, const image::ImageFile& file);
 Status restore_socket(Restorer& restorer, const image::ImageFile& file);
 Status restore_event(Restorer& restorer, const image::ImageFile& file);
 Status restore_member(Restorer& restorer, const image::ImageMember& member);
+Status restore_owner(Restorer& restorer, const image::ImageMember& member);
 
 }  // namespace fermata::files

@@ -196,7 +196,7 @@ Status make_pair(const image::ImageFile& file, int (&ends)[2]) {
 
 Status place_end(Restorer& restorer, const image::ImageFile& file, int fd) {
   constexpr int kSetFlags = 4;
-  (void)sys::fcntl(fd, kSetFlags, file.flags);
+  (void)sys::fcntl(fd, kSetFlags, file.flags & ~u32(kAsync));
   return restorer.place(fd, file);
 }
 

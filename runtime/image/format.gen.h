@@ -6,9 +6,59 @@
 
 namespace fermata::image {
 
-inline constexpr u32 kVersion = 3;
+inline constexpr u32 kVersion = 4;
 inline constexpr u64 kHeaderBytes = 4096;
 inline constexpr char kMagic[9] = "FERMIMG1";  // without the closing NUL
+
+// What a descriptor can be. What ImageFile::values hold for each: runtime/files/kinds.h.
+enum FileKind : u32 {
+  // reopened by path, at its offset
+  kRegular = 1,
+  kDirectory = 2,
+  // one without state: null, zero, full, random, urandom, a terminal
+  kDevice = 3,
+  // what the rank was started with; the new process has its own
+  kStandard = 4,
+  // shares the open file description, and with it the offset, of same_as
+  kDuplicate = 5,
+  // has no name, or is a memfd; the contents are in the image, its own or, if it is mapped shared,
+  // those of the object of its inode
+  kDeleted = 6,
+  // contents in the image
+  kPipe = 7,
+  // one end of a pair, or a socket that was never connected nor bound; contents: per message its
+  // length (u64) and its bytes
+  kSocket = 8,
+  kEvent = 9,
+  kTimer = 10,
+  kSignal = 11,
+  // members: what it watches
+  kEpoll = 12,
+  // members: what it watches
+  kInotify = 13,
+};
+
+// What can belong to a descriptor.
+enum MemberKind : u32 {
+  kEpollMember = 1,
+  kWatch = 2,
+  kFlock = 3,
+  kPosixLock = 4,
+  kDescriptionLock = 5,
+  // who gets SIGIO, F_SETOWN and F_SETSIG
+  kOwner = 6,
+};
+
+// What an object is.
+enum ObjectKind : u32 {
+  // anonymous, a memfd, or a file whose name is gone
+  kNameless = 1,
+  // a file that lives in memory: POSIX shared memory
+  kNamed = 2,
+  // on disk, which must be there at the restart
+  kFile = 3,
+  kSegment = 4,
+};
 
 // Where one table lies in the file.
 struct TableRef {
@@ -70,8 +120,10 @@ struct ImageHeader {
   TableRef strings;
   u32 header_crc;
   i32 thread_level;  // MPI_THREAD_* the application was promised, canonical
+  u32 future_locks;  // mlockall(2) for memory to come: MCL_FUTURE and MCL_ONFAULT; 0 = none
+  u32 reserved;
 };
-static_assert(sizeof(ImageHeader) == 920);
+static_assert(sizeof(ImageHeader) == 928);
 static_assert(offsetof(ImageHeader, magic) == 0);
 static_assert(offsetof(ImageHeader, version) == 8);
 static_assert(offsetof(ImageHeader, header_bytes) == 12);
@@ -114,6 +166,8 @@ static_assert(offsetof(ImageHeader, timers) == 848);
 static_assert(offsetof(ImageHeader, strings) == 880);
 static_assert(offsetof(ImageHeader, header_crc) == 912);
 static_assert(offsetof(ImageHeader, thread_level) == 916);
+static_assert(offsetof(ImageHeader, future_locks) == 920);
+static_assert(offsetof(ImageHeader, reserved) == 924);
 
 // One mapping of the upper half.
 struct ImageRegion {
@@ -142,7 +196,7 @@ static_assert(offsetof(ImageRegion, extent_count) == 48);
 static_assert(offsetof(ImageRegion, object) == 56);
 static_assert(offsetof(ImageRegion, reserved) == 60);
 
-// Memory that more than one mapping, descriptor or rank can see. Kinds: runtime/memory/objects.h.
+// Memory that more than one mapping, descriptor or rank can see.
 struct ImageObject {
   // hash of the machine it was on: host, device and inode are the same for every rank that shared
   // it
@@ -153,7 +207,7 @@ struct ImageObject {
   u64 size;  // bytes
   u64 first_extent;  // contents: extents whose address is an offset in them
   u64 extent_count;
-  u32 kind;  // 1 without a name, 2 named memory, 3 file, 4 System V segment
+  u32 kind;  // ObjectKind
   u32 flags;  // bit 0 may be written, 1 whole: the extents tell of every byte, 2 removed (System V)
   u32 mode;  // permissions
   u32 path_string;
@@ -221,12 +275,10 @@ static_assert(offsetof(ImageThread, altstack) == 56);
 static_assert(offsetof(ImageThread, altstack_bytes) == 64);
 static_assert(offsetof(ImageThread, altstack_flags) == 72);
 
-// An open file descriptor of the upper half. Kinds: runtime/files/kinds.h.
+// An open file descriptor of the upper half.
 struct ImageFile {
   i32 fd;
-  // 1 regular file, 2 directory, 3 device, 4 standard stream, 5 duplicate of another fd, 6 deleted
-  // file, 7 pipe, 8 socket, 9 eventfd, 10 timerfd, 11 signalfd, 12 epoll, 13 inotify
-  u32 kind;
+  u32 kind;  // FileKind
   u32 flags;  // open(2) flags
   u32 fd_flags;  // FD_CLOEXEC
   u64 offset;
@@ -256,13 +308,15 @@ static_assert(offsetof(ImageFile, values) == 56);
 static_assert(offsetof(ImageFile, first_extent) == 88);
 static_assert(offsetof(ImageFile, extent_count) == 96);
 
-// Something that belongs to a descriptor: a lock, an epoll member, an inotify watch.
+// Something that belongs to a descriptor: a lock, an epoll member, an inotify watch, an owner.
 struct ImageMember {
   i32 fd;  // the descriptor it belongs to
-  u32 kind;  // 1 epoll member, 2 inotify watch, 3 flock, 4 POSIX lock, 5 open file description lock
+  u32 kind;  // MemberKind
   i32 target;  // epoll: the descriptor watched; inotify: the watch's number
-  u32 flags;  // epoll: events; inotify: mask; lock: 1 if exclusive
-  u64 values[2];  // epoll: data; lock: first byte, number of bytes (0 = to the end)
+  u32 flags;  // epoll: events; inotify: mask; lock: 1 if exclusive; owner: F_GETSIG
+  // epoll: data; lock: first byte, number of bytes (0 = to the end); owner: F_OWNER_* of the
+  // process itself
+  u64 values[2];
   u32 path_string;  // inotify: what is watched
   u32 reserved;
 };

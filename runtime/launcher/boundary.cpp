@@ -49,6 +49,8 @@ constexpr Trapped kTrapped[] = {
     {SYS_shmat, kUpperOnly},         {SYS_shmget, kUpperOnly},
     {SYS_shmctl, kUpperOnly},        {SYS_madvise, kMadvise},
     {SYS_semget, kUpperOnly},        {SYS_msgget, kUpperOnly},
+    {SYS_mlockall, kUpperOnly},      {SYS_munlockall, kUpperOnly},
+    {SYS_io_setup, kUpperOnly},      {SYS_io_uring_setup, kUpperOnly},
     {SYS_inotify_add_watch, kUpperOnly},
     {SYS_execve, kUpperOnly},        {SYS_execveat, kUpperOnly},
     {SYS_readlink, kUpperOnly},      {SYS_readlinkat, kUpperOnly},
@@ -214,6 +216,9 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_brk: return trap_brk(a[0]);
     case SYS_semget: return trap_semget(a[0], a[1], a[2]);
     case SYS_msgget: return trap_msgget(a[0], a[1]);
+    case SYS_mlockall: return trap_mlockall(a[0]);
+    case SYS_munlockall: return trap_munlockall();
+    case SYS_io_setup: return trap_io_setup(a[0], a[1]);
     case SYS_shmget: return trap_shmget(a[0], a[1], a[2]);
     case SYS_shmctl: return trap_shmctl(a[0], a[1], a[2]);
     case SYS_shmat: return trap_shmat(a[0], a[1], a[2]);
@@ -241,6 +246,7 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_set_robust_list:  // the kernel keeps one list per thread, and it is the upper half's
     case SYS_sigaltstack: return 0;
     case SYS_clone3:  // glibc falls back to clone, whose flags a filter can read
+    case SYS_io_uring_setup:  // nothing tells what is under way in a ring
     case SYS_rseq: return u64(-sys::kEnosys);
     default: return trap_lower_descriptor(number, a);
   }

@@ -4,6 +4,7 @@
 // every placement is tried with MAP_FIXED_NOREPLACE, so a stale cursor costs a retry, never memory.
 #include "launcher/launcher.h"
 #include "memory/forks.h"
+#include "memory/locks.h"
 #include "memory/objects.h"
 #include "memory/refusals.h"
 #include "memory/segments.h"
@@ -169,6 +170,15 @@ u64 trap_brk(u64 address) {
 u64 trap_fork_advice(u64 address, u64 bytes, u64 advice) {
   memory::note_fork_advice();
   return outcome(sys::call(SYS_madvise, address, bytes, advice));
+}
+
+u64 trap_mlockall(u64 flags) { return outcome(memory::lock_all(flags)); }
+u64 trap_munlockall() { return outcome(memory::unlock_all()); }
+
+u64 trap_io_setup(u64 events, u64 context) {
+  const Result<u64> got = sys::call(SYS_io_setup, events, context);
+  if (got) memory::note_io_context(*reinterpret_cast<const u64*>(context));
+  return outcome(got);
 }
 
 u64 trap_shmget(u64 key, u64 bytes, u64 flags) {

@@ -6,6 +6,7 @@
 #include "files/describe.h"
 #include "image/reader.h"
 #include "launcher/launcher.h"
+#include "memory/locks.h"
 #include "memory/restore.h"
 #include "memory/shared.h"
 #include "sys/sys.h"
@@ -188,6 +189,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   const Status finished = memory::finish_objects(reader, world);
   if (!finished) die("the ranks cannot agree on shared memory", path.data, finished.error, kAdvice);
   restore_limits(h.limits, h.limits_changed);
+  memory::restore_locks(reader);
   restore_actions(reader);
 
   const image::ImageThread& main = reader.threads[h.main_thread];

@@ -6,6 +6,7 @@
 #include "image/writer.h"
 #include "launcher/launcher.h"
 #include "memory/forks.h"
+#include "memory/locks.h"
 #include "memory/objects.h"
 #include "memory/save.h"
 #include "sys/sys.h"
@@ -104,6 +105,7 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   cpu_features(h.cpu_features);
   h.xsave_layout = xsave_layout(h.cpu_features[0]);
   save_limits(h.limits, h.limits_changed);
+  h.future_locks = memory::future_locks();
   command_name(job_pid, h.command);
   Path path;
   if (sys::readlink("/proc/self/cwd", path.data, sizeof path.data))

@@ -8,7 +8,7 @@
 namespace fermata::memory {
 namespace {
 
-constexpr u64 kTextCapacity = 256 << 20;
+constexpr u64 kFirstCapacity = 1 << 20, kHeadBytes = 16;
 constexpr u64 kLowest = 0x10000;
 
 u64 parse_device(const char*& p) {
@@ -60,24 +60,36 @@ char* parse_mapping(char* text, Mapping& out) {
   return next;
 }
 
+// The buffer grows as needed and begins with its size: the program may have locked all memory to
+// come, and then what is mapped is filled in at once.
 char* read_mappings(Detail detail) {
+  constexpr u64 kMayMove = 1, kRoom = 1 << 16;
   const char* path = detail == Detail::kPlain ? "/proc/self/maps" : "/proc/self/smaps";
-  const Result<u64> map = sys::mmap(0, kTextCapacity, sys::kProtRead | sys::kProtWrite,
-                                    sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve);
+  u64 capacity = kFirstCapacity, size = kHeadBytes;
+  Result<u64> map = sys::mmap(0, capacity, sys::kProtRead | sys::kProtWrite,
+                              sys::kMapPrivate | sys::kMapAnonymous);
   const Result<u64> fd = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
-  if (!map || !fd) return nullptr;
-  char* text = reinterpret_cast<char*>(map.value);
-  u64 size = 0;
-  for (;;) {
-    const Result<u64> got = sys::read(int(fd.value), text + size, kTextCapacity - 1 - size);
+  while (map && fd) {
+    const Result<u64> got = sys::read(int(fd.value), reinterpret_cast<char*>(map.value) + size,
+                                      capacity - 1 - size);
     if (!got || got.value == 0) break;
     size += got.value;
+    if (capacity - size > kRoom) continue;
+    const Result<u64> grown = sys::call(SYS_mremap, map.value, capacity, 2 * capacity, kMayMove);
+    if (!grown) (void)sys::munmap(map.value, capacity);
+    map = grown;
+    capacity *= 2;
   }
-  (void)sys::close(int(fd.value));
-  return text;
+  if (fd) (void)sys::close(int(fd.value));
+  if (!map || !fd) return nullptr;
+  *reinterpret_cast<u64*>(map.value) = capacity;
+  return reinterpret_cast<char*>(map.value) + kHeadBytes;
 }
 
-void free_mappings(char* text) { (void)sys::munmap(sys::word(text), kTextCapacity); }
+void free_mappings(char* text) {
+  const u64 map = sys::word(text) - kHeadBytes;
+  (void)sys::munmap(map, *reinterpret_cast<u64*>(map));
+}
 
 bool is_saved(const Mapping& mapping) {
   return mapping.start >= kLowest && mapping.end <= kUpperEnd;

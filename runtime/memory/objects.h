@@ -10,12 +10,7 @@
 
 namespace fermata::memory {
 
-enum ObjectKind : u32 {
-  kNameless = 1,  // anonymous, a memfd, or a file whose name is gone
-  kNamed = 2,     // a file that lives in memory: POSIX shared memory
-  kFile = 3,      // a file on disk, which must be there at the restart
-  kSegment = 4,   // System V
-};
+using enum image::ObjectKind;
 enum ObjectFlag : u32 {
   kWritable = 1,  // through this rank's mapping
   kWhole = 2,     // the extents tell of every byte; else of those that are mapped

@@ -26,6 +26,7 @@ struct Range {
 };
 Notes<Range> outside;
 Notes<u32> semaphores, queues;
+Notes<u64> io_contexts;
 
 }  // namespace
 
@@ -34,8 +35,15 @@ void note_placed(u64 start, u64 bytes) {
 }
 void note_semaphores(u32 id) { semaphores.add(id); }
 void note_queue(u32 id) { queues.add(id); }
+void note_io_context(u64 address) { io_contexts.add(address); }
 
 Status refuse_outside(const Mapping& mapping, Message& why) {
+  for (u32 i = 0; i < io_contexts.count(); i++) {
+    if (io_contexts.entries[i] != mapping.start || !text_starts(mapping.path, "/[aio]")) continue;
+    why << "asynchronous input and output by io_setup(2) (libaio) cannot be saved: the context "
+        << Hex{mapping.start} << "; end it before the checkpoint";
+    return failure(sys::kEperm);
+  }
   for (u32 i = 0; i < outside.count(); i++) {
     const Range& range = outside.entries[i];
     if (mapping.start >= range.end || mapping.end <= range.start) continue;

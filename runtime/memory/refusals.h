@@ -14,6 +14,8 @@ void note_placed(u64 start, u64 bytes);
 /// The application has a System V semaphore set or message queue of this id.
 void note_semaphores(u32 id);
 void note_queue(u32 id);
+/// An io_context_t: the address of the ring that the kernel has mapped.
+void note_io_context(u64 address);
 
 /// EPERM with `why`, if `mapping` is the application's but lies outside what is saved.
 Status refuse_outside(const Mapping& mapping, Message& why);

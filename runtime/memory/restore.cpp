@@ -65,23 +65,14 @@ Status fill(const image::Reader& reader, const image::ImageRegion& region, const
   return success();
 }
 
-/// Advice and locks. Advice that this kernel does not know changes no result and is dropped; a lock
-/// that it refuses is said.
-void set_attributes(const image::ImageRegion& region) {
+/// Advice that this kernel does not know changes no result and is dropped. Locks: locks.h.
+void set_advice(const image::ImageRegion& region) {
   const u64 bytes = region.end - region.start;
   for (const AttributeName& known : kAttributeNames) {
     if (!(region.flags & known.bit) || !known.advice) continue;
     (void)sys::call(SYS_madvise, region.start, bytes, known.advice);
     if (known.bit & (kNotInForks | kWipedInForks)) note_fork_advice();
   }
-  if (!(region.flags & kLocked)) return;
-  const u64 on_fault = region.flags & kLockedOnFault ? 1 : 0;
-  const Result<u64> locked = sys::call(SYS_mlock2, region.start, bytes, on_fault);
-  if (locked) return;
-  Message text;
-  text << "fermata: " << bytes / 1024 << " KiB that the program had locked in memory are not locked"
-       << " now (errno " << locked.error << ")\n  hint: raise `ulimit -l`\n";
-  sys::say(text.data);
 }
 
 Status map_region(const image::Reader& reader, const image::ImageRegion& region, const char* path,
@@ -112,7 +103,7 @@ Status map_region(const image::Reader& reader, const image::ImageRegion& region,
   const Status filled = fill(reader, region, path, trouble);
   if (!filled) return filled;
   if (first != prot && !(region.flags & kShared)) (void)sys::mprotect(region.start, bytes, prot);
-  set_attributes(region);
+  set_advice(region);
   return success();
 }
 

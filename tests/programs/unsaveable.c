@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds something that no checkpoint can save (--hold tcp | child | device), uses it in each step
-// to show that a refused checkpoint has not harmed it, and is otherwise a plain MPI program.
+// Holds something that no checkpoint can save (--hold tcp | child | device | counter | card |
+// queue | pool=FILE), uses it in each step to show that a refused checkpoint has not harmed it, and
+// is otherwise a plain MPI program.
 #include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/if_packet.h>
 #include <linux/perf_event.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,6 +19,8 @@
 static int near_end = -1, far_end = -1;  // of a TCP connection
 static pid_t child = -1;
 static volatile void *ring;  // of a device
+static int counter_fd = -1, queue = -1, card = -1;
+static volatile void *frames, *pool;
 
 static void connect_to_self(void) {
   struct sockaddr_in where = {.sin_family = AF_INET};
@@ -40,8 +46,14 @@ static void start_child(void) {
   }
 }
 
+static void need(int there) {
+  if (there) return;
+  printf("no device\n");
+  exit(0);
+}
+
 // Memory that belongs to the kernel: the ring of a performance counter, perf_event_open(2).
-static void map_device(void) {
+static void open_counter(int mapped) {
   struct perf_event_attr counter;
   memset(&counter, 0, sizeof counter);
   counter.size = sizeof counter;
@@ -49,13 +61,48 @@ static void map_device(void) {
   counter.config = PERF_COUNT_SW_TASK_CLOCK;
   counter.exclude_kernel = 1;
   const int fd = (int)syscall(SYS_perf_event_open, &counter, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-  if (fd < 0) {
-    printf("no device\n");
-    exit(0);
+  need(fd >= 0);
+  if (!mapped) {
+    counter_fd = fd;
+    return;
   }
   ring = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   CHECK(ring != MAP_FAILED);
   close(fd);
+}
+
+// The ring in which a network card's packets arrive, packet(7).
+static void map_card(void) {
+  struct tpacket_req size = {.tp_block_size = 4096, .tp_block_nr = 2, .tp_frame_size = 2048,
+                             .tp_frame_nr = 4};
+  card = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  need(card >= 0);
+  CHECK(setsockopt(card, SOL_PACKET, PACKET_RX_RING, &size, sizeof size) == 0);
+  frames = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, card, 0);
+  CHECK(frames != MAP_FAILED);
+  close(card);
+}
+
+// A file of the huge page pool. Its pages need not be there to be reserved.
+static void map_pool(const char *path) {
+  char own[512];
+  snprintf(own, sizeof own, "%s.%d", path, rank);
+  const int fd = open(own, O_RDWR | O_CREAT, 0600);
+  CHECK(fd >= 0);
+  pool = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  CHECK(pool != MAP_FAILED);
+  close(fd);
+}
+
+static void use_queue(int step) {
+  struct {
+    long type;
+    int step;
+  } message = {1, step};
+  CHECK(msgsnd(queue, &message, sizeof message.step, 0) == 0);
+  message.step = 0;
+  CHECK(msgrcv(queue, &message, sizeof message.step, 1, 0) == sizeof message.step);
+  CHECK(message.step == step);
 }
 
 static void use(int step) {
@@ -66,6 +113,10 @@ static void use(int step) {
     CHECK(read(far_end, &byte, 1) == 1 && byte == (char)step);
   }
   if (child > 0) CHECK(waitpid(child, NULL, WNOHANG) == 0);
+  if (queue >= 0) use_queue(step);
+  if (counter_fd >= 0) CHECK(read(counter_fd, &(uint64_t){0}, 8) == 8);
+  if (frames) CHECK(*(volatile uint32_t *)frames == TP_STATUS_KERNEL);
+  if (pool) CHECK(mprotect((void *)pool, 2 << 20, PROT_READ | PROT_WRITE) == 0);
   if (ring) CHECK(((volatile struct perf_event_mmap_page *)ring)->data_size == 4096);
 }
 
@@ -77,7 +128,10 @@ int main(int argc, char **argv) {
   start(&argc, &argv);
   if (!strcmp(hold, "tcp")) connect_to_self();
   if (!strcmp(hold, "child")) start_child();
-  if (!strcmp(hold, "device")) map_device();
+  if (!strcmp(hold, "device") || !strcmp(hold, "counter")) open_counter(!strcmp(hold, "device"));
+  if (!strcmp(hold, "card")) map_card();
+  if (!strcmp(hold, "queue")) queue = msgget(IPC_PRIVATE, 0600);
+  if (!strncmp(hold, "pool=", 5)) map_pool(hold + 5);
   for (int step = 1; step <= o.steps; step++) {
     int sum = 0;
     use(step);
@@ -85,6 +139,7 @@ int main(int argc, char **argv) {
     mix_int(sum);
     report_step(step, o.step_ms);
   }
+  if (queue >= 0) CHECK(msgctl(queue, IPC_RMID, NULL) == 0);
   if (child > 0) {
     kill(child, SIGKILL);
     CHECK(waitpid(child, NULL, 0) == child);

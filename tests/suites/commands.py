@@ -62,6 +62,8 @@ def test_every_answer_is_one_json_value(work):
                     ["verify", "job"], ["prune", "job", "--keep", 1], ["mpi", "list"],
                     ["doctor"], ["completions", "fish"], ["man", work / "man"]):
         fermata.as_json(fermata.fermata(work, *command, "--json"))
+    seen = fermata.as_json(fermata.fermata(work, "inspect", "job", "--json"))["images"][0]["files"]
+    check_equal(seen[0]["kind"], "standard stream", "kind of the first descriptor")
     job._launch("restart", "job", "--mpi", "mpich", "--json")
     lines = job.finish().rstrip().split("\n")
     check('"code":0' in lines[-1], f"the last line is the JSON value: {lines[-1]}")

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no image can hold is refused by name at the checkpoint: by the message one finds it in the
 program. The job runs on to the right result, with the thing unharmed."""
-from support import mpis
+import os
+
+from support import fermata, mpis, process
 from support.cases import Failed, Skipped, check, check_equal, timeout
 from support.errors import FAILED, HealthyJob, expect, record
 
@@ -9,23 +11,48 @@ KEPT = "What cannot be saved"
 SOON_S = 15
 
 
+def _refused(job, hold, case, words):
+    try:
+        job.begin(program="unsaveable", arguments=["--hold", hold])
+    except Failed:
+        if "no device" in job.running.out:
+            raise Skipped("no such device here") from None
+        raise
+    result = job.try_checkpoint()
+    check(result.seconds < SOON_S, f"the answer took {result.seconds:.1f} s")
+    text = record(KEPT, case, result, FAILED, "the job ran on to the right result")
+    expect(text, "rank ", "the job runs on", "hint", *words)
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the job")
+    check_equal(job.snapshots(), [], "snapshots")
+
+
 def _make(hold, case, *words):
     @timeout(120)
     def test(work):
-        job = HealthyJob(work)
-        try:
-            job.begin(program="unsaveable", arguments=["--hold", hold])
-        except Failed:
-            if "no device" in job.running.out:
-                raise Skipped("no performance counters here") from None
-            raise
-        result = job.try_checkpoint()
-        check(result.seconds < SOON_S, f"the answer took {result.seconds:.1f} s")
-        text = record(KEPT, case, result, FAILED, "the job ran on to the right result")
-        expect(text, "rank ", "the job runs on", "hint", *words)
-        check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the job")
-        check_equal(job.snapshots(), [], "snapshots")
+        _refused(HealthyJob(work), hold, case, words)
     return test
+
+
+class PoolJob(HealthyJob):
+    """Sees a file system of the huge page pool at WORK/pool, in a mount namespace of its own."""
+
+    def _launch(self, *arguments, env=None):
+        place = self.work / "pool"
+        place.mkdir()
+        script = 'mount -t hugetlbfs none "$1" || { echo no device; exit 1; }; shift; exec "$@"'
+        namespace = ["-m"] if os.getuid() == 0 else ["-rm"]
+        self.runs += 1
+        self.running = process.Running(
+            ["unshare", *namespace, "sh", "-c", script, "sh", place, fermata.FERMATA, *arguments],
+            self.work, name="run1", cwd=self.work,
+            env=mpis.environment(FERMATA_DIR=str(self.work / "fermata")))
+        return self.running
+
+
+@timeout(120)
+def test_huge_page_pool(work):
+    _refused(PoolJob(work), f"pool={work}/pool/file", "a shared file of the huge page pool",
+             ["huge page pool", "pool/file"])
 
 
 def generate():
@@ -33,4 +60,8 @@ def generate():
         "test_tcp": _make("tcp", "an open TCP connection", "TCP", "127.0.0.1"),
         "test_child": _make("child", "a living child process", "sleep"),
         "test_device": _make("device", "a mapping of a device", "perf_event"),
+        "test_counter": _make("counter", "a performance counter", "perf_event"),
+        "test_card": _make("card", "the ring of a network card", "device", "socket"),
+        "test_message_queue": _make("queue", "a System V message queue",
+                                    "System V message queues cannot be saved (id "),
     }

@@ -200,3 +200,24 @@ def test_daemon_of_the_mpi_is_no_child_of_the_program(work):
     fermata.wait_for_step(job, 3)
     job.checkpoint()
     job.finish()
+
+
+@timeout(120)
+def test_locks_that_are_not_allowed_here(work):
+    """mlock and mlockall under a lower RLIMIT_MEMLOCK than the program had: said once per rank,
+    and the program goes on unlocked."""
+    job = fermata.Job(work)
+    job.start("openmpi", _command("memory_lock_all", work, step_ms=150),
+              env={"FERMATA_TEST_MAY_BE_UNLOCKED": "1"})
+    fermata.wait_for_step(job, 7)
+    job.checkpoint(stop=True)
+    lesser = ["prlimit", "--memlock=65536:65536"]
+    if os.getuid() == 0:
+        lesser += ["setpriv", "--bounding-set", "-ipc_lock", "--inh-caps", "-ipc_lock"]
+    job.running = process.Running(
+        [*lesser, fermata.FERMATA, "restart", "job", "--mpi", "mpich"], work, name="lesser",
+        cwd=work, env=mpis.environment(FERMATA_DIR=str(work / "fermata")))
+    result = job.running.wait(60)
+    check("rank 1:" in result.err and "will not be locked here" in result.err, result.err)
+    check_equal(result.err.count("will not be locked here"), 2, "messages")
+    check_equal(mpis.checksum(result.out), _expected("memory_lock_all", work), "checksum")

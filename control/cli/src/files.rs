@@ -13,6 +13,7 @@ use crate::exit::refused;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use fermata_storage::Image;
+use fermata_types::file_kind::REGULAR;
 use fermata_types::{ImageFile, Manifest};
 use std::collections::BTreeMap;
 use std::fs::{File, FileTimes};
@@ -20,8 +21,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Kind of a regular file that has a path (spec/image.toml).
-const REGULAR: u32 = 1;
 /// `O_ACCMODE` of open(2); 0 is reading only.
 const ACCESS_MODE: u32 = 3;
 /// Their files are made by the kernel as they are read.

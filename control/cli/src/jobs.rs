@@ -10,7 +10,7 @@ use fermata_coordinator::{ClientError, Outcome};
 use fermata_storage::{
     Image, JobDir, Verified, list_jobs, list_snapshots, prune as prune_job, read_manifest, verify,
 };
-use fermata_types::JobRecord;
+use fermata_types::{JobRecord, file_kind, object_kind};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -348,9 +348,9 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
         }
         for file in &image.files {
             text += &format!(
-                "  fd {} kind {} at {} of {} {}\n",
+                "  fd {} {} at {} of {} {}\n",
                 file.fd,
-                file.kind,
+                file_kind::name(file.kind),
                 file.offset,
                 file.size,
                 image.string(file.path_string)
@@ -361,8 +361,8 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
         .files
         .iter()
         .map(|file| {
-            json!({"fd": file.fd, "kind": file.kind, "offset": file.offset, "size": file.size,
-                   "path": image.string(file.path_string)})
+            json!({"fd": file.fd, "kind": file_kind::name(file.kind), "offset": file.offset,
+                   "size": file.size, "path": image.string(file.path_string)})
         })
         .collect();
     let regions: Vec<Value> = image
@@ -378,8 +378,9 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
         .objects
         .iter()
         .map(|object| {
-            json!({"kind": object.kind, "size": object.size, "flags": object.flags,
-                   "extents": object.extent_count, "path": image.string(object.path_string)})
+            json!({"kind": object_kind::name(object.kind), "size": object.size,
+                   "flags": object.flags, "extents": object.extent_count,
+                   "path": image.string(object.path_string)})
         })
         .collect();
     let threads: Vec<Value> = image

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/locks.h"
+
+#include "halves/layout.h"
+#include "memory/maps.h"
+#include "sys/sys.h"
+
+namespace fermata::memory {
+namespace {
+
+constexpr u64 kCurrent = 1, kFuture = 2, kOnFault = 4;  // of mlockall(2)
+constexpr u64 kUserEnd = 0x7fff'ffff'f000;
+constexpr u32 kLockLimit = 8;  // RLIMIT_MEMLOCK
+u32 noted_future;
+
+/// Locks a range, then fills it in unless that is to wait. What is closed cannot be filled in.
+Result<u64> lock_range(u64 start, u64 bytes, bool on_fault) {
+  constexpr u64 kLockOnFault = 1;
+  const Result<u64> locked = sys::call(SYS_mlock2, start, bytes, kLockOnFault);
+  if (locked && !on_fault) (void)sys::call(SYS_mlock2, start, bytes, 0);
+  return locked;
+}
+
+/// The part of the upper window that belongs to Fermata and is mostly reserved.
+bool is_reservation(const Mapping& mapping) {
+  return mapping.start >= kUpperBase && mapping.end <= kUpperHeap;
+}
+
+Result<u64> lock_present(bool on_fault) {
+  char* const text = read_mappings(Detail::kPlain);
+  Result<u64> done = text ? Result<u64>::ok(0) : Result<u64>::fail(sys::kEnomem);
+  for (char* next = text; next && *next && done;) {
+    Mapping mapping;
+    next = parse_mapping(next, mapping);
+    if (!next || is_reservation(mapping) || mapping.end > kUserEnd) continue;
+    done = lock_range(mapping.start, mapping.bytes(), on_fault);
+  }
+  if (text) free_mappings(text);
+  return done;
+}
+
+bool may_lock_anything() {
+  constexpr u32 kVersion = 0x20080522, kIpcLock = 14;  // capabilities(7)
+  struct {
+    u32 version;
+    i32 pid;
+  } head{kVersion, 0};
+  u32 sets[6] = {};  // effective, permitted, inheritable; twice
+  return sys::call(SYS_capget, sys::word(&head), sys::word(sets)) && (sets[0] >> kIpcLock & 1);
+}
+
+/// Under a lower limit than the program knew, its every mmap might fail from now on.
+bool may_lock_the_future(const image::ImageHeader& header) {
+  u64 limit[2] = {0, 0};
+  (void)sys::call(SYS_prlimit64, 0, kLockLimit, 0, sys::word(limit));
+  return limit[0] >= header.limits[2 * kLockLimit] || may_lock_anything();
+}
+
+}  // namespace
+
+Result<u64> lock_all(u64 flags) {
+  if (!(flags & (kCurrent | kFuture)) || flags & ~(kCurrent | kFuture | kOnFault))
+    return Result<u64>::fail(sys::kEinval);
+  if (flags & kFuture) {
+    const Result<u64> done = sys::call(SYS_mlockall, flags & ~kCurrent);
+    if (!done) return done;
+    noted_future = u32(flags & ~kCurrent);
+  }
+  return flags & kCurrent ? lock_present(flags & kOnFault) : Result<u64>::ok(0);
+}
+
+Result<u64> unlock_all() {
+  noted_future = 0;
+  return sys::call(SYS_munlockall);
+}
+
+u32 future_locks() { return noted_future; }
+
+void restore_locks(const image::Reader& reader) {
+  const image::ImageHeader& header = *reader.header;
+  u64 bytes = 0;
+  i32 error = 0;
+  for (u64 i = 0; i < header.regions.count; i++) {
+    const image::ImageRegion& region = reader.regions[i];
+    if (!(region.flags & kLocked)) continue;
+    const u64 size = region.end - region.start;
+    const Result<u64> locked = lock_range(region.start, size, region.flags & kLockedOnFault);
+    if (locked) continue;
+    bytes += size;
+    error = locked.error;
+  }
+  const bool future = header.future_locks && !bytes && may_lock_the_future(header);
+  if (future) (void)lock_all(header.future_locks);
+  if (!bytes && (future || !header.future_locks)) return;
+  Message text;
+  text << "fermata: rank " << header.world_rank << ": ";
+  if (bytes) text << bytes / 1024 << " KiB that the program had locked in memory";
+  else text << "memory to come, which the program had locked (mlockall),";
+  text << " will not be locked here";
+  if (error) text << " (errno " << error << ")";
+  text << "\n  hint: raise `ulimit -l`\n";
+  sys::say(text.data);
+}
+
+}  // namespace fermata::memory
