@@ -26,14 +26,16 @@ bool is_reservation(const Mapping& mapping) {
   return mapping.start >= kUpperBase && mapping.end <= kUpperHeap;
 }
 
-Result<u64> lock_present(bool on_fault) {
+/// Calls take(start, bytes) for each mapping but Fermata's own until one fails.
+template <typename Take>
+Result<u64> each_present(Take take) {
   char* const text = read_mappings(Detail::kPlain);
   Result<u64> done = text ? Result<u64>::ok(0) : Result<u64>::fail(sys::kEnomem);
   for (char* next = text; next && *next && done;) {
     Mapping mapping;
     next = parse_mapping(next, mapping);
     if (!next || is_reservation(mapping) || mapping.end > kUserEnd) continue;
-    done = lock_range(mapping.start, mapping.bytes(), on_fault);
+    done = take(mapping.start, mapping.bytes());
   }
   if (text) free_mappings(text);
   return done;
@@ -49,11 +51,28 @@ bool may_lock_anything() {
   return sys::call(SYS_capget, sys::word(&head), sys::word(sets)) && (sets[0] >> kIpcLock & 1);
 }
 
-/// Under a lower limit than the program knew, its every mmap might fail from now on.
-bool may_lock_the_future(const image::ImageHeader& header) {
+u64 lock_limit() {
   u64 limit[2] = {0, 0};
   (void)sys::call(SYS_prlimit64, 0, kLockLimit, 0, sys::word(limit));
-  return limit[0] >= header.limits[2 * kLockLimit] || may_lock_anything();
+  return limit[0];
+}
+
+/// Like the kernel: all or nothing.
+Result<u64> lock_present(bool on_fault) {
+  u64 total = 0;
+  const Result<u64> counted = each_present([&](u64, u64 bytes) {
+    total += bytes;
+    return Result<u64>::ok(0);
+  });
+  if (!counted) return counted;
+  if (total > lock_limit() && !may_lock_anything())
+    return Result<u64>::fail(lock_limit() ? sys::kEnomem : sys::kEperm);
+  return each_present([&](u64 start, u64 bytes) { return lock_range(start, bytes, on_fault); });
+}
+
+/// Under a lower limit than the program knew, its every mmap might fail from now on.
+bool may_lock_the_future(const image::ImageHeader& header) {
+  return lock_limit() >= header.limits[2 * kLockLimit] || may_lock_anything();
 }
 
 }  // namespace
@@ -61,12 +80,12 @@ bool may_lock_the_future(const image::ImageHeader& header) {
 Result<u64> lock_all(u64 flags) {
   if (!(flags & (kCurrent | kFuture)) || flags & ~(kCurrent | kFuture | kOnFault))
     return Result<u64>::fail(sys::kEinval);
-  if (flags & kFuture) {
-    const Result<u64> done = sys::call(SYS_mlockall, flags & ~kCurrent);
-    if (!done) return done;
-    noted_future = u32(flags & ~kCurrent);
-  }
-  return flags & kCurrent ? lock_present(flags & kOnFault) : Result<u64>::ok(0);
+  Result<u64> done = Result<u64>::ok(0);
+  if (flags & kCurrent) done = lock_present(flags & kOnFault);
+  if (!done || !(flags & kFuture)) return done;
+  done = sys::call(SYS_mlockall, flags & ~kCurrent);
+  if (done) noted_future = u32(flags & ~kCurrent);
+  return done;
 }
 
 Result<u64> unlock_all() {

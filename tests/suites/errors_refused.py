@@ -45,7 +45,7 @@ class PoolJob(HealthyJob):
         self.running = process.Running(
             ["unshare", *namespace, "sh", "-c", script, "sh", place, fermata.FERMATA, *arguments],
             self.work, name="run1", cwd=self.work,
-            env=mpis.environment(FERMATA_DIR=str(self.work / "fermata")))
+            env=mpis.environment(FERMATA_DIR=str(self.work / "fermata"), **(env or {})))
         return self.running
 
 

@@ -217,6 +217,7 @@ def test_locks_that_are_not_allowed_here(work):
     job.running = process.Running(
         [*lesser, fermata.FERMATA, "restart", "job", "--mpi", "mpich"], work, name="lesser",
         cwd=work, env=mpis.environment(FERMATA_DIR=str(work / "fermata")))
+    job.release()
     result = job.running.wait(60)
     check("rank 1:" in result.err and "will not be locked here" in result.err, result.err)
     check_equal(result.err.count("will not be locked here"), 2, "messages")
