@@ -2,108 +2,14 @@
 """Jobs over several hosts of a virtual cluster (tests/cluster), under the mpirun of each MPI:
 saved, gone on with all ranks on one host, and back; hosts that share no disk; hosts that are lost.
 Only with --cluster."""
-import json
 import re
 import time
 
 from support import mpis
-from support.cases import Failed, check, check_equal, slow, timeout
+from support.cases import check, check_equal, slow, timeout
 from support.cluster import Cluster
+from support.cluster_job import Job, expected, hosts_of_ranks
 from support.fermata import FERMATA, newest_snapshot
-
-STEPS = 24
-STEP_MS = 80
-LAUNCHERS = {
-    "openmpi": "mpirun.openmpi --allow-run-as-root --oversubscribe --mca plm_rsh_agent {rsh} "
-               "--host {slots} -n {ranks}",
-    "mpich": "mpiexec.mpich -launcher ssh -launcher-exec {rsh} -hosts {slots} -n {ranks}",
-}
-# What an MPI over TCP needs on hosts that have fewer cores than ranks.
-ENVIRONMENT = "OMPI_MCA_mpi_yield_when_idle=1"
-
-
-class Job:
-    """A job of the name `job`, driven by commands on the cluster's hosts."""
-
-    def __init__(self, cluster, front, directory=None, ranks=4, program="selfcheck"):
-        self.cluster, self.work, self.ranks = cluster, cluster.work, ranks
-        self.directory = directory or self.work / "fermata"
-        self.program = [str(mpis.program(front, program)), "--steps", str(STEPS), "--step-ms",
-                        str(STEP_MS)]
-        self.runs, self.running, self.mpi = 0, None, None
-
-    def command(self, *words, host="node0", timeout_s=90):
-        line = f"cd {self.work}; FERMATA_DIR={self.directory} {FERMATA} " + " ".join(words)
-        return self.cluster.run(host, line, timeout_s)
-
-    def _launch(self, line, mpi):
-        self.runs, self.mpi = self.runs + 1, mpi
-        line = f"cd {self.work}; {ENVIRONMENT} FERMATA_DIR={self.directory} {line}"
-        self.running = self.cluster.shell("node0", line, self.work, f"run{self.runs}")
-
-    def _place(self, hosts):
-        if hosts == 1:
-            return []
-        names = ",".join(self.cluster.hosts[:hosts])
-        return ["--host", names, "--remote-shell", str(self.cluster.rsh)]
-
-    def start(self, mpi, hosts, *more):
-        words = ["run", "-n", str(self.ranks), "--mpi", mpi, "--name", "job", *self._place(hosts),
-                 *more, "--", *self.program]
-        self._launch(f"{FERMATA} " + " ".join(words), mpi)
-
-    def restart(self, mpi, hosts, *more):
-        words = ["restart", "job", "--mpi", mpi, *self._place(hosts), *more]
-        self._launch(f"{FERMATA} " + " ".join(words), mpi)
-
-    def exec(self, mpi, hosts, *more):
-        """Under the MPI's own mpirun, as somebody would who knows no `fermata run`."""
-        each = self.ranks // hosts
-        slots = ",".join(f"{name}:{each}" for name in self.cluster.hosts[:hosts])
-        mpirun = LAUNCHERS[mpi].format(rsh=self.cluster.rsh, slots=slots, ranks=self.ranks)
-        directory = f"--dir {self.directory}"
-        self._launch(f"{mpirun} {FERMATA} {directory} exec --name job {' '.join(more)} "
-                     + " ".join(self.program), mpi)
-
-    def wait_for_step(self, step):
-        self.running.wait_for(f"step {step}\n", 60)
-
-    def stop(self):
-        self.command("checkpoint", "job", "--stop").expect_success("checkpoint --stop")
-        self.running.wait(60)
-        check("PASS" not in self.running.out, "the run ended on its own before it was stopped")
-
-    def checksum(self):
-        """Waits for the end and returns the checksum. Debian's MPICH 4.0.2 sometimes hangs in
-        MPI_Finalize over TCP, natively too: then the output is complete, and the coordinator says
-        where the ranks are."""
-        self.running.wait_for("PASS ", 90)
-        try:
-            self.running.wait(20).expect_success("the job")
-        except Failed:
-            answer = self.command("checkpoint", "job")
-            known = self.mpi == "mpich" and "entered MPI_Finalize" in answer.err
-            if not known:
-                raise
-            print("        (MPICH hangs in MPI_Finalize after complete output)")
-        return mpis.checksum(self.running.out)
-
-    def log(self):
-        return (self.work / "fermata/job/coordinator.log").read_text()
-
-    def snapshots(self):
-        root = self.work / "fermata/job/snapshots"
-        return sorted((p for p in root.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
-
-
-def _expected(ranks=4):
-    return mpis.expected("selfcheck", ranks, STEPS)
-
-
-def _hosts_of_ranks(snapshot):
-    images = json.loads((snapshot / "manifest.json").read_text())["manifest"]["images"]
-    return [image["host"] for image in images]
-
 
 def _there_and_back(count, first, second):
     @timeout(400)
@@ -114,15 +20,15 @@ def _there_and_back(count, first, second):
             job.wait_for_step(4)
             job.stop()
             each = 4 // count
-            check_equal(_hosts_of_ranks(newest_snapshot(job)),
+            check_equal(hosts_of_ranks(newest_snapshot(job)),
                         [name for name in cluster.hosts for _ in range(each)], "hosts of ranks")
             job.restart(second, 1)
             job.wait_for_step(9)
             job.stop()
-            check_equal(set(_hosts_of_ranks(newest_snapshot(job))), {"node0"}, "hosts of ranks")
+            check_equal(set(hosts_of_ranks(newest_snapshot(job))), {"node0"}, "hosts of ranks")
             job.restart(first, count)
             job.wait_for_step(14)
-            check_equal(job.checksum(), _expected(), "checksum")
+            check_equal(job.checksum(), expected(), "checksum")
     return test
 
 
@@ -138,9 +44,9 @@ def _under_foreign_mpirun(mpi):
             taken.expect_success("checkpoint from another host")
             job.wait_for_step(8)
             job.stop()
-            check_equal(len(set(_hosts_of_ranks(newest_snapshot(job)))), 2, "hosts")
+            check_equal(len(set(hosts_of_ranks(newest_snapshot(job)))), 2, "hosts")
             job.exec(mpi, 2, "--restore", str(newest_snapshot(job)))
-            check_equal(job.checksum(), _expected(), "checksum")
+            check_equal(job.checksum(), expected(), "checksum")
     return test
 
 
@@ -158,7 +64,7 @@ def _without_shared_directory(first, second):
             job.wait_for_step(9)
             job.stop()
             job.restart(first, 1)
-            check_equal(job.checksum(), _expected(), "checksum")
+            check_equal(job.checksum(), expected(), "checksum")
             time.sleep(1)
             for name in cluster.hosts:
                 left = cluster.run(name, "ls -A /tmp/images 2>/dev/null").out
@@ -212,7 +118,7 @@ def _lose_host(how, within_s):
             cluster.run("node0", "kill -KILL $(pgrep -x 'mpirun.openmpi|orterun')")
             job.running.wait(60)
             job.restart("mpich", 1)
-            check_equal(job.checksum(), _expected(), "checksum")
+            check_equal(job.checksum(), expected(), "checksum")
     return test
 
 
@@ -235,7 +141,7 @@ def test_the_secret_is_for_several_hosts_and_on_no_command_line(work):
         ranks = cluster.run("node1", "for p in $(pgrep -f 'fermata/[l]auncher'); do "
                             "tr '\\0' '\\n' < /proc/$p/environ | grep -c FERMATA_SECRET; done").out
         check_equal(set(ranks.split()), {"0"}, "the application does not see the secret")
-        check_equal(job.checksum(), _expected(2), "checksum")
+        check_equal(job.checksum(), expected(2), "checksum")
 
 
 def generate():

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job over several hosts may be doing when it is saved: messages under way over TCP, blocked
+receives and collective calls, memory shared within a host, programs that nobody wrote for us. Each
+goes on over the hosts under the other MPI, then with all ranks on one host over shared memory, and
+over the hosts again. Only with --cluster."""
+import shutil
+
+from support import fermata, mpis
+from support.cases import Skipped, check, check_equal, slow, timeout
+from support.cluster import Cluster
+from support.cluster_job import Job, expected, hosts_of_ranks
+from suites.apps import NETPIPE, compare_thermo, lammps
+
+PROGRAMS = ("inflight", "blocked", "collective", "host_shared")
+
+
+def _check_hosts(cluster, job, hosts):
+    found = hosts_of_ranks(fermata.newest_snapshot(job))
+    each = job.ranks // hosts
+    check_equal(found, [name for name in cluster.hosts[:hosts] for _ in range(each)],
+                "hosts of ranks")
+
+
+def _journey(program, count, first, second):
+    @timeout(400)
+    def test(work):
+        with Cluster(work, count) as cluster:
+            job = Job(cluster, first, program=program)
+            job.start(first, count)
+            for step, hosts, mpi, next_hosts in ((3, count, second, count), (7, count, first, 1),
+                                                 (11, 1, second, count)):
+                job.wait_for_step(step)
+                job.stop()
+                _check_hosts(cluster, job, hosts)
+                job.restart(mpi, next_hosts)
+            check_equal(job.checksum(), expected(program=program), "checksum")
+    return test
+
+
+def _lammps(first, second):
+    @timeout(400)
+    def test(work):
+        command = lammps(10, 600)
+        native = mpis.native("openmpi", command, 2, work, 90).expect_success("lmp").out
+        with Cluster(work, 2) as cluster:
+            job = Job(cluster, first, ranks=2, program=command)
+            job.start(first, 2)
+            out = ""
+            for step, hosts, mpi, next_hosts in ((100, 2, second, 2), (200, 2, second, 1),
+                                                 (300, 1, first, 2)):
+                job.running.wait_for(f"\n{step:8} ", 90)
+                job.stop()
+                _check_hosts(cluster, job, hosts)
+                out += job.running.out
+                job.restart(mpi, next_hosts)
+            out += job.finish("Total wall time")
+            compare_thermo(fermata.thermo(out), fermata.thermo(native))
+    return test
+
+
+def _netpipe(first, second):
+    @timeout(300)
+    def test(work):
+        program = shutil.which(NETPIPE[first])
+        if not program:
+            raise Skipped(f"{NETPIPE[first]} is not installed")
+        table = work / "np.out"
+        with Cluster(work, 2) as cluster:
+            command = [program, "-u", "200000", "-n", "300", "-o", table]
+            job = Job(cluster, first, ranks=2, program=command)
+            job.start(first, 2)
+            for line, mpi, hosts in ((20, second, 2), (40, first, 1), (60, second, 2)):
+                job.running.wait_for(f"{line:3}: ", 90)
+                job.stop()
+                job.restart(mpi, hosts)
+            job.finish("100: ")
+            check(table.stat().st_size > 100, "NetPIPE wrote its table")
+    return test
+
+
+def generate():
+    tests = {}
+    for first, second in (mpis.MPIS, mpis.MPIS[::-1]):
+        for program in PROGRAMS:
+            for count in (2, 4):
+                test = _journey(program, count, first, second)
+                sample = count == 2 and (first == "openmpi") == (program in PROGRAMS[::2])
+                tests[f"test_{program}_{count}_hosts_{first}_then_{second}"] = (
+                    test if sample else slow(test))
+        tests[f"test_lammps_{first}_then_{second}"] = slow(_lammps(first, second))
+        tests[f"test_netpipe_{first}_then_{second}"] = slow(_netpipe(first, second))
+    return tests

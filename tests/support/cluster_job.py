@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job over hosts of the virtual cluster, driven through commands on them."""
+import json
+import shlex
+import time
+
+from support import mpis
+from support.cases import Failed, check
+from support.fermata import FERMATA, newest_snapshot
+
+STEPS = 24
+STEP_MS = 80
+LAUNCHERS = {
+    "openmpi": "mpirun.openmpi --allow-run-as-root --oversubscribe --mca plm_rsh_agent {rsh} "
+               "--host {slots} -n {ranks}",
+    "mpich": "mpiexec.mpich -launcher ssh -launcher-exec {rsh} -hosts {slots} -n {ranks}",
+}
+# What an MPI over TCP needs on hosts that have fewer cores than ranks.
+ENVIRONMENT = "OMPI_MCA_mpi_yield_when_idle=1"
+
+
+class Job:
+    """A job of the name `job`. `program` is one of tests/programs, or the words of a command."""
+
+    def __init__(self, cluster, front, directory=None, ranks=4, program="selfcheck"):
+        self.cluster, self.work, self.ranks = cluster, cluster.work, ranks
+        self.directory = directory or self.work / "fermata"
+        self.program = program
+        if isinstance(program, str):
+            self.program = [mpis.program(front, program), "--steps", STEPS, "--step-ms", STEP_MS]
+        self.program = [str(word) for word in self.program]
+        self.runs, self.running, self.mpi = 0, None, None
+
+    def command(self, *words, host="node0", timeout_s=90):
+        line = f"cd {self.work}; FERMATA_DIR={self.directory} {FERMATA} " + " ".join(words)
+        return self.cluster.run(host, line, timeout_s)
+
+    def _launch(self, line, mpi):
+        self.runs, self.mpi = self.runs + 1, mpi
+        line = f"cd {self.work}; {ENVIRONMENT} FERMATA_DIR={self.directory} {line}"
+        self.running = self.cluster.shell("node0", line, self.work, f"run{self.runs}")
+
+    def _place(self, hosts):
+        if hosts == 1:
+            return []
+        names = ",".join(self.cluster.hosts[:hosts])
+        return ["--host", names, "--remote-shell", str(self.cluster.rsh)]
+
+    def start(self, mpi, hosts, *more):
+        words = ["run", "-n", str(self.ranks), "--mpi", mpi, "--name", "job", *self._place(hosts),
+                 *more, "--", *self.program]
+        self._launch(f"{FERMATA} " + shlex.join(words), mpi)
+
+    def restart(self, mpi, hosts, *more):
+        words = ["restart", "job", "--mpi", mpi, *self._place(hosts), *more]
+        self._launch(f"{FERMATA} " + " ".join(words), mpi)
+
+    def exec(self, mpi, hosts, *more):
+        """Under the MPI's own mpirun, as somebody would who knows no `fermata run`."""
+        each = self.ranks // hosts
+        slots = ",".join(f"{name}:{each}" for name in self.cluster.hosts[:hosts])
+        mpirun = LAUNCHERS[mpi].format(rsh=self.cluster.rsh, slots=slots, ranks=self.ranks)
+        directory = f"--dir {self.directory}"
+        self._launch(f"{mpirun} {FERMATA} {directory} exec --name job {' '.join(more)} "
+                     + shlex.join(self.program), mpi)
+
+    def wait_for_step(self, step):
+        self.running.wait_for(f"step {step}\n", 60)
+
+    def stop(self):
+        self.command("checkpoint", "job", "--stop").expect_success("checkpoint --stop")
+        self.running.wait(60)
+        check("PASS" not in self.running.out, "the run ended on its own before it was stopped")
+
+    def checksum(self):
+        return mpis.checksum(self.finish("PASS "))
+
+    def finish(self, last):
+        """Waits for the end, which comes after the output `last`, and returns the output. Debian's
+        MPICH 4.0.2 sometimes hangs in MPI_Finalize over TCP, natively too: then the output is
+        complete, and the coordinator says where the ranks are."""
+        self.running.wait_for(last, 90)
+        try:
+            self.running.wait(20).expect_success("the job")
+        except Failed:
+            answer = self.command("checkpoint", "job")
+            known = self.mpi == "mpich" and "entered MPI_Finalize" in answer.err
+            if not known:
+                raise
+            print("        (MPICH hangs in MPI_Finalize after complete output)")
+        return self.running.out
+
+    def log(self):
+        return (self.work / "fermata/job/coordinator.log").read_text()
+
+    def snapshots(self):
+        root = self.work / "fermata/job/snapshots"
+        return sorted((p for p in root.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
+
+
+def expected(ranks=4, program="selfcheck"):
+    return mpis.expected(program, ranks, STEPS)
+
+
+def hosts_of_ranks(snapshot):
+    images = json.loads((snapshot / "manifest.json").read_text())["manifest"]["images"]
+    return [image["host"] for image in images]
