@@ -75,11 +75,11 @@ class Job:
     def checksum(self):
         return mpis.checksum(self.finish("PASS "))
 
-    def finish(self, last):
+    def finish(self, last, timeout_s=90):
         """Waits for the end, which comes after the output `last`, and returns the output. Debian's
         MPICH 4.0.2 sometimes hangs in MPI_Finalize over TCP, natively too: then the output is
         complete, and the coordinator says where the ranks are."""
-        self.running.wait_for(last, 90)
+        self.running.wait_for(last, timeout_s)
         try:
             self.running.wait(20).expect_success("the job")
         except Failed:

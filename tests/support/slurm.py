@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slurm on the hosts of the virtual cluster: the controller on the first, a slurmd on each."""
+import os
+import shlex
+import shutil
+import time
+
+from support.cases import Failed, Skipped
+
+PROGRAMS = ("slurmctld", "slurmd", "munged", "srun")
+START_S = 60
+CONFIGURATION = """\
+ClusterName=virtual
+SlurmctldHost={first}({first_address})
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=bf_interval=2,sched_min_interval=100000
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=1
+KillWait=5
+KillOnBadExit=1
+SlurmdTimeout=10
+MessageTimeout=10
+PropagateResourceLimits=NONE
+SlurmdParameters=config_overrides
+"""
+NODE = "NodeName={name} NodeAddr={address} CPUs=2 RealMemory=2000 State=UNKNOWN\n"
+PARTITION = "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
+
+
+def obstacle():
+    """Why there can be no Slurm here; empty if there can."""
+    missing = [name for name in PROGRAMS if not shutil.which(name)]
+    return f"{missing[0]} is not installed: ./x test --cluster installs it" if missing else ""
+
+
+class Slurm:
+    def __init__(self, cluster):
+        if obstacle():
+            raise Skipped(obstacle())
+        self.cluster, self.folder = cluster, cluster.work / "slurm"
+        self.conf = self.folder / "slurm.conf"
+        (self.folder / "state").mkdir(parents=True)
+        addresses = [f"10.99.0.{i + 1}" for i in range(len(cluster.hosts))]
+        text = CONFIGURATION.format(first=cluster.hosts[0], first_address=addresses[0],
+                                    folder=self.folder)
+        for name, address in zip(cluster.hosts, addresses):
+            text += NODE.format(name=name, address=address)
+        self.conf.write_text(text + PARTITION)
+        # Named, because the hosts have no control groups from which it could be guessed.
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        (self.folder / "key").write_bytes(os.urandom(1024))
+        for name in cluster.hosts:
+            self.must(name, f"mkdir -p /run/munge && cp {self.folder}/key /run/munge/key && "
+                            "chmod 400 /run/munge/key && munged --key-file=/run/munge/key "
+                            "--pid-file=/run/munge/pid --log-file=/run/munge/log "
+                            "--seed-file=/run/munge/seed --num-threads=2")
+        self.must(cluster.hosts[0], "slurmctld -c")
+        for name in cluster.hosts:
+            self.must(name, f"mkdir -p {self.folder}/spool.{name} && slurmd -N {name}")
+        self._wait_for_idle_hosts()
+
+    def _wait_for_idle_hosts(self):
+        until = time.monotonic() + START_S
+        while self.run("sinfo -h -t idle -o %D").out.strip() != str(len(self.cluster.hosts)):
+            if time.monotonic() > until:
+                raise Failed("Slurm's hosts do not get ready\n" + self.run("sinfo -N -l").out)
+            time.sleep(0.2)
+
+    def line(self, command):
+        return f"cd {shlex.quote(str(self.cluster.work))}; export SLURM_CONF={self.conf}; {command}"
+
+    def must(self, host, command):
+        self.cluster.run(host, self.line(command)).expect_success(command)
+
+    def run(self, command, timeout_s=60):
+        """A command line on the first host, to its end."""
+        return self.cluster.run(self.cluster.hosts[0], self.line(command), timeout_s)
+
+    def shell(self, command, run):
+        """A command line on the first host, in the background."""
+        return self.cluster.shell(self.cluster.hosts[0], self.line(command), self.cluster.work, run)
