@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs under Slurm, on the hosts of the virtual cluster: ranks that srun starts, restarts in another
-allocation, and the batch script of the guide. Only with --cluster."""
+"""Jobs under Slurm, on the hosts of the virtual cluster: ranks that srun starts, restarts in
+another allocation, and the batch script of the guide. Only with --cluster."""
 import re
 import time
 
