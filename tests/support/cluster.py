@@ -113,6 +113,15 @@ class Cluster:
         """Pulls the cable: silence."""
         self._in_switch("ip", "link", "set", f"v{self.hosts.index(name)}", "down")
 
+    def tmp(self, name):
+        """A host's own /tmp, seen from the test. It outlives the host, as a disk does."""
+        return self.state / name / "tmp"
+
+    def ranks(self, name):
+        """Pids of the ranks on a host, as the test sees them."""
+        found = process.descendants(self.booted[name].pid)
+        return [pid for pid in found if process.command_line(pid)[0].endswith(b"/launcher")]
+
     def shell(self, name, command, directory=None, run="command"):
         """A command line on a host, in the background."""
         return process.Running([self.rsh, name, command], directory or self.work, name=run,

@@ -41,6 +41,14 @@ def descendants(root=None):
     return found
 
 
+def command_line(pid):
+    """The words of a process; one empty word if it is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return [b""]
+
+
 def kill_tree(root):
     """Kills a process and all its descendants, none of which can see it coming."""
     for pid in [root, *descendants(root)]:

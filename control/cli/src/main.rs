@@ -17,6 +17,7 @@ mod output;
 mod reach;
 mod registry;
 mod run;
+mod wait;
 
 use clap::FromArgMatches;
 use cli::{Cli, Command, MpiCommand};

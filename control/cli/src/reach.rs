@@ -201,7 +201,8 @@ fn serve(wanted: &Wanted) -> Result<()> {
     let local = match &wanted.local_dir {
         Some(dir) => {
             fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-            Some(LocalImages::new(&fs::canonicalize(dir)?, way.clone()))
+            let images = LocalImages::new(&fs::canonicalize(dir)?, way.clone());
+            Some(images.with_context(|| format!("cannot use {}", dir.display()))?)
         }
         None => None,
     };

@@ -11,6 +11,7 @@ use crate::jobs::{
 };
 use crate::output::Output;
 use crate::registry::{Family, Lower, Prefix};
+use crate::wait;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
@@ -24,7 +25,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -306,7 +307,7 @@ fn launch(
     let child = command
         .spawn()
         .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()));
-    let status = child.and_then(wait_forwarding_signals);
+    let status = child.and_then(|child| wait::for_mpirun(child, &coordinator, &record.job));
     let (stopped, epoch) = (coordinator.was_stopped(), coordinator.committed_epoch());
     coordinator.stop();
     // Other hosts cannot see that this process is gone. If this fails, they are only less sure.
@@ -457,23 +458,4 @@ fn stdin_file() -> Option<String> {
     let same = here.is_file() && (here.dev(), here.ino()) == (there.dev(), there.ino());
     let offset = file.stream_position().ok().filter(|_| same)?;
     Some(format!("{offset}:{}", path.to_str()?))
-}
-
-/// Waits for mpirun and hands it the signals that are meant to end the job.
-fn wait_forwarding_signals(mut child: Child) -> Result<ExitStatus> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
-        .context("cannot watch signals")?;
-    let handle = signals.handle();
-    let pid = child.id();
-    let forwarder = thread::spawn(move || {
-        for signal in signals.forever() {
-            // It may be gone already; then there is nothing to end.
-            let _ = fermata_sysio::send_signal(pid, signal);
-        }
-    });
-    let status = child.wait().context("cannot wait for mpirun");
-    handle.close();
-    let _ = forwarder.join();
-    status
 }

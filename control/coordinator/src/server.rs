@@ -50,6 +50,7 @@ pub struct Options {
 struct Shared {
     stop: AtomicBool,
     stopped_by_checkpoint: AtomicBool,
+    lost_host: Mutex<Option<String>>,
     committed: Mutex<u32>,
 }
 
@@ -87,6 +88,12 @@ impl Handle {
     #[must_use]
     pub fn was_stopped(&self) -> bool {
         self.shared.stopped_by_checkpoint.load(Ordering::Acquire)
+    }
+
+    /// The first host that was lost while it had ranks.
+    #[must_use]
+    pub fn lost_host(&self) -> Option<String> {
+        self.shared.lost_host.lock().ok()?.clone()
     }
 
     /// Newest committed epoch.
@@ -205,6 +212,9 @@ impl Server {
                 Ok(Input::HostLost(host, why, conns)) => {
                     for conn in &conns {
                         self.peers.remove(conn);
+                    }
+                    if let Ok(mut lost) = self.shared.lost_host.lock() {
+                        lost.get_or_insert_with(|| host.clone());
                     }
                     Event::HostLost { host, why, conns }
                 }

@@ -136,8 +136,9 @@ fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf,
         secret: coordinator.secret().unwrap().clone(),
     };
     let images = dir.join("images");
-    let local =
-        (between == Between::DaemonWithImages).then(|| LocalImages::new(&images, way.clone()));
+    std::fs::create_dir_all(&images).unwrap();
+    let local = (between == Between::DaemonWithImages)
+        .then(|| LocalImages::new(&images, way.clone()).unwrap());
     let socket = dir.join("daemon.sock");
     let options = fermata_daemon::Options {
         way,

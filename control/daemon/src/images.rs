@@ -9,7 +9,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A transfer that stands still for this long is given up.
 const STANDSTILL_MAX: Duration = Duration::from_secs(30);
@@ -22,16 +23,24 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub struct LocalImages {
     way: Way,
     place: JobDir,
+    /// Held while the directory is in use.
+    _lock: Arc<File>,
 }
 
 impl LocalImages {
     /// Under `dir`, in a directory that no other run uses. Removes what dead runs left there.
-    #[must_use]
-    pub fn new(dir: &Path, way: Way) -> Self {
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn new(dir: &Path, way: Way) -> io::Result<Self> {
         let prefix = format!("{}@{}-", way.job, fermata_sysio::host_name());
         remove_leftovers(dir, &prefix);
-        let place = JobDir::at(dir.join(format!("{prefix}{}", std::process::id())));
-        Self { way, place }
+        let since_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let path = dir.join(format!("{prefix}{}-{since_s}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
+        let lock = File::open(&path)?;
+        fermata_sysio::try_lock(&lock)?;
+        Ok(Self { way, place: JobDir::at(path), _lock: Arc::new(lock) })
     }
 
     /// Makes the directory for the images of a checkpoint.
@@ -136,13 +145,15 @@ fn hear(line: &mut Line, frames: &mut FrameBuffer) -> io::Result<Option<Message>
     }
 }
 
-/// Directories of this job and host whose daemon is no more.
+/// Directories of this job and host whose daemon is no more. Its lock tells, also after the host
+/// was started anew and its process id went to another program.
 fn remove_leftovers(dir: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse().ok());
-        if pid.is_some_and(|pid| !fermata_sysio::process_exists(pid)) {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
+        let is_left =
+            || File::open(entry.path()).is_ok_and(|f| fermata_sysio::try_lock(&f).is_ok());
+        if is_ours && is_left() {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
