@@ -85,7 +85,7 @@ def _end(job):
     """Asks `fermata run` to end. Open MPI's mpirun waits for a silent host for a minute and more,
     whatever it is asked; MPICH's for ever."""
     began = time.monotonic()
-    job.cluster.run("node0", "kill -TERM $(pgrep -f 'bin/fermat[a] run')")
+    job.cluster.run("node0", "kill -TERM $(pgrep -x fermata)")
     job.running.wait(15)
     check(time.monotonic() - began < 12, f"the run ended in {time.monotonic() - began:.1f} s")
     until = time.monotonic() + 5
