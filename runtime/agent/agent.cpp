@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "agent/connection.h"
+#include "agent/wrappers.h"
 
 namespace fermata {
 
@@ -228,6 +229,8 @@ void on_committed(const wire::Committed& committed) {
 
 void on_exit(const wire::Exit& exit) {
   self.connection.send(wire::Bye{});
+  const char* const first = launcher().config("first");
+  if (first[0] != 0) agent::end_wrappers(static_cast<u32>(strtoul(first, nullptr, 10)));
   _exit(exit.code);
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first thing that runs of a front end: its constructor, before any code of the application.
 //
-// It finds out whether a launcher is there at all, fills the predefined slots so that handles
-// decode from the first MPI call on, and tells the launcher where our entry points are.
-// Invariant: the application's environment shows no trace of us.
+// It finds out whether a launcher is there at all, has the lower half loaded, fills the predefined
+// slots so that handles decode from the first MPI call on, and tells the launcher where our entry
+// points are.
 #pragma once
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -35,46 +34,6 @@ inline void map_slots() {
   if (got != wanted) refuse("fermata: the handle slots cannot be mapped at their fixed address\n");
 }
 
-// Takes what lies in this library's folder (itself, the C++ bindings) out of LD_PRELOAD, so that
-// children start without it.
-inline void clean_environment() {
-  const char* saved = getenv("FERMATA_SAVED_LD_PRELOAD");
-  if (saved != nullptr) {
-    if (saved[0] != 0) {
-      setenv("LD_PRELOAD", saved, 1);
-    } else {
-      unsetenv("LD_PRELOAD");
-    }
-    unsetenv("FERMATA_SAVED_LD_PRELOAD");
-    return;
-  }
-  Dl_info self;
-  const char* list = getenv("LD_PRELOAD");
-  if (list == nullptr || dladdr(reinterpret_cast<void*>(&clean_environment), &self) == 0) return;
-  const char* name = strrchr(self.dli_fname, '/');
-  if (name == nullptr) return;
-  const u64 folder = u64(name + 1 - self.dli_fname);
-  char* rest = static_cast<char*>(malloc(strlen(list) + 1));
-  u64 used = 0;
-  for (const char* entry = list; *entry;) {
-    const u64 bytes = strcspn(entry, ": ");
-    if (bytes > 0 && strncmp(entry, self.dli_fname, folder) != 0) {
-      if (used > 0) rest[used++] = ':';
-      memcpy(rest + used, entry, bytes);
-      used += bytes;
-    }
-    entry += bytes;
-    if (*entry) entry++;
-  }
-  rest[used] = 0;
-  if (rest[0] == 0) {
-    unsetenv("LD_PRELOAD");
-  } else {
-    setenv("LD_PRELOAD", rest, 1);
-  }
-  free(rest);
-}
-
 inline const UpperCalls kUpperCalls = {.park = &mpi::park};
 
 __attribute__((constructor)) inline void start() {
@@ -85,7 +44,8 @@ __attribute__((constructor)) inline void start() {
   if (crossing().version != kCrossingVersion || launcher().version != kCrossingVersion) {
     refuse("fermata: launcher and MPI front end are of different versions; rebuild both\n");
   }
-  if (crossing().lower == nullptr || crossing().lower->mpi_calls_hash_low != kMpiCallsHash) {
+  launcher().load_lower();
+  if (crossing().lower->mpi_calls_hash_low != kMpiCallsHash) {
     refuse("fermata: the back end was built from another version of the MPI table; run "
            "`fermata mpi add` again\n");
   }
@@ -96,7 +56,6 @@ __attribute__((constructor)) inline void start() {
   abi_start();
   i64 gate = reinterpret_cast<i64>(&tls_gate) - reinterpret_cast<i64>(__builtin_thread_pointer());
   launcher().register_upper(&kUpperCalls, gate);
-  clean_environment();
 }
 
 }  // namespace fermata::front

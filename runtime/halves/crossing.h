@@ -24,7 +24,7 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 3;
+inline constexpr u32 kCrossingVersion = 4;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 
 // The signals that belong to us. The boundary hides both from the application: it can neither block
@@ -194,7 +194,7 @@ struct LauncherCalls {
   u32 version;  // kCrossingVersion
   u32 reserved;
   // lower main -> launcher, once, when the back end is ready and (on a restart) MPI is initialised.
-  // Starts the application, or restores the rank `world_rank` of the snapshot. Does not return.
+  // Goes on in load_lower(), or restores the rank `world_rank` of the snapshot. Does not return.
   [[noreturn]] void (*lower_ready)(const LowerCalls* lower, u32 world_rank, u32 world_size);
   // front end constructor -> launcher: the upper half has a front end. Blocks: no. Allocates: no.
   void (*register_upper)(const UpperCalls* upper, i64 gate_offset);
@@ -216,7 +216,8 @@ struct LauncherCalls {
   void (*nudge)(u32 tid);
   // Configuration given on the launcher's command line; "" if absent. Keys: "socket", "job",
   // "rank", "restore" (snapshot directory), "thread_level" (of the saved program), "front"
-  // (front-end library), "lower" (back-end program), "fermata" (the command of that name).
+  // (front-end library), "lower" (back-end program), "fermata" (the command of that name), "first"
+  // (see launch::Config).
   const char* (*config)(const char* key);
   // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
   void (*leave)(void* frame);
@@ -231,6 +232,9 @@ struct LauncherCalls {
   i32 (*borrow)();
   // A thread of the lower half gives its thread block away and sleeps for ever.
   [[noreturn]] void (*lend)();
+  // front end constructor -> launcher, first of all: the application has asked for MPI. Loads the
+  // lower half; returns when crossing().lower is there. Ends the process if it cannot.
+  void (*load_lower)();
 };
 
 inline const LauncherCalls& launcher() {

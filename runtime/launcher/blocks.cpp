@@ -57,11 +57,23 @@ u32 make_block() {
   return block;
 }
 
+u64 main_block;  // waits here for the main thread
+
 }  // namespace
+
+void leave_block_to_main_thread() {
+  main_block = arch::read_gs_base();
+  if (borrow() != 0) die("no thread block for this thread", "MPI", 0, "check `ulimit -u`");
+}
 
 i32 borrow() {
   Thread* const thread = find_thread(sys::gettid());
   if (!thread) return -sys::kEinval;
+  if (thread == &threads[0]) {
+    if (main_block) arch::write_gs_base(main_block);
+    main_block = 0;
+    return 0;
+  }
   if (thread->block) return 0;
   u32 block = take_free_block();
   if (block == 0) block = make_block();

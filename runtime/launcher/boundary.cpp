@@ -24,6 +24,7 @@ enum Rule : u8 {
   kEither,      // from either half
   kUpperOnly,
   kLowerOnly,
+  kOpen,        // lower, and ld.so of the upper half: fronts.cpp
   kMmap,        // upper: always; lower: code (PROT_EXEC), the first mapping of a library, and what
                 // names an address in the upper window
   kClone,       // either, threads only: a fork or vfork child keeps its parent's stack
@@ -62,7 +63,7 @@ constexpr Trapped kTrapped[] = {
     {SYS_rt_sigsuspend, kMask},      {SYS_rt_sigtimedwait, kMask},
     {SYS_ppoll, kMask3},             {SYS_epoll_pwait, kMask4},
     {SYS_epoll_pwait2, kMask4},      {SYS_pselect6, kMask5},
-    {SYS_open, kLowerOnly},          {SYS_openat, kLowerOnly},
+    {SYS_open, kOpen},               {SYS_openat, kOpen},
     {SYS_openat2, kLowerOnly},       {SYS_creat, kLowerOnly},
     {SYS_socket, kLowerOnly},        {SYS_socketpair, kEither},
     {SYS_accept, kLowerOnly},        {SYS_accept4, kLowerOnly},
@@ -141,7 +142,8 @@ void emit_rule(Filter& filter, Rule rule) {
     filter.ret(SECCOMP_RET_ALLOW);
   }
   filter.load(kIpHighAt);
-  if (rule != kLowerOnly && rule != kLowerFcntl)
+  if (rule == kOpen) filter.ret_if_within(kUpperLoader, kUpperLoaderEnd, kTrapUpper);
+  else if (rule != kLowerOnly && rule != kLowerFcntl)
     filter.ret_if_within(kUpperBase, kUpperEnd, kTrapUpper);
   if (rule == kMmap) {
     filter.jump(BPF_JGE, u32(kLowerBase >> 32), 0, 8);
@@ -170,7 +172,7 @@ u64 block_size(Rule rule) {
 }
 
 void build(Filter& filter) {
-  constexpr Rule kRules[] = {kEither, kUpperOnly, kLowerOnly, kMmap,  kClone, kLowerFcntl,
+  constexpr Rule kRules[] = {kEither, kUpperOnly, kLowerOnly, kOpen, kMmap, kClone, kLowerFcntl,
                              kMadvise, kMask,     kMask3,     kMask4, kMask5};
   filter.load(kArchAt);
   filter.jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
@@ -231,6 +233,9 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_socketpair:
       return half == Half::kUpper ? trap_upper_socketpair(a) : trap_lower_descriptor(number, a);
     case SYS_inotify_add_watch: return trap_upper_watch(a);
+    case SYS_open:
+    case SYS_openat:
+      return half == Half::kUpper ? trap_loader_open(number, a) : trap_lower_descriptor(number, a);
     case SYS_execve:
     case SYS_execveat: return trap_upper_exec(number, a, context);
     case SYS_readlink:
@@ -263,7 +268,7 @@ void trap_handler(int, arch::SignalInfo* info, void* frame) {
 
 }  // namespace
 
-void install_boundary() {
+void install_boundary(bool with_filter) {
   const sys::KernelAction action{
       sys::word(&trap_handler), sys::kSaSigInfo | sys::kSaRestorer | sys::kSaNoDefer,
       sys::word(&arch::fermata_restorer),
@@ -271,6 +276,7 @@ void install_boundary() {
       ~kOurSignals | sys::signal_bit(kSignalQuiesce)};
   const Result<u64> handler = sys::sigaction(kSignalTrap, &action, nullptr);
   if (!handler) die("cannot install the trap handler", "SIGSYS", handler.error, "");
+  if (!with_filter) return;
   static Filter filter;
   build(filter);
   const sock_fprog program{filter.size, filter.code};

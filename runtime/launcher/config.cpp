@@ -18,12 +18,13 @@ struct Option {
   const char* Config::*field;
 };
 constexpr Option kOptions[] = {
-    {"--lower", &Config::lower},     {"--front", &Config::front},
+    {"--lower", &Config::lower},     {"--fronts", &Config::fronts},
     {"--sites-tool", &Config::sites_tool}, {"--sites-cache", &Config::sites_cache},
     {"--socket", &Config::socket},   {"--job", &Config::job},
     {"--rank", &Config::rank},       {"--restore", &Config::restore},
     {"--program", &Config::program}, {"--probe", &Config::probe},
-    {"--fermata", &Config::fermata},
+    {"--fermata", &Config::fermata}, {"--first", &Config::first},
+    {"--limits", &Config::limits},
 };
 
 bool take_option(const char* flag, const char* value) {
@@ -42,6 +43,7 @@ bool take_option(const char* flag, const char* value) {
 void parse_command_line(u64* initial_stack) {
   const u64 argc = initial_stack[0];
   char** argv = reinterpret_cast<char**>(initial_stack + 1);
+  config.options = argv;
   config.envp = argv + argc + 1;
   char** end = config.envp;
   while (*end) end++;
@@ -52,6 +54,7 @@ void parse_command_line(u64* initial_stack) {
   for (; i + 1 < argc && !text_equal(argv[i], "--"); i += 2)
     if (!take_option(argv[i], argv[i + 1]))
       die("unknown or repeated option", argv[i], 0, "start programs with `fermata exec`");
+  config.option_count = int(i);
   config.argc = int(argc - i) - 1;
   config.argv = argv + i + 1;
   if (config.probe[0]) return;
@@ -62,6 +65,7 @@ void parse_command_line(u64* initial_stack) {
 
 const char* config_value(const char* key) {
   if (text_equal(key, "thread_level")) return saved_thread_level.data;
+  if (text_equal(key, "front")) return config.front;
   for (const Option& option : kOptions)
     if (text_equal(option.flag + 2, key)) return config.*option.field;
   return "";

@@ -51,8 +51,9 @@ void note_ambient_descriptors() {
     streams[stream] = kept ? int(kept.value) : -1;
   }
   // Pipes, sockets and devices beyond the standard streams come from the job's launcher (Hydra
-  // leaves a dozen open); they go up with the lower half's own. A file was opened by the user.
-  for (int fd = 3; fd < kLowerFirst; fd++) {
+  // leaves a dozen open); they go up with the lower half's own. A file was opened by the user, and
+  // so was all that a program before this one (exec.cpp) has handed on.
+  for (int fd = 3; fd < kLowerFirst && config.first[0] == 0; fd++) {
     sys::KernelStat info;
     if (!sys::fstat(fd, &info)) continue;
     const u32 type = info.mode & sys::kTypeMask;
@@ -113,16 +114,15 @@ u64 trap_upper_watch(const u64 (&a)[6]) {
   return u64(result);
 }
 
-/// A child of the application becomes another program: nothing of the lower half goes with it, and
-/// the new program starts with the caller's signal mask, not with that of the trap.
-u64 trap_upper_exec(u64 number, const u64 (&a)[6], const UserContext* context) {
-  for (int fd = 0; fd < kCapacity && sys::getpid() != owner_pid; fd++)
+u32 own_pid() { return owner_pid; }
+
+bool is_own_process() { return sys::getpid() == owner_pid; }
+
+void close_lower_on_exec() {
+  for (int fd = 0; fd < kCapacity; fd++)
     if (is_lower_descriptor(fd)) (void)sys::fcntl(fd, sys::kSetFdFlags, 1 /* FD_CLOEXEC */);
-  u64 handlers_mask = 0;
-  (void)sys::sigprocmask(sys::kSigSetMask, &context->mask, &handlers_mask);
-  const u64 result = pass_on(number, a);
-  (void)sys::sigprocmask(sys::kSigSetMask, &handlers_mask, nullptr);
-  return result;
 }
+
+void adopt_process() { owner_pid = sys::getpid(); }
 
 }  // namespace fermata::launch

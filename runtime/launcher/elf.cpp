@@ -79,7 +79,10 @@ struct Mapped {
   u64 base, start, end;
 };
 
-Mapped map_image(const File& file, Half half) {
+/// Where the upper half's programs go: an application, and its ld.so apart from it.
+enum class Role : u32 { kProgram, kLoader };
+
+Mapped map_image(const File& file, Half half, Role role) {
   u64 low = ~u64(0), high = 0;
   for (int i = 0; i < file.header.e_phnum; i++) {
     const Elf64_Phdr& segment = file.segments[i];
@@ -91,11 +94,9 @@ Mapped map_image(const File& file, Half half) {
   low = page_floor(low);
   const u64 bytes = page_ceil(high) - low;
   const bool fixed = file.header.e_type == ET_EXEC;
-  static u64 next_upper = kUpperProgram;
   u64 start = low;
   if (!fixed && half == Half::kUpper) {
-    start = next_upper;
-    next_upper = (start + bytes + 0x1000'0000) & ~u64(0xfff'ffff);
+    start = role == Role::kLoader ? kUpperLoader : kUpperProgram;
   } else if (!fixed) {
     start = place_lower(bytes);
   }
@@ -138,7 +139,7 @@ Program load_program(const char* path, Half half) {
   static char name[4096];
   file.path = path;
   read_headers(file);
-  const Mapped image = map_image(file, half);
+  const Mapped image = map_image(file, half, Role::kProgram);
   Program program;
   program.base = image.base;
   program.start = image.start;
@@ -151,7 +152,7 @@ Program load_program(const char* path, Half half) {
   if (!interpreter.path)
     die("the program is static", path, 0, "Fermata needs a dynamically linked MPI program");
   read_headers(interpreter);
-  const Mapped loader = map_image(interpreter, half);
+  const Mapped loader = map_image(interpreter, half, Role::kLoader);
   program.interpreter_base = loader.base;
   program.jump = loader.base + interpreter.header.e_entry;
   (void)sys::close(file.fd);

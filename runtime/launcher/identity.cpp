@@ -15,7 +15,7 @@ constexpr const char* kLimitNames[kLimits] = {
 
 Path executable_path;
 u64 first_limits[2 * kLimits];  // what this process was started with
-u32 own_limits;                 // set by the application before a restart
+u32 own_limits;                 // set by the application before a restart or an exec
 constexpr u32 kChildCapacity = 256;
 u32 first_children[kChildCapacity];
 u32 first_child_count;
@@ -89,6 +89,8 @@ bool is_of_lower_half(u32 pid) {
 void note_identity() {
   for (u32 i = 0; i < kLimits; i++)
     (void)sys::call(SYS_prlimit64, 0, i, 0, sys::word(&first_limits[2 * i]));
+  const char* inherited = config.limits;
+  own_limits = u32(parse_decimal(inherited));
 }
 
 void note_first_children() {
@@ -125,6 +127,13 @@ u64 trap_upper_readlink(u64 number, const u64 (&a)[6]) {
   const u64 bytes = length < room ? length : room;
   __builtin_memcpy(reinterpret_cast<void*>(a[at + 1]), executable_path.data, bytes);
   return bytes;
+}
+
+u32 changed_limits() {
+  u64 unused[2 * kLimits];
+  u32 changed = 0;
+  save_limits(unused, changed);
+  return changed;
 }
 
 void save_limits(u64 (&out)[32], u32& changed) {

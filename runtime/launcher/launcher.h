@@ -27,7 +27,8 @@ enum class Half : u32 { kUpper = 1, kLower = 2 };  // the SECCOMP_RET_DATA of th
 // --- config.cpp --------------------------------------------------------------------------------
 struct Config {
   const char* lower = "";        // back-end program
-  const char* front = "";        // front-end library to pre-load
+  const char* fronts = "";       // directory of the front ends
+  const char* front = "";        // the front-end library that the application has been given
   const char* sites_tool = "";
   const char* sites_cache = "";
   const char* socket = "";
@@ -37,6 +38,12 @@ struct Config {
   const char* restore = "";      // snapshot directory; "" = start the application
   const char* fermata = "";      // the program that makes ranks of spawned processes
   const char* probe = "";        // not "": end, with status 0, where a rank would be started
+  // Not "": a program under this job's launcher has exec'ed this one. The pid of the first
+  // launcher, and which resource limits have been changed since then.
+  const char* first = "";
+  const char* limits = "0";
+  char** options = nullptr;      // this launcher's own argv up to the "--"
+  int option_count = 0;
   const char* const* lower_env = nullptr;  // NAME=VALUE for the lower half only
   int lower_env_count = 0;
   int argc = 0;                  // the application's
@@ -75,7 +82,8 @@ u64 build_stack(u64 top, const Program& program, const char* path, int argc, cha
 
 // --- boundary.cpp ------------------------------------------------------------------------------
 /// Installs the trap handler and the seccomp filter. From here on the windows are watched.
-void install_boundary();
+/// The filter may be there already, inherited.
+void install_boundary(bool with_filter);
 /// Performs a trapped call as the guest made it. Returns what the kernel returned.
 u64 pass_on(u64 number, const u64 (&arguments)[6]);
 
@@ -117,7 +125,19 @@ const int* ambient_streams();
 /// Calls of the upper half that are noted or corrected. Return what the kernel returned.
 u64 trap_upper_socketpair(const u64 (&arguments)[6]);
 u64 trap_upper_watch(const u64 (&arguments)[6]);
+/// The process that the launcher began in (or adopted); forks and vforks of it are others.
+u32 own_pid();
+bool is_own_process();
+/// A child that fork(2) made is to be a rank: it takes the place of its parent in our tables.
+void adopt_process();
+/// Nothing of the lower half goes into the program that this process becomes.
+void close_lower_on_exec();
+
+// --- exec.cpp: a program that becomes another one ------------------------------------------------
 u64 trap_upper_exec(u64 number, const u64 (&arguments)[6], const UserContext* context);
+
+// --- fronts.cpp: the MPI library that the application asks for -----------------------------------
+u64 trap_loader_open(u64 number, const u64 (&arguments)[6]);
 
 // --- identity.cpp: name, program, limits, children ----------------------------------------------
 void note_identity();        // at the start: what this process was given
@@ -129,6 +149,7 @@ void name_process(const char* path, const char* name);
 const char* executable();  // real path of the application
 u64 trap_upper_readlink(u64 number, const u64 (&arguments)[6]);
 void save_limits(u64 (&out)[32], u32& changed);
+u32 changed_limits();
 void restore_limits(const u64 (&saved)[32], u32 changed);
 /// Fails with EAGAIN if process `pid` has a child that the application made, named in `why`: it may
 /// soon have ended.
@@ -178,6 +199,8 @@ Thread* find_thread(u32 tid);
 /// Gives back what the thread has borrowed of the lower half.
 void return_block(Thread& thread);
 i32 borrow();
+/// The lower half's first thread block belongs to the main thread, whoever has had it loaded.
+void leave_block_to_main_thread();
 [[noreturn]] void lend();
 void nudge(u32 tid);       // LauncherCalls::nudge
 void leave(void* frame);  // LauncherCalls::leave
@@ -235,6 +258,9 @@ void refresh_vdso();
 extern u64 carry_address, carried_address;  // the code of vdso.S that carries a call on
 
 // --- start.cpp, save.cpp, restore.cpp ----------------------------------------------------------
+[[noreturn]] void start_application();
+[[noreturn]] void start_lower();  // on a restart
+void load_lower();                // LauncherCalls::load_lower
 [[noreturn]] void lower_ready(const LowerCalls* lower, u32 world_rank, u32 world_size);
 /// Maps the image rank-<world_rank>.img of `directory`, recreates files, signals and threads, and
 /// goes on where the rank was saved, in hold(). Ends the process with a message if it cannot.

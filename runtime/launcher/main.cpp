@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a launcher: read the command line, watch the boundary, start the lower half. The rest
-// happens on the guests' stacks: the lower half calls lower_ready() (start.cpp), which starts or
-// restores the application; traps and signals enter through boundary.cpp and threads.cpp.
+// The life of a launcher: read the command line, watch the boundary, then start the application or,
+// for a restart, the lower half. The rest happens on the guests' stacks (start.cpp); traps and
+// signals enter through boundary.cpp and threads.cpp.
 #include <elf.h>
 
 #include "launcher/launcher.h"
@@ -30,22 +30,6 @@ void move_process_manager_descriptor() {
     if (text_starts(*entry, "PMI_FD=")) *entry = moved.data;
 }
 
-constexpr u64 kLowerStackBytes = 16 << 20;
-
-[[noreturn]] void start_lower() {
-  const Program program = load_program(config.lower, Half::kLower);
-  const Result<u64> stack =
-      sys::mmap(0, kLowerStackBytes, sys::kProtRead | sys::kProtWrite,
-                sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve | sys::kMapStack);
-  if (!stack)
-    die("cannot map the lower half's stack", config.lower, stack.error, "memory is short");
-  char* argv[] = {const_cast<char*>(config.lower), nullptr};
-  const u64 top = build_stack(stack.value + kLowerStackBytes, program, config.lower, 1, argv,
-                              config.envp, config.lower_env, config.lower_env_count,
-                              auxv_value(AT_SYSINFO_EHDR));
-  arch::fermata_enter_guest(top, program.jump);
-}
-
 }  // namespace
 
 /// The table at kLauncherCalls; the build places this section at kLauncherBase + 0x1000.
@@ -56,7 +40,7 @@ constexpr u64 kLowerStackBytes = 16 << 20;
     save,             save_finish,       save_described,
     nudge,            config_value,      leave,
     resume,           stop_others,       release,
-    borrow,           lend,
+    borrow,           lend,              load_lower,
 };
 
 extern "C" void fermata_main(u64* initial_stack) {
@@ -69,10 +53,13 @@ extern "C" void fermata_main(u64* initial_stack) {
   note_identity();
   adopt_main_thread();
   install_quiesce_handler();
-  install_boundary();
+  // A program that execs another keeps the filter, and each one more would cost every call.
+  install_boundary(config.first[0] == 0);
   // Everything that the machine can refuse has been asked for; `fermata doctor` wanted to know.
   if (config.probe[0]) sys::exit_group(0);
-  if (config.restore[0]) read_saved_thread_level();
+  note_first_children();
+  if (config.restore[0] == 0) start_application();
+  read_saved_thread_level();
   start_lower();
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 void run_sites_tool(const char* path) {
   const char* const argv[] = {config.sites_tool, "--cache", config.sites_cache, path, nullptr};
-  // A plain fork: this happens while a library is loaded, before the application's memory exists.
-  const i64 child = arch::raw_syscall(SYS_clone, 17 /* SIGCHLD */);
+  // fork(2) without SIGCHLD: the application must not see this child.
+  const i64 child = arch::raw_syscall(SYS_clone, 0);
   if (child == 0) {
     const u64 none = 0;
     (void)sys::sigprocmask(sys::kSigSetMask, &none, nullptr);
@@ -25,7 +25,8 @@ void run_sites_tool(const char* path) {
   }
   if (child < 0) die("cannot start the sites tool", config.sites_tool, i32(-child), "");
   i32 status = 0;
-  while (sys::call(SYS_wait4, u64(child), sys::word(&status), 0).error == sys::kEintr) {}
+  constexpr u64 kAllChildren = 0x40000000;  // __WALL
+  while (sys::call(SYS_wait4, u64(child), sys::word(&status), kAllChildren).error == sys::kEintr) {}
   if ((status >> 8 & 0xff) == 127 || (status & 0x7f))
     die("cannot run the sites tool", config.sites_tool, 0, "rebuild or reinstall Fermata");
 }

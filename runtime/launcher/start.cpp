@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a ready lower half to a running application: a fresh one is loaded into the upper window, a
-// saved one is restored from its image.
+// The order in which the two halves come. A fresh application is loaded first, and the lower half
+// only when the application asks for MPI: the front end's constructor calls load_lower(). So a
+// shell, env or numactl on the way to an MPI program never meets an MPI. On a restart the lower
+// half comes first, with MPI initialised, and the upper half is restored from its image.
+//
+// The lower half's program is started on a stack of its own in the middle of the front end's
+// constructor, and its main() ends in lower_ready(), which goes back to that constructor.
+#include <elf.h>
+
 #include "launcher/launcher.h"
 #include "sys/sys.h"
 
@@ -26,24 +33,45 @@ void map_stack() {
   if (!map) die("cannot map a part of the upper window", "stack", map.error, "memory may be short");
 }
 
-/// LD_PRELOAD for the application: what the user had, so that a tool which stands before MPI_X and
-/// goes on with PMPI_X still does, then our front end. Libraries named here are loaded before any
-/// that they need, so the front end serves a tool's own libmpi as well. The front end's constructor
-/// puts the user's value back.
-const char* preload_variable() {
-  static Path text;
-  const char* users = environment("LD_PRELOAD");
-  text << "LD_PRELOAD=" << users << (users[0] ? ":" : "") << config.front;
-  return text.data;
+constexpr u64 kLowerStackBytes = 16 << 20;
+u64 constructors_stack;  // of the thread in load_lower(), while the lower half starts
+
+/// Returns the lower program's stack pointer and its entry.
+arch::GuestStart prepare_lower() {
+  const Program program = load_program(config.lower, Half::kLower);
+  const Result<u64> stack =
+      sys::mmap(0, kLowerStackBytes, sys::kProtRead | sys::kProtWrite,
+                sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve | sys::kMapStack);
+  if (!stack)
+    die("cannot map the lower half's stack", config.lower, stack.error, "memory is short");
+  char* argv[] = {const_cast<char*>(config.lower), nullptr};
+  const u64 top = build_stack(stack.value + kLowerStackBytes, program, config.lower, 1, argv,
+                              config.envp, config.lower_env, config.lower_env_count,
+                              auxv_value(AT_SYSINFO_EHDR));
+  return {top, program.jump};
 }
 
-const char* saved_preload_variable() {
-  static Path text;
-  text << "FERMATA_SAVED_LD_PRELOAD=" << environment("LD_PRELOAD");
-  return text.data;
+}  // namespace
+
+void start_lower() {
+  const arch::GuestStart guest = prepare_lower();
+  arch::fermata_enter_guest(guest.stack, guest.entry);
 }
 
-[[noreturn]] void start_application(const LowerCalls* lower) {
+void load_lower() {
+  if (crossing().lower) return;
+  if (!is_own_process()) {  // multiprocessing: a child that fork(2) made asks for MPI
+    adopt_process();
+    for (Thread& thread : threads) thread.state = ThreadState::kFree;
+    adopt_main_thread();
+    crossing().main_tid = sys::gettid();
+  }
+  const arch::GuestStart guest = prepare_lower();
+  arch::fermata_call_guest(guest.stack, guest.entry, &constructors_stack);
+  if (sys::gettid() != crossing().main_tid) leave_block_to_main_thread();
+}
+
+void start_application() {
   map_fixed(kCrossing, kCrossingBytes, "crossing");
   map_fixed(kClocks, kClockBytes, "clocks");
   map_fixed(kMailbox, kMailboxBytes, "mailbox");
@@ -51,7 +79,6 @@ const char* saved_preload_variable() {
   shared.magic = kCrossingMagic;
   shared.version = kCrossingVersion;
   shared.main_tid = sys::gettid();
-  shared.lower = lower;
   shared.world_rank = kWorldUnknown;
   shared.thread_level = -1;
   const u64 vdso = install_vdso();
@@ -59,27 +86,19 @@ const char* saved_preload_variable() {
   name_process(path, base_name(path));
   const Program program = load_program(path, Half::kUpper);
   map_stack();
-  const char* extra[2];
-  int extra_count = 0;
-  if (config.front[0]) {
-    extra[extra_count++] = preload_variable();
-    if (environment("LD_PRELOAD")[0]) extra[extra_count++] = saved_preload_variable();
-  }
   const u64 stack = build_stack(kUpperStackEnd, program, path, config.argc, config.argv,
-                                config.envp, extra, extra_count, vdso);
+                                config.envp, nullptr, 0, vdso);
   arch::fermata_enter_guest(stack, program.jump);
 }
-
-}  // namespace
 
 void lower_ready(const LowerCalls* lower, u32 world_rank, u32 world_size) {
   if (lower->version != kCrossingVersion)
     die("the back end was built for another Fermata", config.lower, 0,
         "rebuild it with `fermata mpi add`");
-  note_first_children();
   // The lower half's main stack stays as it is below this frame; nobody returns to it.
-  if (config.restore[0] == 0) start_application(lower);
-  restore_rank(lower, config.restore, world_rank, world_size);
+  if (config.restore[0]) restore_rank(lower, config.restore, world_rank, world_size);
+  crossing().lower = lower;
+  arch::fermata_leave_guest(constructors_stack);
 }
 
 }  // namespace fermata::launch

@@ -43,7 +43,7 @@ inline bool is_main_thread() { return sys::gettid() == crossing().main_tid; }
 /// The first call of this thread in this process: gives it a thread block of the lower half.
 inline void adopt_thread() {
   const Core& core = state();
-  if (!is_main_thread() && launcher().borrow() != 0)
+  if (launcher().borrow() != 0)
     fatal("the lower half cannot serve another thread of the application");
   // Before MPI_Init nobody knows yet whether threads will be many; then it looks again.
   if (core.initialized) front::tls_gate.attention = core.threads == Threads::kOne ? 0 : kGateShared;

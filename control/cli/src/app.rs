@@ -5,7 +5,6 @@
 use crate::exit::{refused, usage};
 use crate::registry::{Family, Prefix};
 use anyhow::{Context, Result};
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -49,15 +48,6 @@ const FRONTS: [Front; 3] = [
     Front { library: "mpich/libmpi.so.12", name: "mpich", family: Family::Mpich },
 ];
 
-/// Open MPI's C++ bindings, a second library of its front end.
-const CXX_BINDINGS: Front =
-    Front { library: "ompi/libmpi_cxx.so.40", name: "ompi", family: Family::OpenMpi };
-
-/// Open MPI's Fortran functions, a third. (MPICH's Fortran library lies on nothing but MPICH's C
-/// functions: a program keeps its own.)
-const FORTRAN: Front =
-    Front { library: "ompi/libmpi_mpifh.so.40", name: "ompi", family: Family::OpenMpi };
-
 impl App {
     /// Finds and checks the application of a command line.
     pub fn resolve(argv: &[String]) -> Result<Self> {
@@ -88,33 +78,12 @@ impl App {
         }
         let listing = self.libraries()?;
         let linked = FRONTS.into_iter().find(|front| front.is_in(&listing));
-        // A program that loads MPI later (a Python module, a plug-in) most likely loads the family
-        // it is being run with.
+        // A program that loads MPI later (a Python module), or starts one that does, most likely
+        // means the family it is being run with. It is a guess for the record: the launcher gives
+        // every program the front end that it asks for.
         let family = lower.unwrap_or(Family::OpenMpi);
         let fallback = if family == Family::Mpich { 1 } else { 0 };
         Ok(linked.unwrap_or(FRONTS[fallback]))
-    }
-
-    /// What is put into the program: the front end and, where the program is linked to bindings of
-    /// Open MPI for another language, our libraries of that name, which work over any back end. A
-    /// program that is linked to no MPI may load the Fortran functions later; the C++ bindings
-    /// would bring a libstdc++ that may not be the one it wants. The front end comes last: images
-    /// are named after the end of the list.
-    pub fn preload(&self, front: Front, prefix: &Prefix) -> Result<OsString> {
-        let mut list = OsString::new();
-        if front.family == Family::OpenMpi {
-            let listing = self.libraries()?;
-            let linked = FRONTS.into_iter().any(|front| front.is_in(&listing));
-            for bindings in [CXX_BINDINGS, FORTRAN] {
-                let later = !linked && bindings == FORTRAN;
-                if later || bindings.is_in(&listing) {
-                    list.push(bindings.path(prefix)?);
-                    list.push(":");
-                }
-            }
-        }
-        list.push(front.path(prefix)?);
-        Ok(list)
     }
 
     /// What its own ld.so would load.

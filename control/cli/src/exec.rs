@@ -194,7 +194,7 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
 
     let mut rank = Command::new(&launcher);
     rank.arg("--lower").arg(prefix.lower_program(&lower.name));
-    rank.arg("--front").arg(app.preload(front, &prefix)?);
+    rank.arg("--fronts").arg(prefix.front(""));
     rank.arg("--sites-tool").arg(prefix.sites_tool());
     rank.arg("--sites-cache").arg(prefix.sites_cache()?);
     rank.arg("--fermata").arg(prefix.fermata()?);

@@ -34,6 +34,10 @@ struct SignalInfo {  // siginfo_t, SIGSYS view
   u32 machine;
 };
 
+struct GuestStart {
+  u64 stack, entry;
+};
+
 /// Where a new guest thread goes on: the registers of the clone() that made it.
 struct ThreadStart {
   u64 rbx, rbp, rdi, rsi, rdx, r8, r9, r10, r12, r13, r14, r15;
@@ -49,6 +53,10 @@ struct ThreadStart {
 extern "C" {
 /// Loads rsp and jumps to a program's entry point as the kernel would (System V ABI 3.4.1).
 [[noreturn]] void fermata_enter_guest(u64 stack, u64 entry);
+/// The same, as a call: returns when the guest calls fermata_leave_guest(*own_stack), on the same
+/// thread, having saved the callee-saved registers on its own stack and the stack in *own_stack.
+void fermata_call_guest(u64 stack, u64 entry, u64* own_stack);
+[[noreturn]] void fermata_leave_guest(u64 own_stack);
 /// clone(2). The child starts on record's stack, calls fermata_thread_start(record), then goes on
 /// with record's registers and rax = 0. Returns the kernel's result in the parent.
 i64 fermata_clone_guest(u64 flags, ThreadStart* record, u64 parent_tid, u64 child_tid, u64 tls);

@@ -16,6 +16,52 @@ _start:
         .cfi_endproc
         .size   _start, . - _start
 
+// rdi stack, rsi entry, rdx where to keep our own stack pointer.
+        .globl  fermata_call_guest
+        .type   fermata_call_guest, @function
+fermata_call_guest:
+        .cfi_startproc
+        pushq   %rbx
+        .cfi_adjust_cfa_offset 8
+        pushq   %rbp
+        .cfi_adjust_cfa_offset 8
+        pushq   %r12
+        .cfi_adjust_cfa_offset 8
+        pushq   %r13
+        .cfi_adjust_cfa_offset 8
+        pushq   %r14
+        .cfi_adjust_cfa_offset 8
+        pushq   %r15
+        .cfi_adjust_cfa_offset 8
+        movq    %rsp, (%rdx)
+        jmp     fermata_enter_guest
+.Lguest_left:
+        popq    %r15
+        .cfi_adjust_cfa_offset -8
+        popq    %r14
+        .cfi_adjust_cfa_offset -8
+        popq    %r13
+        .cfi_adjust_cfa_offset -8
+        popq    %r12
+        .cfi_adjust_cfa_offset -8
+        popq    %rbp
+        .cfi_adjust_cfa_offset -8
+        popq    %rbx
+        .cfi_adjust_cfa_offset -8
+        ret
+        .cfi_endproc
+        .size   fermata_call_guest, . - fermata_call_guest
+
+        .globl  fermata_leave_guest
+        .type   fermata_leave_guest, @function
+fermata_leave_guest:
+        .cfi_startproc
+        .cfi_undefined rip
+        movq    %rdi, %rsp              // the stack of fermata_call_guest
+        jmp     .Lguest_left
+        .cfi_endproc
+        .size   fermata_leave_guest, . - fermata_leave_guest
+
         .globl  fermata_enter_guest
         .type   fermata_enter_guest, @function
 fermata_enter_guest:
