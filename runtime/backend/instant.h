@@ -21,13 +21,38 @@ inline void find_instant() {
   for (u64& request : requests) (void)Wait(&request, nullptr);
 }
 
+/// Completes the sends that have come with their handle since the last time. It carries no state, so
+/// their number is all there is to remember; completing many at once costs little each.
+class Instants {
+ public:
+  void add() {
+    if (FERMATA_UNLIKELY(++count_ == kMany)) complete();
+  }
+  void complete() {
+    MPI_Request requests[kMany];
+    for (int i = 0; i < count_; i++) requests[i] = native<MPI_Request>(g_instant);
+    (void)MPI_Waitall(count_, requests, MPI_STATUSES_IGNORE);
+    count_ = 0;
+  }
+
+ private:
+  static constexpr int kMany = 64;
+  int count_ = 0;
+};
+inline Instants g_instants;
+
 inline int isend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
                  u64* request) {
   const int error = Isend(buf, count, datatype, dest, tag, comm, request);
   if (error != 0 || *request != g_instant) return error;
-  const int outcome = Wait(request, nullptr);
+  g_instants.add();
   *request = 0;
-  return outcome;
+  return 0;
+}
+
+inline int finalize() {
+  g_instants.complete();
+  return Finalize();
 }
 
 }  // namespace fermata::backend

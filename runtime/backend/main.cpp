@@ -43,6 +43,7 @@ constexpr MpiCalls with_own_calls() {
   calls.Init = init;
   calls.Init_thread = init_thread;
   calls.Isend = isend;
+  calls.Finalize = finalize;
   return calls;
 }
 constexpr MpiCalls kMpi = with_own_calls();

@@ -107,6 +107,8 @@ inline int Finalize() {
   count_collective(clock_of(slot_at(kComm, kCommWorld)));
   crossing().state = RankState::kFinalizing;
   report(Report::kFinalizing, nullptr, 0);
+  // The application's to free, and many do not; ours hold more than theirs would.
+  each_window([](Window* window) { (void)window_close(window); });
   (void)lower().Comm_free(&core.lower_self);
   const int error = lower().Finalize();
   core.finalized = true;

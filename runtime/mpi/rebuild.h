@@ -105,17 +105,9 @@ inline void rebuild_type(Slot* slot) {
 
 /// Like rebuild_comms(), and after it: every member has made all its communicators by then.
 inline void rebuild_windows() {
-  for (u64 last = 0;;) {
-    Window* next = nullptr;
-    for_each_live(kWin, [&](Slot* slot) {
-      if (!is_window(slot)) return;
-      const u64 id = comm_of(window_of(slot)->comm)->id;
-      if (id > last && (!next || id < comm_of(next->comm)->id)) next = window_of(slot);
-    });
-    if (!next) return;
-    last = comm_of(next->comm)->id;
-    if (const int error = window_make(next)) rebuild_failed("a window", error);
-  }
+  each_window([](Window* window) {
+    if (const int error = window_make(window)) rebuild_failed("a window", error);
+  });
 }
 
 [[noreturn]] inline void reopen_failed(const File* file, int error) {

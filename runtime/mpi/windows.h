@@ -103,6 +103,37 @@ inline void windows_flush() {
   });
 }
 
+/// Visits every window, in an order in which all of their members visit them.
+template <typename Visit>
+void each_window(Visit visit) {
+  for (u64 last = 0;;) {
+    Window* next = nullptr;
+    for_each_live(kWin, [&](Slot* slot) {
+      if (!is_window(slot)) return;
+      const u64 id = comm_of(window_of(slot)->comm)->id;
+      if (id > last && (!next || id < comm_of(next->comm)->id)) next = window_of(slot);
+    });
+    if (!next) return;
+    last = comm_of(next->comm)->id;
+    visit(next);
+  }
+}
+
+/// Ends a window's two real windows. Collective over it.
+inline int window_close(Window* window) {
+  const MpiCalls& mpi = lower();
+  u64* const real = &window->slot->real;
+  u64* const counters = &window->counters->real;
+  // Nobody may touch a counter once its owner has left.
+  int error = mpi.Win_flush_all(*real);
+  if (!error) error = mpi.Barrier(window->comm->real);
+  if (!error) error = mpi.Win_unlock_all(*real);
+  if (!error) error = mpi.Win_unlock_all(*counters);
+  if (!error) error = mpi.Win_free(real);
+  if (!error) error = mpi.Win_free(counters);
+  return error;
+}
+
 namespace core {
 
 inline int Win_create(void* base, i64 size, int disp_unit, Slot*, Slot* comm, Slot** win) {
@@ -159,16 +190,7 @@ inline int Win_free(Slot** handle) {
   Slot* comm = window->comm;
   {
     CollectiveScope scope(win);
-    const MpiCalls& mpi = lower();
-    u64* const counters = &window->counters->real;
-    // Nobody may touch a counter once its owner has left.
-    int error = mpi.Win_flush_all(win->real);
-    if (!error) error = mpi.Barrier(comm->real);
-    if (!error) error = mpi.Win_unlock_all(win->real);
-    if (!error) error = mpi.Win_unlock_all(*counters);
-    if (!error) error = mpi.Win_free(&win->real);
-    if (!error) error = mpi.Win_free(counters);
-    if (error) return error;
+    if (const int error = window_close(window)) return error;
     if (window->info) (void)Info_free(&window->info);
     window_forget(window);
     *handle = null_of(kWin);

@@ -21,7 +21,7 @@ ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", 
 BEYOND = {"persistent_collectives": ["--beyond", 1]}
 
 # Programs whose checkpoint may be refused, and the word by which the refusal names the reason.
-REFUSED = {"win_shared": "fermata-window"}
+REFUSED = {"win_leaked": "fermata-window", "win_shared": "fermata-window"}
 
 
 def programs():
