@@ -21,8 +21,8 @@ inline void find_instant() {
   for (u64& request : requests) (void)Wait(&request, nullptr);
 }
 
-/// Completes the sends that have come with their handle since the last time. It carries no state, so
-/// their number is all there is to remember; completing many at once costs little each.
+/// Completes the sends that have come with their handle since the last time. It carries no state,
+/// so their number is all there is to remember; completing many at once costs little each.
 class Instants {
  public:
   void add() {

@@ -2,7 +2,7 @@
 // What is done to a request besides waiting for it: looked at, given up, cancelled.
 #pragma once
 
-#include "mpi/request.h"
+#include "mpi/request_arrays.h"
 
 namespace fermata::mpi::core {
 
