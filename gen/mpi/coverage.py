@@ -57,7 +57,7 @@ def emit():
                        all_works=len(use) - len(bad), all_refused=named(bad)) + TABLE
     for number, (name, families) in enumerate(use, 1):
         programs = tests.get(name, [])
-        shown = ", ".join(programs[:3]) + (f" and {len(programs) - 3} more" if programs[3:] else "")
+        shown = ", ".join(programs[:3]) + (" and more" if programs[3:] else "")
         here = "refused" if name in refused else "yes"
         text += f"| {number} | {name} | {families} | {here} | {shown} |\n"
     return text

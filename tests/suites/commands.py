@@ -7,7 +7,7 @@ import re
 import shutil
 
 from support import fermata, mpis, process
-from support.cases import check, check_equal, timeout
+from support.cases import Skipped, check, check_equal, timeout
 
 USAGE, REFUSED = 2, 3
 
@@ -93,6 +93,23 @@ def test_man_pages(work):
     text = (work / "man1/fermata-checkpoint.1").read_text()
     for section in ("NAME", "SYNOPSIS", "OPTIONS", "EXAMPLE"):
         check(f".SH {section}\n" in text, f"section {section} in:\n{text}")
+
+
+def test_doctor_explains_limits(work):
+    """Under limits like those of a container: they are noticed, and there is advice."""
+    script = 'mount -t tmpfs -o size=1m none /dev/shm && ulimit -l 64 && exec "$@"'
+    tried = process.run(["unshare", "-m", "sh", "-c", script, "sh", "true"])
+    if tried.code != 0:
+        raise Skipped(f"no mount namespaces here: {tried.err.strip()}")
+    command = ["unshare", "-m", "sh", "-c", script, "sh", "setpriv", "--no-new-privs",
+               fermata.FERMATA, "doctor", "--json"]
+    findings = fermata.as_json(process.run(command, env=mpis.environment()))["findings"]
+    found = {finding["what"]: finding for finding in findings}
+    for what, text, hint in (("/dev/shm", "1.0 MiB free on tmpfs", "--shm-size"),
+                             ("memory that may be locked", "64.0 KiB", "ulimit -l")):
+        check_equal((found[what]["found"], found[what]["state"]), (text, "note"), what)
+        check(hint in found[what]["advice"], f"advice for {what}: {found[what]}")
+    check_equal(found["no_new_privs"]["found"], "set already", "no_new_privs")
 
 
 @timeout(90)

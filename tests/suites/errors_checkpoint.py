@@ -280,7 +280,8 @@ def _make_rank_death(lower):
     def test(work):
         job, _, text = _killed_during(work, f"a rank is killed ({lower})",
                                       lambda _job, ranks: [ranks[1]], lower)
-        expect(text, "rank 1", "hint", "fermata restart job")
+        # MPICH's mpirun ends rank 0 at once, so either may be missed first.
+        expect(text, "rank", "hint", "fermata restart job")
         ended = job.running.wait(30)
         check(ended.code != 0, "the job has failed and says so")
         job.snapshot_is_good("mpich" if lower == "openmpi" else "openmpi")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One small program per thing a rank may hold (tests/programs/items), saved at moments from a seed
-and restarted under the other MPI. A moment is a timer, anywhere in the program, or the k-th MPI
-call of one rank (tests/moments). The checksum must be that of an uninterrupted native run.
+"""One small program per thing a rank may hold (tests/programs/items), saved at every k-th MPI call
+of one rank (tests/moments) and from a timer in between, k from a seed. After a checkpoint the job
+goes on, or is stopped and restarted under the other or the same MPI. The checksum must be that of
+an uninterrupted native run.
 
 FERMATA_SEED repeats a run; a failure prints it. What happened goes to build/tests/items, from which
 `./x items` makes the table docs/items.md. The head of a program says what is particular about it:
@@ -30,8 +31,13 @@ SOURCES = mpis.ROOT / "tests/programs/items"
 RESULTS = mpis.BUILD / "tests/items"
 MOMENTS = mpis.BUILD / "tests/moments/moments.so"
 STEPS, STEP_MS = 24, 120
-# Moments lie between these parts of a run: MPI_Init is over, and the end is far enough.
-EARLIEST, LATEST = 0.05, 0.5
+# Moments lie in this part of a run, where the thing that is tested is held.
+LATEST = 0.8
+# What follows a checkpoint: the process goes on, or it is stopped and restarted.
+ON, OTHER, SAME = "goes on", "other MPI", "same MPI"
+# By number of the moment; call and timer take turns, call first.
+QUICK = ((ON, OTHER, ON, SAME), (ON, ON, OTHER, SAME))
+THOROUGH = (ON, ON, OTHER, ON, SAME, ON, ON, OTHER)
 
 
 class Item:
@@ -79,46 +85,39 @@ def wait_until(job, happened, what, timeout_s=40):
         time.sleep(0.003)
 
 
-def last_step(job):
-    """The last step this run has reported."""
-    return max(map(int, re.findall(r"^step (\d+)$", job.running.out, re.M)), default=0)
-
-
 class Moments:
-    """When to save: `count` moments in a run's progress, each a step and a while, or an MPI call of
-    one rank, which waits there for the checkpoint."""
+    """When to save, `count` times: at MPI calls k, 2k, 3k, ... of one rank, which waits there for
+    the checkpoint, and after each of them once more, a while later."""
 
     def __init__(self, item, chance, count, work):
-        calls = _native(item.name)[1]
+        calls = int(_native(item.name)[1] * LATEST)
         self.rank, self.directory = chance.randrange(item.ranks), work / "moments"
         self.directory.mkdir()
-        self.count, self.calls, self.timers = count, [], []
-        for i, part in enumerate(sorted(chance.uniform(EARLIEST, LATEST) for _ in range(count))):
-            if (i + chance.randrange(2)) % 2:
-                self.calls.append(max(int(part * calls), 2, *[k + 1 for k in self.calls[-1:]]))
-            else:
-                self.timers.append((max(1, int(part * STEPS)), chance.random() * 0.05))
-        self.taken = [0, 0]  # calls, timers
+        wanted = (count + 1) // 2
+        largest = calls // wanted
+        check(largest >= 2, f"{item.name} makes too few MPI calls: {calls}")
+        self.k = chance.randint(min(largest, calls // (wanted + 1) + 1), largest)
+        self.calls = [self.k * (i + 1) for i in range(wanted)]
+        between_s = STEPS * STEP_MS * LATEST / 1000 / wanted
+        self.pauses = [chance.random() * between_s / 2 for _ in range(count // 2)]
 
     def environment(self):
         plan = f"{self.rank}:{','.join(map(str, self.calls))}"
         return {"LD_PRELOAD": str(MOMENTS), "FERMATA_MOMENTS": plan,
-                "FERMATA_MOMENTS_DIR": str(self.directory)} if self.calls else {}
+                "FERMATA_MOMENTS_DIR": str(self.directory)}
 
-    def wait(self, job):
-        """Waits for the next one, of either sort."""
-        timer = self.timers[self.taken[1]] if self.taken[1] < len(self.timers) else None
-        marker = self.directory / f"moment.{self.taken[0] + 1}"
-        wait_until(job, lambda: marker.exists() or (timer and last_step(job) >= timer[0]),
-                   f"the next of {self}")
-        is_timer = not marker.exists()
-        self.taken[is_timer] += 1
-        if is_timer:
-            time.sleep(timer[1])
+    def wait(self, job, number):
+        """Waits for one of them. Returns what it is."""
+        if number % 2:
+            time.sleep(self.pauses[number // 2])
+            return "timer"
+        marker = self.directory / f"moment.{number // 2 + 1}"
+        wait_until(job, marker.exists, f"call {self.calls[number // 2]} of rank {self.rank}")
+        return "call"
 
     def __str__(self):
-        return ", ".join([f"call {call} of rank {self.rank}" for call in self.calls]
-                         + [f"step {step} + {pause * 1000:.0f} ms" for step, pause in self.timers])
+        pauses = ", ".join(f"{pause * 1000:.0f}" for pause in self.pauses)
+        return f"every {self.k} calls of rank {self.rank}, and {pauses} ms later"
 
 
 def _checkpoint(job, stop):
@@ -137,53 +136,54 @@ def _checkpoint(job, stop):
         check("PASS" not in job.running.out, "the run ended on its own before it was stopped")
 
 
-def _save_and_restart(job, moments, route, stops):
-    """Takes every moment's checkpoint. After those in `stops` the job goes on in the next MPI."""
-    route = iter(route)
-    for number in range(moments.count):
-        moments.wait(job)
-        _checkpoint(job, stop=number in stops)
-        if number in stops:
-            job.restart(next(route))
+def _save_and_restart(job, moments, plan, route, taken):
+    """Takes every moment's checkpoint and does what the plan says. `route`: the MPI at the start
+    and the other one. `taken` receives (moment, what followed), the last perhaps not in full."""
+    current, other = route
+    for number, then in enumerate(plan):
+        taken.append((moments.wait(job, number), then))
+        _checkpoint(job, stop=then != ON)
+        if then == OTHER:
+            current, other = other, current
+        if then != ON:
+            job.restart(current)
 
 
-def _be_refused(item, job, moments):
-    for _ in range(moments.count):
-        moments.wait(job)
+def _be_refused(item, job, moments, plan, taken):
+    for number in range(len(plan)):
+        taken.append((moments.wait(job, number), ON))
         result = fermata.fermata(job.work, "checkpoint", job.name)
         check(result.code != 0, "the checkpoint was not refused")
         check(item.refused in result.err, f"the refusal names {item.refused!r}: {result.err}")
     check_equal(len(job.snapshots()), 0, "snapshots")
 
 
-def _run(item, front, first, second, thorough, work, seed):
-    chance = random.Random(f"{item.name} {front} {first} {second} {seed}")
-    moments = Moments(item, chance, 5 if thorough else 3, work)
+def _run(item, front, route, thorough, work, seed, taken):
+    chance = random.Random(f"{item.name} {front} {' '.join(route)} {seed}")
+    plan = THOROUGH if thorough else chance.choice(QUICK)
+    moments = Moments(item, chance, len(plan), work)
     print(f"seed {seed}: {moments}")
     job = fermata.Job(work)
-    job.start(first, item.command(front, work / "files"), item.ranks,
+    job.start(route[0], item.command(front, work / "files"), item.ranks,
               env={**item.env, **moments.environment()})
     try:
         if item.refused:
-            _be_refused(item, job, moments)
+            _be_refused(item, job, moments, plan, taken)
         else:
-            stops = (3, 4) if thorough else (2,)
-            _save_and_restart(job, moments, (second, first), stops)
+            _save_and_restart(job, moments, plan, route, taken)
         check_equal(mpis.checksum(job.finish()), _native(item.name)[0], "checksum")
     except Failed as reason:
         raise Failed(f"FERMATA_SEED={seed}: {moments}\n{reason}") from None
-    return moments.count
 
 
 def _make(item, front, first, second, thorough):
     @timeout(240 if thorough else 120)
     def test(work):
         seed = os.environ.get("FERMATA_SEED") or str(time.time_ns() % 1_000_000)
-        record = {"item": item.name, "what": item.head.get("Item", ""), "front": front,
-                  "first": first, "second": second, "seed": seed, "refused": item.refused,
-                  "result": "FAIL", "moments": 0}
+        record = {"item": item.name, "front": front, "first": first, "second": second,
+                  "seed": seed, "result": "FAIL", "taken": []}
         try:
-            record["moments"] = _run(item, front, first, second, thorough, work, seed)
+            _run(item, front, (first, second), thorough, work, seed, record["taken"])
             record["result"] = "ok"
         except (Failed, TestTimeout) as reason:
             record["why"] = str(reason)

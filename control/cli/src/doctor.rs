@@ -15,6 +15,10 @@ use std::path::{Path, PathBuf};
 
 /// Less than this is soon used up by snapshots.
 const FREE_BYTES_WANTED: u64 = 1 << 30;
+/// Both MPIs keep the messages between the ranks of a host there; Docker's own 64 MiB run out.
+const SHARED_BYTES_WANTED: u64 = 256 << 20;
+/// What a program may lock without rights, where nobody has said anything else.
+const LOCKED_BYTES_WANTED: u64 = 8 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -137,6 +141,81 @@ fn machine(prefix: &Prefix) -> Vec<Finding> {
             "only the project's tests of several hosts and full disks use them",
         )
         .unless(userns, State::Note, "sysctl user.max_user_namespaces=10000"),
+    ]
+}
+
+/// The value of a line `name value...` of a file in /proc; empty if there is none.
+fn line_of(path: &str, name: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    value.trim().to_owned()
+}
+
+/// What of a container, if any, surrounds this process.
+fn surroundings() -> String {
+    let mut found = Vec::new();
+    if Path::new("/.dockerenv").exists() {
+        found.push("Docker".to_owned());
+    }
+    if Path::new("/run/.containerenv").exists() {
+        found.push("Podman".to_owned());
+    }
+    if line_of("/proc/self/status", "Seccomp:") == "2" {
+        found.push("a seccomp filter".to_owned());
+    }
+    // The kernel ends the text with a NUL where it is the name of a profile alone.
+    let profile = fs::read_to_string("/proc/self/attr/current").unwrap_or_default();
+    let profile = profile.trim_end_matches(['\0', '\n']);
+    if !profile.is_empty() && profile != "unconfined" {
+        found.push(format!("security profile {profile}"));
+    }
+    found.join(", ")
+}
+
+/// What containers, batch systems and administrators set.
+fn limits(launcher_works: bool) -> Vec<Finding> {
+    let around = surroundings();
+    let shown = if around.is_empty() { "none noticed" } else { around.as_str() };
+    let privileges = line_of("/proc/self/status", "NoNewPrivs:") == "1";
+    let locked = line_of("/proc/self/limits", "Max locked memory");
+    let locked = locked.split_whitespace().next().unwrap_or("unknown");
+    let enough = locked.parse::<u64>().map_or(true, |bytes| bytes >= LOCKED_BYTES_WANTED);
+    let shared = fermata_sysio::file_system(Path::new("/dev/shm"));
+    let text = shared.as_ref().map_or_else(
+        |error| format!("cannot be looked at: {error}"),
+        |(kind, free)| format!("{} free on {kind}", human_bytes(*free)),
+    );
+    let roomy = shared.is_ok_and(|(_, free)| free >= SHARED_BYTES_WANTED);
+    vec![
+        Finding::new("container", shown, "may forbid system calls that ranks need").unless(
+            around.is_empty() || launcher_works,
+            State::Note,
+            "let it allow seccomp, arch_prctl, membarrier and clone3; for a trial: \
+             --security-opt seccomp=unconfined --security-opt apparmor=unconfined",
+        ),
+        Finding::new(
+            "no_new_privs",
+            if privileges { "set already" } else { "not set" },
+            "ranks set it, as a filter of system calls demands: set-uid programs that a job starts \
+             (ping, sudo) gain no rights",
+        ),
+        Finding::new("/dev/shm", text, "the ranks of a host pass their messages through it")
+            .unless(
+                roomy,
+                State::Note,
+                "make it larger: mount -o remount,size=2G /dev/shm, \
+                or --shm-size=2g of docker run",
+            ),
+        Finding::new(
+            "memory that may be locked",
+            locked.parse().map_or_else(|_| locked.to_owned(), human_bytes),
+            "a program's locked memory is locked again at a restart; networks with RDMA need it",
+        )
+        .unless(
+            enough,
+            State::Note,
+            "ulimit -l unlimited, or memlock in /etc/security/limits.conf, before mpirun starts",
+        ),
     ]
 }
 
@@ -287,6 +366,7 @@ pub fn doctor(jobs: &Place, output: Output) -> Result<u8> {
     let prefix = Prefix::find()?;
     let parts = [
         ("This machine", machine(&prefix)),
+        ("Limits", limits(prefix.probe().is_ok())),
         ("This installation", installation(&prefix)),
         ("MPIs", mpis(&prefix)),
         ("Jobs and snapshots", place(jobs)),
