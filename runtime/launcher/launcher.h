@@ -232,6 +232,10 @@ void add_timers(image::Writer& writer);
 /// Makes the saved timers again, not armed yet. Preconditions: all threads exist.
 void restore_timers(const image::Reader& reader);
 void arm_restored_timers();  // once, after a restart
+/// Has a timer send its signal, for `count` expiries up to now; after a restart, once it is armed.
+/// Returns false if there is no such timer of timer_create.
+bool expire_again(i32 id, u64 count);
+bool expire_when_armed(i32 id, u64 count);
 
 // --- calls.cpp: system calls that a checkpoint interrupts ---------------------------------------
 /// Notes what call the thread is blocked in, for carry_call() in its signal handler.

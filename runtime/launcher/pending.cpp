@@ -9,8 +9,9 @@
 // the main thread what they had sent to the process.
 //
 // A timer's signal is special: taking it starts the timer's next interval, so the same timer may
-// come again at once. What a timer, or the kernel, would have counted or dropped while the first
-// one was pending is counted or dropped here (decision 0031).
+// come again at once. What the kernel would have counted or dropped while the first one was pending
+// is counted or dropped here; and instead of queueing the signal, the timer is set so that it
+// expires at once, with as many overruns (decision 0031).
 //
 // Invariant: Taken::owner is stored after the entry has been filled, and an entry is touched by its
 //            owner only until it is free again.
@@ -135,6 +136,7 @@ void take_waiting(u32 tid, bool of_process) {
 
 void queue_again(u32 owner, SignalDetails& info) {
   constexpr u32 kTries = 100;  // a limit that other processes count towards may be reached
+  if (info.code == kOfTimer && expire_again(info.timer, 1 + u64(info.overrun))) return;
   const u32 pid = sys::getpid();
   const u64 signal = u64(info.signal);
   for (u32 i = 0; i < kTries; i++) {
@@ -234,8 +236,12 @@ void add_signals(image::Writer& writer) {
 void restore_signals(const image::Reader& reader) {
   for (u64 i = 0; i < reader.header->signals.count && taken_count < kCapacity; i++) {
     const image::ImageSignal& saved = reader.signals[i];
-    Taken& entry = taken[taken_count++];
+    Taken& entry = taken[taken_count];
     __builtin_memcpy(&entry.info, saved.info, sizeof entry.info);
+    if (entry.info.code == kOfTimer &&
+        expire_when_armed(entry.info.timer, 1 + u64(entry.info.overrun)))
+      continue;
+    taken_count++;
     entry.owner = saved.thread ? restored_tid(reader, saved.thread) : kProcess;
   }
   process_owed = 1;

@@ -37,6 +37,7 @@ u32 lock, overflow;
 ImageTimer current[kCapacity + kOfTimerCreate];  // as read last, or as they are to be armed
 u32 current_count;
 u32 to_arm;  // of those, after a restart
+u64 missed[sizeof current / sizeof *current];  // expiries that each pending signal stands for
 
 sys::TimeSpec to_spec(u64 ns) { return {i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)}; }
 u64 to_ns(const sys::TimeSpec& t) { return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds); }
@@ -91,9 +92,27 @@ void read_itimers() {
   }
 }
 
-void arm(const ImageTimer& timer) {
+i32 clock_now(const ImageTimer& timer) {
+  return is_thread_clock(timer.clock) ? clock_of(timer.clock_thread) : timer.clock;
+}
+
+/// Sets a timer to a time so long past that it expires at once, for `count` expiries up to now: the
+/// kernel counts them as overruns when the signal is taken.
+void arm_in_the_past(const ImageTimer& timer, u64 count) {
+  constexpr u64 kAbsolute = 1;
+  sys::TimeSpec clock{};
+  (void)sys::call(SYS_clock_gettime, u64(i64(clock_now(timer))), sys::word(&clock));
+  const u64 next = to_ns(clock) + timer.left_ns, past = count * timer.interval_ns;
+  u64 first = timer.interval_ns ? (next > past ? next - past : 1) : to_ns(clock);
+  if (first == 0) first = 1;  // 0 would stop it
+  Setting s{to_spec(timer.interval_ns), to_spec(first)};
+  (void)sys::call(SYS_timer_settime, u64(i64(timer.id)), kAbsolute, sys::word(&s), 0);
+}
+
+void arm(const ImageTimer& timer, u64 count) {
   Setting s{to_spec(timer.interval_ns), to_spec(timer.left_ns)};
   if (timer.kind == kOfTimerCreate) {
+    if (count) return arm_in_the_past(timer, count);
     (void)sys::call(SYS_timer_settime, u64(i64(timer.id)), 0, sys::word(&s), 0);
     return;
   }
@@ -203,8 +222,30 @@ void restore_timers(const image::Reader& reader) {
   if (by_id) (void)sys::call(SYS_prctl, kRestoreIds, 0);
 }
 
+bool expire_again(i32 id, u64 count) {
+  ImageTimer* const end = known + known_count;
+  ImageTimer* timer = known;
+  while (timer < end && timer->id != id) timer++;
+  Setting setting;
+  if (timer == end || !read_setting(*timer, setting)) return false;
+  ImageTimer now = *timer;
+  now.left_ns = to_ns(setting.left);
+  now.interval_ns = to_ns(setting.interval);
+  arm_in_the_past(now, count);
+  return true;
+}
+
+bool expire_when_armed(i32 id, u64 count) {
+  for (u32 i = 0; i < to_arm; i++) {
+    if (current[i].kind != kOfTimerCreate || current[i].id != id) continue;
+    missed[i] = count;
+    return true;
+  }
+  return false;
+}
+
 void arm_restored_timers() {
-  for (u32 i = 0; i < to_arm; i++) arm(current[i]);
+  for (u32 i = 0; i < to_arm; i++) arm(current[i], missed[i]);
   to_arm = 0;
 }
 

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 
 from support import fermata, mpis, process
 from support.cases import Skipped, check, check_equal, timeout
@@ -110,6 +111,19 @@ def test_doctor_explains_limits(work):
         check_equal((found[what]["found"], found[what]["state"]), (text, "note"), what)
         check(hint in found[what]["advice"], f"advice for {what}: {found[what]}")
     check_equal(found["no_new_privs"]["found"], "set already", "no_new_privs")
+
+
+@timeout(90)
+def test_signals_for_the_job_reach_its_ranks(work):
+    """`fermata restart` hands SIGUSR1 to mpirun, and that to every rank."""
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "notified"), "--step-ms", 20])
+    fermata.wait_for_step(job, 3)
+    job.checkpoint(stop=True)
+    job.restart("mpich")
+    fermata.wait_for_step(job, 6)
+    job.running.process.send_signal(signal.SIGUSR1)
+    job.finish()
 
 
 @timeout(90)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting for mpirun: it gets the signals that are meant to end the job. When a host is lost some
+//! Waiting for mpirun: it gets the signals that are meant for the job. When a host is lost some
 //! mpiruns wait for it, deaf to signals; then the user is told, and a signal ends what they do not.
 
 use anyhow::{Context, Result};
 use fermata_coordinator::Handle;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,16 +19,19 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Waits for the end of `child`, an mpirun with the ranks of `job`.
 pub fn for_mpirun(mut child: Child, coordinator: &Handle, job: &str) -> Result<ExitStatus> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot watch signals")?;
+    let forwarded = [SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
+    let mut signals = Signals::new(forwarded).context("cannot watch signals")?;
     let (mut asked, mut lost, mut told) = (None, None, false);
     loop {
         if let Some(status) = child.try_wait().context("cannot wait for mpirun")? {
             return Ok(status);
         }
         for signal in signals.pending() {
-            // It may be gone already; then there is nothing to end.
+            // It may be gone already; then there is nobody to tell.
             let _ = fermata_sysio::send_signal(child.id(), signal);
-            asked.get_or_insert_with(Instant::now);
+            if signal != SIGUSR1 && signal != SIGUSR2 {
+                asked.get_or_insert_with(Instant::now);
+            }
         }
         if let Some(host) = coordinator.lost_host() {
             let since = *lost.get_or_insert_with(Instant::now);

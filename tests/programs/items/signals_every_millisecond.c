@@ -87,7 +87,7 @@ static void point_to_point(int step) {
               &requests[m]);
   }
   for (int m = 0; m < MESSAGES; m++)
-    MPI_Isend(out[m], m == 0 ? 1 : WORDS, MPI_INT, next, m, MPI_COMM_WORLD, &requests[MESSAGES + m]);
+    MPI_Isend(out[m], m ? WORDS : 1, MPI_INT, next, m, MPI_COMM_WORLD, &requests[MESSAGES + m]);
   int index;
   MPI_Waitany(2 * MESSAGES, requests, &index, &status);
   MPI_Status statuses[2 * MESSAGES];
