@@ -69,6 +69,8 @@ inline int app_keyval(int canonical);
 // The values of two window attributes: canonical MPI_WIN_FLAVOR_*, MPI_WIN_UNIFIED and its like.
 inline int app_win_flavor(int canonical);
 inline int app_win_model(int canonical);
+// That of MPI_ANY_SOURCE or MPI_PROC_NULL.
+inline int app_rank(int canonical);
 
 // Callbacks of generalized requests. They return canonical error classes.
 inline int call_grequest_query(void* fn, void* extra, CanonStatus* status);

@@ -23,6 +23,7 @@ inline i32 app_error_code(int canonical_class) { return error_class_out(canonica
 inline int app_keyval(int canonical) { return keyval_out(canonical); }
 inline int app_win_flavor(int canonical) { return win_flavor_out(canonical); }
 inline int app_win_model(int canonical) { return win_model_out(canonical); }
+inline int app_rank(int canonical) { return rank_out(canonical); }
 
 // Callbacks in another language than C. The core keeps one word per callback; the top bits, which
 // no address has, say how it is called.

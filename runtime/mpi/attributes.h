@@ -80,7 +80,8 @@ inline int attribute_set(Kind kind, Slot* object, Attribute** list, i32 number,
   return kSuccess;
 }
 
-/// Runs the copy callbacks for a duplicated object. Returns the first callback's error, if any.
+/// Runs the copy callbacks for a duplicated object, whose list gets the same order, for the sake of
+/// the order in which they are deleted. Returns the first callback's error, if any.
 inline int attributes_copy(Kind kind, Slot* from, Attribute* list, Attribute** to) {
   for (Attribute* attribute = list; attribute; attribute = attribute->next) {
     const Keyval* const keyval = keyval_of(attribute->keyval);
@@ -93,8 +94,9 @@ inline int attributes_copy(Kind kind, Slot* from, Attribute* list, Attribute** t
     if (!flag) continue;
     LowerScope scope;
     Attribute* const copy = arena_new<Attribute>();
-    *copy = Attribute{*to, attribute->keyval, value};
+    *copy = Attribute{nullptr, attribute->keyval, value};
     *to = copy;
+    to = &copy->next;
   }
   return kSuccess;
 }
@@ -124,6 +126,11 @@ inline void load_predefined_attributes() {
     core.predefined_attribute_set[i] = !error && flag && value;
     if (core.predefined_attribute_set[i]) core.predefined_attributes[i] = *value;
   }
+  // Ranks, but never real ones: the values of the application's ABI.
+  i32& host = core.predefined_attributes[kHost - kTagUb];
+  i32& io = core.predefined_attributes[kIo - kTagUb];
+  if (host < 0) host = front::app_rank(kProcNull);
+  if (io < 0) io = front::app_rank(kAnySource);
   i32& tag_ub = core.predefined_attributes[0];
   if (!core.predefined_attribute_set[0] || tag_ub > kTagUbPromised) tag_ub = kTagUbPromised;
   core.predefined_attribute_set[0] = true;

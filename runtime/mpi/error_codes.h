@@ -32,7 +32,7 @@ inline i32 user_code_new(i32 error_class) {
   const i32 code = kFirstUserCode + core.user_codes_used;
   core.user_codes[core.user_codes_used++] =
       UserCode{true, error_class ? error_class : code, nullptr};
-  core.predefined_attributes[kLastUsedCode - kTagUb] = code;
+  core.predefined_attributes[kLastusedcode - kTagUb] = code;
   return code;
 }
 

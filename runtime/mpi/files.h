@@ -176,7 +176,7 @@ inline int File_get_view(Slot* fh, i64* at, Slot** etype, Slot** filetype, char*
   *filetype = file->filetype ? file->filetype : front::predefined(kDatatype, kByte);
   type_ref(*etype);
   type_ref(*filetype);
-  copy_truncated(datarep, file->datarep ? file->datarep : "native", kMaxDatarep - 1);
+  copy_truncated(datarep, file->datarep ? file->datarep : "native", kMaxDatarepString - 1);
   return kSuccess;
 }
 

@@ -67,7 +67,7 @@ inline int Info_delete(Slot* info, const char* key) {
   if (!is_info(info) || !info_of(info)) return kErrInfo;
   InfoPair** const at = info_find(info_of(info), key);
   InfoPair* const pair = *at;
-  if (!pair) return kErrInfoNoKey;
+  if (!pair) return kErrInfoNokey;
   *at = pair->next;
   info_pair_free(pair);
   return kSuccess;

@@ -48,7 +48,7 @@ struct Early {
 };
 
 struct Topology {
-  i32 kind;  // kTopoCart, kTopoGraph, kTopoDistGraph
+  i32 kind;  // kCart, kGraph, kDistGraph
   i32 count[2];     // ndims | nnodes, nedges | indegree, outdegree
   i32* numbers[2];  // dims, periods | index, edges | sources, destinations
   i32* weights[2];  // of a distributed graph; null: unweighted

@@ -102,7 +102,7 @@ namespace core {
 inline int Win_allocate_shared(i64 size, int disp_unit, Slot*, Slot* comm, void* baseptr,
                                Slot** win) {
   if (size < 0) return kErrSize;
-  return window_new(comm, kWinShared, disp_unit, win, [&](Window* window) {
+  return window_new(comm, kWinFlavorShared, disp_unit, win, [&](Window* window) {
     window->size = size;
     if (const int error = shared_make(window)) return error;
     window->base = shared_segment(window->shared, comm_of(window->comm)->rank);

@@ -53,17 +53,17 @@ inline int load_topology(Slot* comm) {
   Topology* const t = arena_new<Topology>();
   t->kind = kind;
   c->topology = t;
-  if (kind == kTopoCart) return load_cart(comm->real, t);
-  if (kind == kTopoGraph) return load_graph(comm->real, t);
+  if (kind == kCart) return load_cart(comm->real, t);
+  if (kind == kGraph) return load_graph(comm->real, t);
   return load_dist_graph(comm->real, t);
 }
 
 /// Makes a communicator with this topology and exactly these ranks from a plain one.
 inline int make_topology(const Topology* t, u64 plain, u64* real) {
   const MpiCalls& mpi = lower();
-  if (t->kind == kTopoCart)
+  if (t->kind == kCart)
     return mpi.Cart_create(plain, t->count[0], t->numbers[0], t->numbers[1], 0, real);
-  if (t->kind == kTopoGraph)
+  if (t->kind == kGraph)
     return mpi.Graph_create(plain, t->count[0], t->numbers[0], t->numbers[1], 0, real);
   const int* const in = t->weights[0] ? t->weights[0] : kUnweighted;
   const int* const out = t->weights[1] ? t->weights[1] : kUnweighted;

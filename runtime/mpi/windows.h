@@ -28,7 +28,7 @@ inline int window_make(Window* window) {
   const MpiCalls& mpi = lower();
   const u64 comm = window->comm->real;
   u64* const real = &window->slot->real;
-  int error = window->flavor == kWinDynamic
+  int error = window->flavor == kWinFlavorDynamic
                   ? mpi.Win_create_dynamic(no_info(), comm, real)
                   : mpi.Win_create(window->base, window->size, window->disp_unit, no_info(), comm,
                                    real);
@@ -54,7 +54,7 @@ inline void window_forget(Window* window) {
     window->attached = a->next;
     arena_free(a);
   }
-  if (window->flavor == kWinAllocate) arena_free(window->base);
+  if (window->flavor == kWinFlavorAllocate) arena_free(window->base);
   if (window->errhandler) errhandler_unref(window->errhandler);
   slot_free(window->counters);
   slot_free(window->slot);
@@ -137,7 +137,7 @@ inline int window_close(Window* window) {
 namespace core {
 
 inline int Win_create(void* base, i64 size, int disp_unit, Slot*, Slot* comm, Slot** win) {
-  return window_new(comm, kWinCreate, disp_unit, win, [&](Window* window) {
+  return window_new(comm, kWinFlavorCreate, disp_unit, win, [&](Window* window) {
     window->base = base;
     window->size = size;
     return kSuccess;
@@ -145,7 +145,7 @@ inline int Win_create(void* base, i64 size, int disp_unit, Slot*, Slot* comm, Sl
 }
 inline int Win_allocate(i64 size, int disp_unit, Slot*, Slot* comm, void* baseptr, Slot** win) {
   if (size < 0) return kErrSize;
-  return window_new(comm, kWinAllocate, disp_unit, win, [&](Window* window) {
+  return window_new(comm, kWinFlavorAllocate, disp_unit, win, [&](Window* window) {
     window->size = size;
     window->base = arena_alloc(u64(size));
     *static_cast<void**>(baseptr) = window->base;
@@ -153,13 +153,13 @@ inline int Win_allocate(i64 size, int disp_unit, Slot*, Slot* comm, void* basept
   });
 }
 inline int Win_create_dynamic(Slot*, Slot* comm, Slot** win) {
-  return window_new(comm, kWinDynamic, 1, win, [](Window*) { return kSuccess; });
+  return window_new(comm, kWinFlavorDynamic, 1, win, [](Window*) { return kSuccess; });
 }
 
 inline int Win_attach(Slot* win, void* base, i64 size) {
   LowerScope scope;
   Window* const window = window_of(win);
-  if (!window || window->flavor != kWinDynamic) return window ? kErrRmaFlavor : kErrWin;
+  if (!window || window->flavor != kWinFlavorDynamic) return window ? kErrRmaFlavor : kErrWin;
   const int error = lower().Win_attach(win->real, base, size);
   if (error) return error;
   AttachedMemory* const attached = arena_new<AttachedMemory>();
@@ -170,7 +170,7 @@ inline int Win_attach(Slot* win, void* base, i64 size) {
 inline int Win_detach(Slot* win, const void* base) {
   LowerScope scope;
   Window* const window = window_of(win);
-  if (!window || window->flavor != kWinDynamic) return window ? kErrRmaFlavor : kErrWin;
+  if (!window || window->flavor != kWinFlavorDynamic) return window ? kErrRmaFlavor : kErrWin;
   for (AttachedMemory** at = &window->attached; *at; at = &(*at)->next) {
     if ((*at)->base != base) continue;
     AttachedMemory* const gone = *at;

@@ -18,7 +18,7 @@ ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", 
 
 
 # What a program does in addition where the product is below it: the real MPIs get it wrong.
-BEYOND = {"persistent_collectives": ["--beyond", 1]}
+BEYOND = {name: ["--beyond", 1] for name in ("persistent_collectives", "win_single")}
 
 # Programs whose checkpoint may be refused, and the word by which the refusal names the reason.
 REFUSED = {"win_leaked": "fermata-window", "win_shared": "fermata-window"}

@@ -162,7 +162,7 @@ static void test_infos() {
   EXPECT(core::Info_get_nthkey(info, 1, text) == kSuccess && text_equal(text, "second"));
   EXPECT(core::Info_get_string(info, "first", &room, text, &flag) == kSuccess);
   EXPECT(flag && room == 4 && text_equal(text, "on"));  // truncated, and told how long it is
-  EXPECT(core::Info_delete(info, "third") == kErrInfoNoKey);
+  EXPECT(core::Info_delete(info, "third") == kErrInfoNokey);
   EXPECT(core::Info_free(&info) == kSuccess && info->index == kInfoNull);
 }
 

@@ -202,7 +202,8 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     rank.args(["--rank", &manager.rank.to_string()]);
     // What the user pre-loads is meant for the application.
     rank.args(["--lower-env", "LD_PRELOAD="]);
-    for (key, value) in &lower.env {
+    let set_by_user = |key: &str| key.starts_with("OMPI_MCA_") && std::env::var_os(key).is_some();
+    for (key, value) in lower.env.iter().filter(|(key, _)| !set_by_user(key)) {
         rank.arg("--lower-env").arg(format!("{key}={value}"));
     }
     if let Some(snapshot) = &restore {

@@ -12,6 +12,26 @@ const HWLOC_COMPONENTS: &str = "-opencl,-gl,-cuda,-nvml,-rsmi,-levelzero";
 /// window; without it the same data come by message.
 const PMIX_STORES: &str = "^shmem2";
 
+/// The component of Open MPI 4 that makes one-sided windows where no other can. Debian's
+/// configuration leaves it out, and then there are none with a single member.
+const OSC_FALLBACK: &str = "pt2pt";
+
+/// What the installation's configuration says of `osc`, without leaving out the fallback.
+fn osc_with_fallback(mpicc: &Path) -> Option<String> {
+    let own = mpicc.parent()?.parent()?.join("etc/openmpi-mca-params.conf");
+    let debian = Path::new("/etc/openmpi/openmpi-mca-params.conf");
+    let file = if own.is_file() || !mpicc.starts_with("/usr/bin") { &own } else { debian };
+    let text = std::fs::read_to_string(file).ok()?;
+    let value = text.lines().find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == "osc").then_some(value)
+    })?;
+    let left_out: Vec<&str> = value.trim().strip_prefix('^')?.split(',').map(str::trim).collect();
+    let others: Vec<&str> = left_out.iter().copied().filter(|name| *name != OSC_FALLBACK).collect();
+    let changed = !others.is_empty() && others.len() < left_out.len();
+    changed.then(|| format!("^{}", others.join(",")))
+}
+
 /// The prefix of an Intel MPI. Its wheels and packages leave it to the user to say where they are.
 fn intel_root(mpicc: &Path) -> Option<PathBuf> {
     let bin = mpicc.parent()?;
@@ -34,6 +54,7 @@ pub fn lower_environment(mpicc: &Path, family: Family) -> BTreeMap<String, Strin
     env.insert("HWLOC_COMPONENTS".to_owned(), HWLOC_COMPONENTS.to_owned());
     if family == Family::OpenMpi {
         env.insert("PMIX_MCA_gds".to_owned(), PMIX_STORES.to_owned());
+        env.extend(osc_with_fallback(mpicc).map(|value| ("OMPI_MCA_osc".to_owned(), value)));
     }
     env
 }

@@ -25,6 +25,33 @@ static int delete_type_value(MPI_Datatype type, int keyval, void *value, void *e
   return MPI_SUCCESS;
 }
 
+static char order[8];
+
+static int note_delete(MPI_Comm comm, int keyval, void *value, void *extra) {
+  (void)comm, (void)keyval, (void)extra;
+  strncat(order, (const char *)value, 1);
+  return MPI_SUCCESS;
+}
+
+// The last attribute set is the first one deleted, on a duplicate as well.
+static void check_order(void) {
+  static const char *const values[] = {"a", "b", "c"};
+  int keys[3];
+  MPI_Comm first, second;
+  MPI_Comm_dup(MPI_COMM_SELF, &first);
+  for (int i = 0; i < 3; i++) {
+    MPI_Comm_create_keyval(MPI_COMM_DUP_FN, note_delete, &keys[i], NULL);
+    MPI_Comm_set_attr(first, keys[i], (void *)values[i]);
+  }
+  order[0] = 0;
+  MPI_Comm_dup(first, &second);
+  MPI_Comm_free(&second);
+  CHECK(!strcmp(order, "cba"));
+  MPI_Comm_free(&first);
+  CHECK(!strcmp(order, "cbacba"));
+  for (int i = 0; i < 3; i++) MPI_Comm_free_keyval(&keys[i]);
+}
+
 static void handle(MPI_Comm *comm, int *code, ...) {
   (void)comm, (void)code;
   handled++;
@@ -52,7 +79,9 @@ int main(int argc, char **argv) {
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_bound, &flag);
   CHECK(flag && *tag_bound >= 32767);
   const int bound = *tag_bound;
+  check_order();
   for (int step = 1; step <= o.steps; step++) {
+    int *host = NULL, *io = NULL;
     char name[MPI_MAX_OBJECT_NAME];
     int length = 0, class = -1;
     MPI_Comm again;
@@ -76,6 +105,10 @@ int main(int argc, char **argv) {
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_bound, &flag);
     CHECK(flag && *tag_bound == bound);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &value, &flag);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_HOST, &host, &flag);
+    CHECK(flag && *host == MPI_PROC_NULL);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_IO, &io, &flag);
+    CHECK(flag && *io == MPI_ANY_SOURCE);
     mix_int(handled);
   }
   MPI_Type_free(&pair);
