@@ -132,7 +132,7 @@ struct UpperCalls {
 struct Crossing {
   u64 magic;  // kCrossingMagic
   u32 version;
-  u32 main_tid;              // kernel tid of the upper main thread (launcher keeps it true)
+  u32 main_tid;              // id of the upper main thread, as the application knows it
   const LowerCalls* lower;   // re-linked by the launcher at every start
   const UpperCalls* upper;   // set once by the front end's constructor
   i64 gate_offset;           // &tls_gate - FS base; valid once upper != nullptr
@@ -142,7 +142,7 @@ struct Crossing {
   u32 pending;           // epoch of the checkpoint being taken; 0 = none
   Phase phase;
   u32 wake;
-  u32 mpi_tid;           // kernel tid of the thread that parks, the main one; 0: no MPI_Init yet
+  u32 mpi_tid;           // id of the thread that parks, the main one; 0: no MPI_Init yet
   u64 targets_version;   // 0 = not known yet; targets[0..targets_count) belongs to it
   u64 targets_count;
   u64 expected_version;  // == pending once expected[0..expected_count) is filled for this epoch

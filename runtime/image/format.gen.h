@@ -256,7 +256,7 @@ struct ImageThread {
   u64 clear_tid;  // set_tid_address / CLONE_CHILD_CLEARTID; 0 = none
   u64 robust_list;
   u64 robust_bytes;
-  u32 tid;  // kernel thread id when saved
+  u32 tid;  // thread id that the application knows
   u32 flags;  // bit 0: main thread of the process
   u64 altstack;  // sigaltstack ss_sp
   u64 altstack_bytes;

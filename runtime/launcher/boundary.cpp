@@ -29,6 +29,7 @@ enum Rule : u8 {
                 // names an address in the upper window
   kClone,       // either, threads only: a fork or vfork child keeps its parent's stack
   kLowerFcntl,  // lower, F_DUPFD and F_DUPFD_CLOEXEC only
+  kThreadClock, // upper, clocks of one process or thread only
   kMadvise,     // upper, MADV_DONTFORK and MADV_WIPEONFORK only
   kMask,        // upper, not from the vdso page: calls that take a signal mask
   kMask3, kMask4, kMask5,  // likewise, if argument 3, 4 or 5, the mask, is given
@@ -77,7 +78,22 @@ constexpr Trapped kTrapped[] = {
     {SYS_memfd_create, kLowerOnly},  {SYS_userfaultfd, kLowerOnly},
     {SYS_close, kLowerOnly},
 };
+// After a restart, and then before the others: calls that name threads.
+constexpr Trapped kTrappedForIds[] = {
+    {SYS_gettid, kUpperOnly},             {SYS_tgkill, kUpperOnly},
+    {SYS_tkill, kUpperOnly},              {SYS_rt_tgsigqueueinfo, kUpperOnly},
+    {SYS_sched_setaffinity, kUpperOnly},  {SYS_sched_getaffinity, kUpperOnly},
+    {SYS_sched_setscheduler, kUpperOnly}, {SYS_sched_getscheduler, kUpperOnly},
+    {SYS_sched_setparam, kUpperOnly},     {SYS_sched_getparam, kUpperOnly},
+    {SYS_sched_setattr, kUpperOnly},      {SYS_sched_getattr, kUpperOnly},
+    {SYS_setpriority, kUpperOnly},        {SYS_getpriority, kUpperOnly},
+    {SYS_ioprio_set, kUpperOnly},         {SYS_ioprio_get, kUpperOnly},
+    {SYS_get_robust_list, kUpperOnly},    {SYS_prlimit64, kUpperOnly},
+    {SYS_clock_gettime, kThreadClock},
+    {SYS_open, kEither},                  {SYS_openat, kEither},
+};
 constexpr u32 kTrappedCount = sizeof kTrapped / sizeof *kTrapped;
+constexpr u32 kTrappedForIdsCount = sizeof kTrappedForIds / sizeof *kTrappedForIds;
 
 // Offsets in struct seccomp_data; little-endian words.
 constexpr u32 kNumberAt = 0, kArchAt = 4, kIpHighAt = 12;
@@ -141,6 +157,11 @@ void emit_rule(Filter& filter, Rule rule) {
     filter.jump(BPF_JEQ, sys::kAdviseWipeOnFork, 1, 0);
     filter.ret(SECCOMP_RET_ALLOW);
   }
+  if (rule == kThreadClock) {
+    filter.load(argument_at(0));
+    filter.jump(BPF_JSET, 0x80000000, 1, 0);
+    filter.ret(SECCOMP_RET_ALLOW);
+  }
   filter.load(kIpHighAt);
   if (rule == kOpen) filter.ret_if_within(kUpperLoader, kUpperLoaderEnd, kTrapUpper);
   else if (rule != kLowerOnly && rule != kLowerFcntl)
@@ -159,7 +180,7 @@ void emit_rule(Filter& filter, Rule rule) {
     filter.ret(kTrapLower);
     return;
   }
-  if (rule != kUpperOnly && rule != kMadvise)
+  if (rule != kUpperOnly && rule != kMadvise && rule != kThreadClock)
     filter.ret_if_within(kLowerBase, kLowerEnd, kTrapLower);
   filter.ret(SECCOMP_RET_ALLOW);
 }
@@ -172,21 +193,23 @@ u64 block_size(Rule rule) {
 }
 
 void build(Filter& filter) {
-  constexpr Rule kRules[] = {kEither, kUpperOnly, kLowerOnly, kOpen, kMmap, kClone, kLowerFcntl,
-                             kMadvise, kMask,     kMask3,     kMask4, kMask5};
+  constexpr Rule kRules[] = {kEither, kUpperOnly, kLowerOnly, kOpen, kMmap,  kClone, kLowerFcntl,
+                             kThreadClock, kMadvise, kMask, kMask3, kMask4, kMask5};
+  const u32 ids = config.restore[0] ? kTrappedForIdsCount : 0, count = ids + kTrappedCount;
   filter.load(kArchAt);
   filter.jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
   filter.ret(SECCOMP_RET_ALLOW);
   filter.load(kNumberAt);
   // One comparison per number, each jumping to its rule's block behind the final "allow".
-  for (u32 i = 0; i < kTrappedCount; i++) {
-    u64 distance = kTrappedCount - i - 1 + 1;
+  for (u32 i = 0; i < count; i++) {
+    const Trapped& trapped = i < ids ? kTrappedForIds[i] : kTrapped[i - ids];
+    u64 distance = count - i - 1 + 1;
     for (const Rule rule : kRules) {
-      if (rule == kTrapped[i].rule) break;
+      if (rule == trapped.rule) break;
       distance += block_size(rule);
     }
     if (distance > 255) die("the filter has outgrown its jumps", "boundary.cpp", 0, "split it");
-    filter.jump(BPF_JEQ, kTrapped[i].number, u8(distance), 0);
+    filter.jump(BPF_JEQ, trapped.number, u8(distance), 0);
   }
   filter.ret(SECCOMP_RET_ALLOW);
   for (const Rule rule : kRules) emit_rule(filter, rule);
@@ -228,14 +251,11 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_rt_sigprocmask: return trap_sigprocmask(half, a[0], a[1], a[2], a[3], context);
     case SYS_rt_sigaction: return trap_sigaction(half, a[0], a[1], a[2], a[3]);
     case SYS_clone: return u64(trap_clone(half, context));
-    case SYS_exit: trap_exit(a[0]);
     case SYS_timer_create: return trap_timer_create(a);
+    case SYS_exit: return trap_exit(a[0], context);
     case SYS_socketpair:
       return half == Half::kUpper ? trap_upper_socketpair(a) : trap_lower_descriptor(number, a);
     case SYS_inotify_add_watch: return trap_upper_watch(a);
-    case SYS_open:
-    case SYS_openat:
-      return half == Half::kUpper ? trap_loader_open(number, a) : trap_lower_descriptor(number, a);
     case SYS_execve:
     case SYS_execveat: return trap_upper_exec(number, a, context);
     case SYS_readlink:
@@ -248,12 +268,16 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_epoll_pwait:
     case SYS_epoll_pwait2:
     case SYS_pselect6: return trap_masked_call(number, context);
+    case SYS_open:
+    case SYS_openat:
+      return half == Half::kUpper ? trap_upper_open(number, a) : trap_lower_descriptor(number, a);
     case SYS_set_robust_list:  // the kernel keeps one list per thread, and it is the upper half's
     case SYS_sigaltstack: return 0;
     case SYS_clone3:  // glibc falls back to clone, whose flags a filter can read
     case SYS_io_uring_setup:  // nothing tells what is under way in a ring
     case SYS_rseq: return u64(-sys::kEnosys);
-    default: return trap_lower_descriptor(number, a);
+    default:
+      return half == Half::kUpper ? trap_thread_call(number, a) : trap_lower_descriptor(number, a);
   }
 }
 

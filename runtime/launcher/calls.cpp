@@ -193,6 +193,12 @@ void carry_call(UserContext* frame, const CallSample* sample) {
   frame->rip = carry_address;
 }
 
+u64 carry_pause(UserContext* context) {
+  begin_carrying(context, __NR_pause);
+  context->rip = carry_address;
+  return __NR_pause;
+}
+
 u64 trap_masked_call(u64 number, UserContext* context) {
   struct SizedMask {
     u64 mask, bytes;

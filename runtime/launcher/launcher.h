@@ -174,8 +174,9 @@ struct CallSample {
 };
 struct Thread {
   ThreadState state;
-  u32 tid;
-  u64 clear_tid;   // address the kernel clears at exit; also where the thread's libc keeps its tid
+  u32 tid;         // the kernel's
+  u32 id;          // the application's: what `tid` was when the thread was made
+  u64 clear_tid;   // address cleared when the thread ends; also where its libc keeps its id
   u64 frame;       // UserContext, while stopped
   u64 hold_stack;  // for the MPI thread in hold(): its stack pointer; 0 otherwise
   u64 fs_base;     // while stopped
@@ -188,21 +189,20 @@ inline constexpr u32 kThreadCapacity = 4096;
 extern Thread threads[kThreadCapacity];
 
 i64 trap_clone(Half half, UserContext* context);
-[[noreturn]] void trap_exit(u64 code);
 u64 trap_set_tid_address(Half half, u64 address);
 void install_quiesce_handler();
 void adopt_main_thread();
 /// Stops every live upper thread but the one in hold(). Errors: kEtimedout with *late = its tid.
 Status quiesce(u64 deadline_ns, u32* late);
 u32 stop_others();         // LauncherCalls::stop_others
-Thread* find_thread(u32 tid);
+Thread* find_thread(u32 tid);  // by the kernel's id
 /// Gives back what the thread has borrowed of the lower half.
 void return_block(Thread& thread);
 i32 borrow();
 /// The lower half's first thread block belongs to the main thread, whoever has had it loaded.
 void leave_block_to_main_thread();
 [[noreturn]] void lend();
-void nudge(u32 tid);       // LauncherCalls::nudge
+void nudge(u32 id);        // LauncherCalls::nudge
 void leave(void* frame);  // LauncherCalls::leave
 /// Lets every stopped thread, and the one in hold(), go on.
 void release();
@@ -237,12 +237,34 @@ void arm_restored_timers();  // once, after a restart
 bool expire_again(i32 id, u64 count);
 bool expire_when_armed(i32 id, u64 count);
 
+// --- thread_ids.cpp: a thread keeps its id over a restart ---------------------------------------
+/// From now on ids of threads may differ from the kernel's.
+void adopt_saved_ids();
+bool ids_differ();       // whether they may
+bool is_forked_child();  // which has a copy of the table, but only the thread that forked
+Thread* find_thread_by_id(u32 id);
+/// The id for a thread that has been made with the kernel's id `tid`.
+u32 choose_id(const Thread& thread, u32 tid);
+/// The kernel's id for what the application calls `id`; what is no thread's id stays as it is.
+u32 kernel_tid(u32 id);
+u64 kernel_clock(u64 clock);  // likewise, of a clock id that may name a thread
+/// A call of the upper half that names a thread, or returns the caller's id.
+u64 trap_thread_call(u64 number, const u64 (&arguments)[6]);
+u64 trap_upper_open(u64 number, const u64 (&arguments)[6]);
+
+// --- thread_end.cpp ----------------------------------------------------------------------------
+/// Returns, with what rax must hold, for the main thread only.
+u64 trap_exit(u64 code, UserContext* context);
+
 // --- calls.cpp: system calls that a checkpoint interrupts ---------------------------------------
 /// Notes what call the thread is blocked in, for carry_call() in its signal handler.
 void sample_call(Thread& thread);
 /// In the quiesce handler: if the signal made a blocking call return EINTR, changes the frame so
 /// that the call is carried on, with what is left of its timeout. `sample` may be null.
 void carry_call(UserContext* frame, const CallSample* sample);
+/// Arranges for the thread to sleep, once `context` is returned to, until a handler has run.
+/// Returns what rax must hold then.
+u64 carry_pause(UserContext* context);
 /// A call with a signal mask has trapped: arranges for it to be made without our signals in the
 /// mask. Returns what rax must hold then.
 u64 trap_masked_call(u64 number, UserContext* context);
@@ -270,8 +292,6 @@ void load_lower();                // LauncherCalls::load_lower
 /// goes on where the rank was saved, in hold(). Ends the process with a message if it cannot.
 [[noreturn]] void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank,
                                u32 world_size);
-/// The id that a saved thread has now; 0 if there is none.
-u32 restored_tid(const image::Reader& reader, u32 saved);
 /// Reads from the image what the lower half must know before it starts MPI again.
 void read_saved_thread_level();
 extern Text<16> saved_thread_level;  // MPI_THREAD_* as a decimal number; "" without a restart

@@ -228,7 +228,8 @@ void add_signals(image::Writer& writer) {
   for (u32 i = 0; i < taken_count; i++) {
     if (taken[i].owner == kFree) continue;
     image::ImageSignal* const out = writer.signals.add();
-    out->thread = taken[i].owner == kProcess ? 0 : taken[i].owner;
+    const Thread* const thread = find_thread(taken[i].owner);
+    out->thread = thread ? thread->id : 0;
     __builtin_memcpy(out->info, &taken[i].info, sizeof out->info);
   }
 }
@@ -242,7 +243,7 @@ void restore_signals(const image::Reader& reader) {
         expire_when_armed(entry.info.timer, 1 + u64(entry.info.overrun)))
       continue;
     taken_count++;
-    entry.owner = saved.thread ? restored_tid(reader, saved.thread) : kProcess;
+    entry.owner = saved.thread ? kernel_tid(saved.thread) : kProcess;
   }
   process_owed = 1;
 }

@@ -72,13 +72,6 @@ void restore_actions(const image::Reader& reader) {
   }
 }
 
-/// A libc keeps a thread's kernel id where it asked the kernel to clear it; the id is a new one
-/// now.
-void renew_tid(u64 clear_tid, u32 old_tid, u32 new_tid) {
-  u32* kept = reinterpret_cast<u32*>(clear_tid);
-  if (clear_tid && *kept == old_tid) *kept = new_tid;
-}
-
 void restored_thread(void* argument) {
   const image::ImageThread saved = *static_cast<const image::ImageThread*>(argument);
   if (saved.robust_list)
@@ -95,8 +88,8 @@ void restored_thread(void* argument) {
 }
 
 void create_threads(const image::Reader& reader) {
-  constexpr u64 kFlags = 0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x40000 | 0x80000 | 0x200000 |
-                         0x1000000;  // VM FS FILES SIGHAND THREAD SYSVSEM SETTLS CLEAR/SETTID
+  constexpr u64 kFlags = 0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x40000 | 0x80000 | 0x200000;
+  // VM FS FILES SIGHAND THREAD SYSVSEM SETTLS CLEARTID
   const u64 count = reader.header->threads.count;
   u32 slot = 1;
   for (u64 i = 0; i < count; i++) {
@@ -106,20 +99,18 @@ void create_threads(const image::Reader& reader) {
     // Its own stack below its signal frame is free: the handler that stood there is gone.
     const u64 stack = (saved.frame - 512) & ~u64(63);
     const i64 tid = arch::fermata_clone_call(
-        saved.clear_tid ? kFlags : kFlags & ~u64(0x1200000), stack, 0, saved.clear_tid,
+        saved.clear_tid ? kFlags : kFlags & ~u64(0x200000), stack, 0, saved.clear_tid,
         saved.fs_base, restored_thread, const_cast<image::ImageThread*>(&saved));
     if (tid < 0) die("cannot recreate a thread", reader.string(0), i32(-tid), "check `ulimit -u`");
     thread.tid = u32(tid);
+    thread.id = saved.tid;
     thread.clear_tid = saved.clear_tid;
     thread.state = ThreadState::kLive;
   }
 }
 
-void relink_crossing(const LowerCalls* lower, u32 old_mpi_tid) {
+void relink_crossing(const LowerCalls* lower) {
   Crossing& shared = crossing();
-  const u32 tid = sys::gettid();
-  if (shared.mpi_tid == old_mpi_tid) shared.mpi_tid = tid;
-  shared.main_tid = tid;
   shared.lower = lower;
   shared.restarts++;
   shared.rebuilding = 1;
@@ -131,16 +122,6 @@ void relink_crossing(const LowerCalls* lower, u32 old_mpi_tid) {
 }  // namespace
 
 Text<16> saved_thread_level;
-
-u32 restored_tid(const image::Reader& reader, u32 saved) {
-  u32 slot = 0;  // the main thread's; the others got theirs in the image's order
-  for (u64 i = 0; i < reader.header->threads.count; i++) {
-    const bool is_main = i == reader.header->main_thread;
-    if (!is_main) slot++;
-    if (saved == reader.threads[i].tid) return threads[is_main ? 0 : slot].tid;
-  }
-  return 0;
-}
 
 void read_saved_thread_level() {
   Path path;
@@ -193,11 +174,12 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   restore_actions(reader);
 
   const image::ImageThread& main = reader.threads[h.main_thread];
-  relink_crossing(lower, main.tid);
+  relink_crossing(lower);
   Thread& self = threads[0];
+  self.id = main.tid;
   self.clear_tid = main.clear_tid;
+  adopt_saved_ids();
   (void)sys::call(SYS_set_tid_address, main.clear_tid);
-  renew_tid(main.clear_tid, main.tid, sys::gettid());
   if (main.robust_list) (void)sys::call(SYS_set_robust_list, main.robust_list, main.robust_bytes);
   create_threads(reader);
   restore_timers(reader);

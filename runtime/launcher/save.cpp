@@ -50,7 +50,7 @@ void add_threads(image::Writer& writer) {
     out->clear_tid = thread.clear_tid;
     out->robust_list = thread.robust_list;
     out->robust_bytes = thread.robust_bytes;
-    out->tid = thread.tid;
+    out->tid = thread.id;
     out->flags = &thread == &threads[0];
     out->altstack = frame->stack_base;
     out->altstack_bytes = frame->stack_bytes;
@@ -98,7 +98,7 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   h.brk_end = placement.brk_end;
   h.mmap_cursor = placement.mmap_cursor;
   h.umask = u32(sys::call(SYS_umask, 022).value);
-  h.saved_pid = shared.main_tid;
+  h.saved_pid = job_pid;
   sys::TimeSpec now{};
   (void)sys::call(SYS_clock_gettime, 0, sys::word(&now));
   h.saved_unix_s = u64(now.seconds);

@@ -62,13 +62,19 @@ void stop_thread(Thread& thread, UserContext* frame) {
   settle_carried_call(frame);
 }
 
-constexpr u64 kCloneThread = 0x10000, kCloneSetTls = 0x80000, kCloneChildClearTid = 0x200000;
+constexpr u64 kCloneSetTls = 0x80000, kCloneParentSetTid = 0x100000,
+              kCloneChildClearTid = 0x200000, kCloneChildSetTid = 0x1000000;
+
+bool in_launcher(u64 address) { return address >= kLauncherBase && address < kLowerBase; }
 
 void on_quiesce(int, arch::SignalInfo*, void* frame) {
   const Crossing& shared = crossing();
   if (!shared.upper) return;
-  const u32 tid = sys::gettid();
-  Thread* thread = find_thread(tid);
+  Thread* thread = find_thread(sys::gettid());
+  if (thread && in_launcher(static_cast<UserContext*>(frame)->rip)) {
+    thread->asked = 0;  // a new thread, not quite there yet: it will be asked again
+    return;
+  }
   carry_call(static_cast<UserContext*>(frame), thread ? &thread->sample : nullptr);
   Gate* gate = gate_of(arch::read_fs_base());
   if (gate->depth || gate->lock_depth) {
@@ -76,7 +82,7 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
     gate->interrupted = 1;
     return;
   }
-  if (tid == shared.mpi_tid) {
+  if (thread && thread->id == shared.mpi_tid) {
     if (shared.pending) arch::fermata_park(sys::word(frame), shared.upper->park, kTrampoline);
     return;
   }
@@ -97,10 +103,27 @@ extern "C" void fermata_thread_start(arch::ThreadStart* start) {
   } else {
     Thread& thread = threads[start->slot];
     thread.tid = sys::gettid();
+    if (!ids_differ()) thread.id = thread.tid;
+    while (!__atomic_load_n(&thread.id, __ATOMIC_ACQUIRE))
+      sys::futex_wait(&thread.id, 0, 10'000'000);  // its creator gives it one
     set_state(thread, ThreadState::kLive);
   }
   (void)sys::sigprocmask(sys::kSigSetMask, &start->mask, nullptr);
 }
+
+namespace {
+
+/// The id, and the places where the creator wants it, while the new thread waits.
+i64 name_thread(Thread& thread, u32 tid, const UserContext* context) {
+  const u32 id = choose_id(thread, tid);
+  if (context->rdi & kCloneParentSetTid) *reinterpret_cast<u32*>(context->rdx) = id;
+  if (context->rdi & kCloneChildSetTid) *reinterpret_cast<u32*>(context->r10) = id;
+  __atomic_store_n(&thread.id, id, __ATOMIC_RELEASE);
+  sys::futex_wake_all(&thread.id);
+  return id;
+}
+
+}  // namespace
 
 i64 trap_clone(Half half, UserContext* context) {
   const bool is_lower = half == Half::kLower;
@@ -127,31 +150,28 @@ i64 trap_clone(Half half, UserContext* context) {
     thread->clear_tid = (flags & kCloneChildClearTid) ? context->r10 : 0;
     thread->frame = thread->hold_stack = 0;
     thread->asked = 0;
-    thread->block = 0;
+    thread->block = thread->id = 0;
   }
+  const bool named = thread && ids_differ();
+  if (named) flags &= ~(kCloneParentSetTid | kCloneChildSetTid);
   const i64 result =
       arch::fermata_clone_guest(flags, start, context->rdx, context->r10, context->r8);
   if (result < 0 && thread) set_state(*thread, ThreadState::kFree);
-  return result;
-}
-
-void trap_exit(u64 code) {
-  if (Thread* thread = find_thread(sys::gettid())) {
-    return_block(*thread);
-    set_state(*thread, ThreadState::kFree);
-  }
-  for (;;) arch::raw_syscall(SYS_exit, code);
+  return named && result > 0 ? name_thread(*thread, u32(result), context) : result;
 }
 
 u64 trap_set_tid_address(Half half, u64 address) {
-  if (half == Half::kLower) return sys::gettid();
-  if (Thread* thread = find_thread(sys::gettid())) thread->clear_tid = address;
-  return u64(arch::raw_syscall(SYS_set_tid_address, address));
+  const u32 tid = sys::gettid();
+  if (half == Half::kLower) return tid;
+  Thread* const thread = find_thread(tid);
+  if (thread) thread->clear_tid = address;
+  (void)sys::call(SYS_set_tid_address, address);
+  return thread ? thread->id : tid;
 }
 
 void adopt_main_thread() {
   Thread& thread = threads[0];
-  thread.tid = sys::gettid();
+  thread.tid = thread.id = sys::gettid();
   set_state(thread, ThreadState::kLive);
 }
 
@@ -186,7 +206,7 @@ Status quiesce(u64 deadline_ns, u32* late) {
   while (stop_others() != 0) {
     if (sys::now_ns() > deadline_ns) {
       for (const Thread& thread : threads)
-        if (get_state(thread) == ThreadState::kLive) *late = thread.tid;
+        if (get_state(thread) == ThreadState::kLive) *late = thread.id;
       return failure(sys::kEtimedout);
     }
     sys::sleep_ns(20'000);
@@ -194,11 +214,11 @@ Status quiesce(u64 deadline_ns, u32* late) {
   return success();
 }
 
-void nudge(u32 tid) {
-  if (tid == 0) return;
-  Thread* const thread = find_thread(tid);
-  if (thread && tid != sys::gettid()) sample_call(*thread);
-  (void)sys::tgkill(sys::getpid(), tid, kSignalQuiesce);
+void nudge(u32 id) {
+  Thread* const thread = find_thread_by_id(id);
+  if (!thread) return;
+  if (thread->tid != sys::gettid()) sample_call(*thread);
+  (void)sys::tgkill(sys::getpid(), thread->tid, kSignalQuiesce);
 }
 
 void leave(void* frame) {
@@ -217,7 +237,7 @@ void release() {
 
 Status await_hold(u64 deadline_ns) {
   for (;;) {
-    const Thread* thread = find_thread(crossing().mpi_tid);
+    const Thread* thread = find_thread_by_id(crossing().mpi_tid);
     if (thread && get_state(*thread) == ThreadState::kStopped && thread->hold_stack)
       return success();
     const u32 seen = __atomic_load_n(&hold_count, __ATOMIC_ACQUIRE);

@@ -51,8 +51,15 @@ bool is_thread_clock(i32 clock) {
   return clock == CLOCK_THREAD_CPUTIME_ID || (clock < 0 && clock & 4);
 }
 u32 thread_of(i32 clock) {
-  const u32 tid = clock < 0 ? ~u32(clock >> 3) : 0;
-  return tid ? tid : sys::gettid();
+  const u32 id = clock < 0 ? ~u32(clock >> 3) : 0;
+  if (id) return id;
+  const Thread* const self = find_thread(sys::gettid());
+  return self ? self->id : 0;
+}
+/// The kernel's id of a thread; 0 if it has ended.
+u32 live_tid(u32 id) {
+  const Thread* const thread = find_thread_by_id(id);
+  return thread ? thread->tid : 0;
 }
 i32 clock_of(u32 tid) { return i32(~tid << 3 | 6 /* CPUCLOCK_PERTHREAD, CPUCLOCK_SCHED */); }
 
@@ -135,10 +142,11 @@ void sort_by_id() {
 /// Makes a timer that gets the id it had. Linux 6.15 lets one ask for an id; before, ids are given
 /// out in order.
 bool make(const ImageTimer& timer, bool id_is_taken_as_given) {
+  const u32 clock_thread = live_tid(timer.clock_thread), thread = live_tid(timer.thread);
   i32 clock = timer.clock;
-  if (is_thread_clock(clock)) clock = timer.clock_thread ? clock_of(timer.clock_thread) : -1;
-  Event event{timer.value, timer.signal, timer.notify, timer.thread, {}};
-  const bool orphan = clock == -1 || (timer.notify == kToThread && !timer.thread);
+  if (is_thread_clock(clock)) clock = clock_thread ? clock_of(clock_thread) : -1;
+  Event event{timer.value, timer.signal, timer.notify, thread, {}};
+  const bool orphan = clock == -1 || (timer.notify == kToThread && !thread);
   if (orphan) {  // its thread had ended: it never tells anybody anything, but its id is in use
     event.notify = kByNothing;
     clock = CLOCK_MONOTONIC;
@@ -155,9 +163,20 @@ bool make(const ImageTimer& timer, bool id_is_taken_as_given) {
 
 }  // namespace
 
+namespace {
+
+u64 create_by_kernel_ids(const u64 (&a)[6]) {
+  if (!a[1]) return pass_on(SYS_timer_create, {kernel_clock(a[0]), 0, a[2]});
+  Event event = *reinterpret_cast<const Event*>(a[1]);
+  if (event.notify == kToThread) event.thread = kernel_tid(event.thread);
+  return pass_on(SYS_timer_create, {kernel_clock(a[0]), sys::word(&event), a[2]});
+}
+
+}  // namespace
+
 u64 trap_timer_create(const u64 (&a)[6]) {
-  const u64 result = pass_on(SYS_timer_create, a);
-  if (result != 0 || sys::getpid() != crossing().main_tid) return result;
+  const u64 result = ids_differ() ? create_by_kernel_ids(a) : pass_on(SYS_timer_create, a);
+  if (result != 0 || is_forked_child()) return result;
   ImageTimer timer{};
   timer.kind = kOfTimerCreate;
   timer.id = *reinterpret_cast<const i32*>(a[2]);
@@ -212,8 +231,6 @@ void restore_timers(const image::Reader& reader) {
   for (u32 i = 0; i < current_count; i++) {
     ImageTimer& timer = current[i];
     if (timer.kind != kOfTimerCreate) continue;
-    timer.thread = restored_tid(reader, timer.thread);
-    timer.clock_thread = restored_tid(reader, timer.clock_thread);
     if (!make(timer, by_id))
       die("cannot make a timer of the program again", "timer_create", 0,
           "another timer of this process has its id; restart under another MPI");

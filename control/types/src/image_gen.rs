@@ -605,7 +605,7 @@ pub struct ImageThread {
     pub robust_list: u64,
     /// Robust bytes.
     pub robust_bytes: u64,
-    /// kernel thread id when saved
+    /// thread id that the application knows
     pub tid: u32,
     /// bit 0: main thread of the process
     pub flags: u32,

@@ -149,6 +149,28 @@ fermata_clone_call:
         .cfi_endproc
         .size   fermata_clone_call, . - fermata_clone_call
 
+        .globl  fermata_end_thread
+        .type   fermata_end_thread, @function
+fermata_end_thread:
+        .cfi_startproc
+        .cfi_undefined rip
+        movq    %rsi, %r8               // state
+        movq    %rdx, %r9               // exit code
+        testq   %rdi, %rdi
+        jz      1f
+        movl    $0, (%rdi)              // from here on the stack may be another thread's
+        movl    $1, %esi                // FUTEX_WAKE
+        movl    $1, %edx                // one thread
+        movl    $202, %eax              // futex
+        syscall
+1:      movl    $0, (%r8)               // ThreadState::kFree
+        movq    %r9, %rdi
+        movl    $60, %eax               // exit
+        syscall
+        ud2
+        .cfi_endproc
+        .size   fermata_end_thread, . - fermata_end_thread
+
         .globl  fermata_park
         .type   fermata_park, @function
 fermata_park:
