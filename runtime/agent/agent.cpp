@@ -341,23 +341,6 @@ u32 epoch_of_snapshot(const char* path) {
   return static_cast<u32>(strtoul(name, nullptr, 10));
 }
 
-bool start_thread() {
-  // Signals are the application's; only the syscall boundary's trap must reach this thread.
-  sigset_t blocked, before;
-  sigfillset(&blocked);
-  sigdelset(&blocked, kSignalTrap);
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_t thread;
-  const int error = pthread_create(&thread, &attributes, agent_main, nullptr);
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error == 0;
-}
-
 void say(const char* what, int error) {
   dprintf(2, "fermata: %s: %s; this rank runs without checkpoints\n", what, strerror(error));
 }
@@ -377,7 +360,7 @@ void agent_start(const LowerCalls* lower) {
     return say("membarrier(2) is missing", errno);
   const int error = self.connection.open(self.socket_path);
   if (error != 0) return say("cannot reach the coordinator", -error);
-  if (greet() != 0 || !start_thread()) {
+  if (greet() != 0 || start_lower_thread(agent_main, kStackBytes) != 0) {
     self.connection.close();
     return say("cannot start the agent", errno);
   }

@@ -14,4 +14,8 @@ void agent_start(const LowerCalls* lower);
 // Blocks at most for a socket write (bounded by kSendTimeoutS). Allocates: no.
 int agent_report(Report kind, const void* payload, u64 bytes);
 
+// Makes a detached thread of the lower half that takes no signal but the boundary's trap. Returns 0
+// or an errno.
+int start_lower_thread(void* (*entry)(void*), u64 stack_bytes);
+
 }  // namespace fermata

@@ -2,8 +2,6 @@
 // The lower half's program: a real MPI, the shims that speak canonical MPI to it, and the agent
 // thread. It is started first; once it is ready it hands its main thread to the launcher, which
 // starts (or restores) the application on another stack. main() never returns.
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -61,22 +59,10 @@ void* lend(void*) {
   return nullptr;  // never
 }
 
-/// LowerCalls::make_lender. Signals are the application's: this thread takes none but the trap.
+/// LowerCalls::make_lender.
 int make_lender() {
   constexpr u64 kStackBytes = 256 * 1024;
-  sigset_t blocked, before;
-  sigfillset(&blocked);
-  sigdelset(&blocked, kSignalTrap);
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_t thread;
-  const int error = pthread_create(&thread, &attributes, lend, nullptr);
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error;
+  return start_lower_thread(lend, kStackBytes);
 }
 
 LowerCalls lower_calls{kCrossingVersion, kMpiCallsHash, &kMpi, FERMATA_LOWER_NAME,

@@ -118,12 +118,13 @@ struct ImageHeader {
   TableRef signals;
   TableRef timers;
   TableRef strings;
+  u8 processors[128];  // given to the rank: a bit each
   u32 header_crc;
   i32 thread_level;  // MPI_THREAD_* the application was promised, canonical
   u32 future_locks;  // mlockall(2) for memory to come: MCL_FUTURE and MCL_ONFAULT; 0 = none
   u32 reserved;
 };
-static_assert(sizeof(ImageHeader) == 928);
+static_assert(sizeof(ImageHeader) == 1056);
 static_assert(offsetof(ImageHeader, magic) == 0);
 static_assert(offsetof(ImageHeader, version) == 8);
 static_assert(offsetof(ImageHeader, header_bytes) == 12);
@@ -164,10 +165,11 @@ static_assert(offsetof(ImageHeader, actions) == 784);
 static_assert(offsetof(ImageHeader, signals) == 816);
 static_assert(offsetof(ImageHeader, timers) == 848);
 static_assert(offsetof(ImageHeader, strings) == 880);
-static_assert(offsetof(ImageHeader, header_crc) == 912);
-static_assert(offsetof(ImageHeader, thread_level) == 916);
-static_assert(offsetof(ImageHeader, future_locks) == 920);
-static_assert(offsetof(ImageHeader, reserved) == 924);
+static_assert(offsetof(ImageHeader, processors) == 912);
+static_assert(offsetof(ImageHeader, header_crc) == 1040);
+static_assert(offsetof(ImageHeader, thread_level) == 1044);
+static_assert(offsetof(ImageHeader, future_locks) == 1048);
+static_assert(offsetof(ImageHeader, reserved) == 1052);
 
 // One mapping of the upper half.
 struct ImageRegion {
@@ -257,12 +259,13 @@ struct ImageThread {
   u64 robust_list;
   u64 robust_bytes;
   u32 tid;  // thread id that the application knows
-  u32 flags;  // bit 0: main thread of the process
+  u32 flags;  // bit 0: main thread of the process, 1: the program bound it to its processors
   u64 altstack;  // sigaltstack ss_sp
   u64 altstack_bytes;
   u64 altstack_flags;
+  u8 processors[128];  // it may run on: a bit each
 };
-static_assert(sizeof(ImageThread) == 80);
+static_assert(sizeof(ImageThread) == 208);
 static_assert(offsetof(ImageThread, frame) == 0);
 static_assert(offsetof(ImageThread, hold_stack) == 8);
 static_assert(offsetof(ImageThread, fs_base) == 16);
@@ -274,6 +277,7 @@ static_assert(offsetof(ImageThread, flags) == 52);
 static_assert(offsetof(ImageThread, altstack) == 56);
 static_assert(offsetof(ImageThread, altstack_bytes) == 64);
 static_assert(offsetof(ImageThread, altstack_flags) == 72);
+static_assert(offsetof(ImageThread, processors) == 80);
 
 // An open file descriptor of the upper half.
 struct ImageFile {

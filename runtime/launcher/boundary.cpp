@@ -57,6 +57,7 @@ constexpr Trapped kTrapped[] = {
     {SYS_execve, kUpperOnly},        {SYS_execveat, kUpperOnly},
     {SYS_readlink, kUpperOnly},      {SYS_readlinkat, kUpperOnly},
     {SYS_exit, kUpperOnly},          {SYS_timer_create, kUpperOnly},
+    {SYS_sched_setaffinity, kUpperOnly},
     {SYS_arch_prctl, kLowerOnly},
     {SYS_set_robust_list, kLowerOnly},
     {SYS_sigaltstack, kLowerOnly},
@@ -82,7 +83,7 @@ constexpr Trapped kTrapped[] = {
 constexpr Trapped kTrappedForIds[] = {
     {SYS_gettid, kUpperOnly},             {SYS_tgkill, kUpperOnly},
     {SYS_tkill, kUpperOnly},              {SYS_rt_tgsigqueueinfo, kUpperOnly},
-    {SYS_sched_setaffinity, kUpperOnly},  {SYS_sched_getaffinity, kUpperOnly},
+    {SYS_sched_getaffinity, kUpperOnly},
     {SYS_sched_setscheduler, kUpperOnly}, {SYS_sched_getscheduler, kUpperOnly},
     {SYS_sched_setparam, kUpperOnly},     {SYS_sched_getparam, kUpperOnly},
     {SYS_sched_setattr, kUpperOnly},      {SYS_sched_getattr, kUpperOnly},
@@ -253,6 +254,7 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_clone: return u64(trap_clone(half, context));
     case SYS_timer_create: return trap_timer_create(a);
     case SYS_exit: return trap_exit(a[0], context);
+    case SYS_sched_setaffinity: return trap_set_affinity(a);
     case SYS_socketpair:
       return half == Half::kUpper ? trap_upper_socketpair(a) : trap_lower_descriptor(number, a);
     case SYS_inotify_add_watch: return trap_upper_watch(a);

@@ -37,7 +37,8 @@ const Front* find_front(const char* path) {
 u64 trap_loader_open(u64 number, const u64 (&a)[6]) {
   const i64 opened = i64(pass_on(number, a));
   const char* const path = reinterpret_cast<const char*>(a[number == SYS_openat]);
-  if (!config.fronts[0] || opened == -sys::kEfault || !text_starts(base_name(path), "libmp")) return u64(opened);
+  if (opened == -sys::kEfault || !config.fronts[0]) return u64(opened);
+  if (!text_starts(base_name(path), "libmp")) return u64(opened);
   const Front* front = find_front(path);
   Path real;
   Text<64> link;

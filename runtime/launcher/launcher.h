@@ -14,6 +14,8 @@
 #include "halves/crossing.h"
 
 namespace fermata::image {
+struct ImageHeader;
+struct ImageThread;
 class Writer;
 struct Reader;
 }  // namespace fermata::image
@@ -183,6 +185,7 @@ struct Thread {
   u64 robust_list, robust_bytes;  // while stopped: set_robust_list(2)
   CallSample sample;
   u64 asked;       // the checkpoint and release for which it was last asked to stop
+  bool bound;      // by the program, to processors that it chose
   u32 block;       // upper threads: index of the borrowed thread block; 0 = none
 };
 inline constexpr u32 kThreadCapacity = 4096;
@@ -251,6 +254,13 @@ u64 kernel_clock(u64 clock);  // likewise, of a clock id that may name a thread
 /// A call of the upper half that names a thread, or returns the caller's id.
 u64 trap_thread_call(u64 number, const u64 (&arguments)[6]);
 u64 trap_upper_open(u64 number, const u64 (&arguments)[6]);
+
+// --- affinity.cpp: what threads are bound to ----------------------------------------------------
+u64 trap_set_affinity(const u64 (&arguments)[6]);
+void save_affinity(const Thread& thread, image::ImageThread& out);
+void save_given_processors(image::ImageHeader& out);
+/// Preconditions: all threads exist.
+void restore_affinity(const image::Reader& reader);
 
 // --- thread_end.cpp ----------------------------------------------------------------------------
 /// Returns, with what rax must hold, for the main thread only.

@@ -182,6 +182,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   (void)sys::call(SYS_set_tid_address, main.clear_tid);
   if (main.robust_list) (void)sys::call(SYS_set_robust_list, main.robust_list, main.robust_bytes);
   create_threads(reader);
+  restore_affinity(reader);
   restore_timers(reader);
   restore_signals(reader);
   shift_carried_call(reinterpret_cast<UserContext*>(main.frame));

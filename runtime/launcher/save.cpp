@@ -55,6 +55,7 @@ void add_threads(image::Writer& writer) {
     out->altstack = frame->stack_base;
     out->altstack_bytes = frame->stack_bytes;
     out->altstack_flags = u64(u32(frame->stack_flags));
+    save_affinity(thread, *out);
     if (thread.hold_stack) writer.header().main_thread = u32(writer.threads.count - 1);
   }
 }
@@ -104,6 +105,7 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   h.saved_unix_s = u64(now.seconds);
   cpu_features(h.cpu_features);
   h.xsave_layout = xsave_layout(h.cpu_features[0]);
+  save_given_processors(h);
   save_limits(h.limits, h.limits_changed);
   h.future_locks = memory::future_locks();
   command_name(job_pid, h.command);

@@ -101,7 +101,8 @@ u64 trap_thread_call(u64 number, const u64 (&arguments)[6]) {
 u64 trap_upper_open(u64 number, const u64 (&arguments)[6]) {
   constexpr const char* kTasks = "/proc/self/task/";
   const u64 result = trap_loader_open(number, arguments);
-  if (!ids_differ() || i64(result) != -sys::kEnoent) return result;  // also says that the path can be read
+  // ENOENT also says that the path can be read.
+  if (!ids_differ() || i64(result) != -sys::kEnoent) return result;
   u64 a[6];
   __builtin_memcpy(a, arguments, sizeof a);
   u64& path = a[number == SYS_openat];

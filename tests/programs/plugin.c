@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plug-in of plugin_main: has thread-local data of its own and a communicator it made itself.
+// The plug-in of plugin_main and items/threads_tls_dlopen: has thread-local data of its own and a
+// communicator it made itself.
 #include <mpi.h>
 
-static __thread int calls;
+static __thread int calls, counted;
 static MPI_Comm own = MPI_COMM_NULL;
+
+int plugin_count(void) { return ++counted; }
 
 int plugin_step(int step) {
   int sum = 0, value = step + ++calls;

@@ -72,6 +72,7 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         limits_changed: 0,
         xsave_layout: 0,
         command: [0; 16],
+        processors: [0; 128],
         regions,
         objects: empty.clone(),
         extents: extent_table,

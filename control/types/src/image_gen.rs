@@ -8,7 +8,7 @@ pub const IMAGE_MAGIC: [u8; 8] = *b"FERMIMG1";
 /// Size of the header block.
 pub const IMAGE_HEADER_BYTES: usize = 4096;
 /// Where `header_crc` lies in the header block.
-pub const IMAGE_HEADER_CRC_OFFSET: usize = 912;
+pub const IMAGE_HEADER_CRC_OFFSET: usize = 1040;
 
 fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     let raw = bytes.get(at..at + 4)?.try_into().ok()?;
@@ -275,6 +275,8 @@ pub struct ImageHeader {
     pub timers: TableRef,
     /// Strings.
     pub strings: TableRef,
+    /// given to the rank: a bit each
+    pub processors: [u8; 128],
     /// Header crc.
     pub header_crc: u32,
     /// MPI_THREAD_* the application was promised, canonical
@@ -287,7 +289,7 @@ pub struct ImageHeader {
 
 impl ImageHeader {
     /// Size in the file.
-    pub const BYTES: usize = 928;
+    pub const BYTES: usize = 1056;
 
     /// Reads one from the start of `bytes`; `None` if there are too few.
     #[must_use]
@@ -333,10 +335,11 @@ impl ImageHeader {
             signals: TableRef::parse(bytes.get(816..)?)?,
             timers: TableRef::parse(bytes.get(848..)?)?,
             strings: TableRef::parse(bytes.get(880..)?)?,
-            header_crc: u32_at(bytes, 912)?,
-            thread_level: i32_at(bytes, 916)?,
-            future_locks: u32_at(bytes, 920)?,
-            reserved: u32_at(bytes, 924)?,
+            processors: u8_array(bytes, 912)?,
+            header_crc: u32_at(bytes, 1040)?,
+            thread_level: i32_at(bytes, 1044)?,
+            future_locks: u32_at(bytes, 1048)?,
+            reserved: u32_at(bytes, 1052)?,
         })
     }
 
@@ -396,6 +399,9 @@ impl ImageHeader {
         self.signals.write(out);
         self.timers.write(out);
         self.strings.write(out);
+        for value in self.processors {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
         out.extend_from_slice(&self.header_crc.to_le_bytes());
         out.extend_from_slice(&self.thread_level.to_le_bytes());
         out.extend_from_slice(&self.future_locks.to_le_bytes());
@@ -607,7 +613,7 @@ pub struct ImageThread {
     pub robust_bytes: u64,
     /// thread id that the application knows
     pub tid: u32,
-    /// bit 0: main thread of the process
+    /// bit 0: main thread of the process, 1: the program bound it to its processors
     pub flags: u32,
     /// sigaltstack ss_sp
     pub altstack: u64,
@@ -615,11 +621,13 @@ pub struct ImageThread {
     pub altstack_bytes: u64,
     /// Altstack flags.
     pub altstack_flags: u64,
+    /// it may run on: a bit each
+    pub processors: [u8; 128],
 }
 
 impl ImageThread {
     /// Size in the file.
-    pub const BYTES: usize = 80;
+    pub const BYTES: usize = 208;
 
     /// Reads one from the start of `bytes`; `None` if there are too few.
     #[must_use]
@@ -636,6 +644,7 @@ impl ImageThread {
             altstack: u64_at(bytes, 56)?,
             altstack_bytes: u64_at(bytes, 64)?,
             altstack_flags: u64_at(bytes, 72)?,
+            processors: u8_array(bytes, 80)?,
         })
     }
 
@@ -652,6 +661,9 @@ impl ImageThread {
         out.extend_from_slice(&self.altstack.to_le_bytes());
         out.extend_from_slice(&self.altstack_bytes.to_le_bytes());
         out.extend_from_slice(&self.altstack_flags.to_le_bytes());
+        for value in self.processors {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
     }
 }
 
