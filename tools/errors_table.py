@@ -17,7 +17,7 @@ RECORDS = ROOT / "build/tests/errors"
 TABLE = ROOT / "docs/errors.md"
 ORDER = ["Programs", "MPI installations", "Machines", "Checkpoints at the wrong moment", "Disks",
          "Deaths during a checkpoint", "What cannot be saved", "Damaged snapshots",
-         "Snapshots of others", "Snapshots that are not there"]
+         "Snapshots of others", "Snapshots that are not there", "Files of the program"]
 HEAD = """\
 # Errors
 

@@ -3,13 +3,16 @@
 named, and nothing restarts. The intact snapshot before is still good, and the message names it."""
 import json
 import os
+import re
+import shutil
 import struct
 
 from support import fermata, mpis, process
 from support.cases import Skipped, check, check_equal, timeout
-from support.errors import DAMAGED, REFUSED, expect, record
+from support.errors import DAMAGED, NOTHING_RAN, REFUSED, expect, record
 
 DAMAGE, OWNER, CHOICE = "Damaged snapshots", "Snapshots of others", "Snapshots that are not there"
+PROGRAM = "Files of the program"
 STEPS = 12
 EARLIER = "the snapshot before was restarted"
 IMAGE_HEADER_BYTES = 4096
@@ -182,6 +185,31 @@ def test_manifest_of_another_version(work):
     sealed["crc32c"] = crc32c(compact.encode())
     path.write_text(json.dumps(sealed))
     _refused(work, job, "a manifest of another version", "manifest.json", "999")
+
+
+# ---- the program's files ------------------------------------------------------------------------
+
+@timeout(120)
+def test_program_that_has_changed(work):
+    job, program = fermata.Job(work), work / "program"
+    shutil.copy2(mpis.program("openmpi", "selfcheck"), program)
+    job.start("openmpi", [program, "--steps", STEPS, "--step-ms", 60])
+    fermata.wait_for_step(job, 3)
+    job.checkpoint_and_stop()
+    kept = program.rename(work / "kept")
+    missing = fermata.fermata(work, "restart", "job", "--mpi", "mpich")
+    expect(record(PROGRAM, "a file of the program is missing", missing, REFUSED, NOTHING_RAN),
+           f"DIR/{program.name}: is missing", "hint")
+    shutil.copy2(mpis.program("openmpi", "compute"), program)
+    changed = fermata.fermata(work, "restart", "job", "--mpi", "mpich")
+    text = record(PROGRAM, "a file of the program has changed", changed, REFUSED, NOTHING_RAN)
+    now, before = re.findall(r"[0-9a-f]{40}", changed.err)
+    check(now != before and text.count("program:") == 1, text)
+    expect(text, f"DIR/{program.name}: has the build-id", "it was", "hint")
+    check("fermata: " not in changed.err.replace("fermata: ", "", 1), "no rank has said anything")
+    kept.rename(program)
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
 
 
 # ---- owners -------------------------------------------------------------------------------------

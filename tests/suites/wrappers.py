@@ -105,6 +105,24 @@ def test_wrapper_goes_on_when_the_program_ends(work):
     check_equal((work / "after").read_text(), "finished\n", "the line after the program")
 
 
+@slow
+@timeout(150)
+def test_a_wrapper_takes_its_time_under_a_foreign_mpirun(work):
+    """Nobody but the first rank has started the coordinator, and it meets no agent for a minute."""
+    job = fermata.Job(work)
+    job.hold.touch()
+    environment = mpis.environment(FERMATA_DIR=str(work / "fermata"), CHECK_HOLD=str(job.hold))
+    wrapper = _script(work, "wrapper", "/bin/sh", 'sleep 65; "$@"')
+    run = process.Running(
+        [*mpis.mpirun("mpich", 2), fermata.FERMATA, "exec", "--mpi", "mpich", "--name", "job",
+         "--", wrapper, *map(str, _app("mpich"))], work, name="foreign", env=environment, cwd=work)
+    run.wait_for("step 2\n", 100)
+    fermata.fermata(work, "checkpoint", "job", "--stop").expect_success("checkpoint")
+    run.wait(30)
+    job.restart("openmpi")
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+
+
 @timeout(60)
 def test_limits_of_the_wrapper_come_back(work):
     def files_max():

@@ -272,6 +272,8 @@ Example:
         restored: Option<PathBuf>,
         #[arg(long, value_parser = parse_duration_ms, default_value = "0s")]
         every: u64,
+        #[arg(long)]
+        outlives: Option<u32>,
     },
     #[command(hide = true)]
     Daemon {

@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::jobs::{Place, unix_now_s};
+use crate::programs;
 use crate::reach::{self, Whereabouts, tag};
 use crate::registry::{Family, Prefix};
 use crate::run::{KEEP_DEFAULT, Service, check_name, start_coordinator};
@@ -238,6 +239,8 @@ fn prepare_files(
             let manifest = read_manifest(snapshot).map_err(|why| damaged(why.to_string()))?;
             files::images_of(snapshot, &manifest)
         };
+        let own: Vec<_> = images.iter().filter(|(rank, _)| *rank == number).cloned().collect();
+        programs::check(&own)?;
         files::settle(&images, Some(number), options.files)?;
     }
     let Some((offset, path)) = options.stdin.as_ref().and_then(|text| text.split_once(':')) else {
@@ -350,6 +353,8 @@ fn start_detached(job: &JobDir, options: &ExecOptions, network: bool) -> Result<
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["coordinator", "--detach", "--every"]);
     command.arg(format!("{}ms", options.every_ms));
+    // This process becomes the rank, or the script that will start it.
+    command.args(["--outlives", &std::process::id().to_string()]);
     if network {
         command.arg("--network");
     }
@@ -414,6 +419,9 @@ pub fn coordinator(job_dir: &Path, detach: bool, mut service: Service) -> Result
         }
         if let Some(snapshot) = &service.restored {
             command.arg("--restored").arg(snapshot);
+        }
+        if let Some(pid) = service.outlives {
+            command.args(["--outlives", &pid.to_string()]);
         }
         // The standard streams are /dev/null already: mpirun must not wait for ours.
         command.arg(job_dir).spawn().context("cannot start the coordinator")?;

@@ -14,6 +14,7 @@ mod jobs;
 mod manual;
 mod mpi;
 mod output;
+mod programs;
 mod reach;
 mod registry;
 mod run;
@@ -86,8 +87,9 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Doctor => doctor::doctor(&place, output),
         Command::Completions { shell } => manual::completions(shell, output),
         Command::Man { target } => manual::man(&target, output),
-        Command::Coordinator { job_dir, detach, network, restored, every } => {
-            let service = run::Service { every_ms: every, linger: None, network, restored };
+        Command::Coordinator { job_dir, detach, network, restored, every, outlives } => {
+            let service =
+                run::Service { every_ms: every, linger: None, outlives, network, restored };
             exec::coordinator(&job_dir, detach, service).map(|()| 0)
         }
         Command::Daemon { job, detach, socket, address, local_dir } => {

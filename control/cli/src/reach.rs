@@ -24,8 +24,6 @@ use std::time::{Duration, Instant};
 const DAEMON_WAIT: Duration = Duration::from_secs(40);
 const FETCH_SILENCE_MAX: Duration = Duration::from_secs(1800);
 const POLL: Duration = Duration::from_millis(20);
-/// A daemon stays this long after its host's last rank.
-const LINGER: Duration = Duration::from_secs(10);
 const READY: &str = "ready";
 
 /// Where a run's coordinator is.
@@ -178,7 +176,7 @@ fn describe<'a>(command: &'a mut Command, wanted: &Wanted) -> &'a mut Command {
     command.arg(&wanted.job)
 }
 
-/// The hidden command `daemon`: serves the job's ranks on this host until they have gone.
+/// The hidden command `daemon`: serves the job's ranks on this host until the job is over.
 pub fn daemon(wanted: &Wanted, detach: bool) -> Result<()> {
     fermata_sysio::close_inherited_descriptors();
     if detach {
@@ -208,7 +206,7 @@ fn serve(wanted: &Wanted) -> Result<()> {
     };
     let log = File::create(wanted.socket.with_extension("log")).ok();
     let socket = wanted.socket.clone();
-    fermata_daemon::run(Options { way, socket, local, linger: LINGER, log }, || {
+    fermata_daemon::run(Options { way, socket, local, log }, || {
         println!("{READY}");
         let _ = std::io::stdout().flush();
     })

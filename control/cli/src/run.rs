@@ -10,6 +10,7 @@ use crate::jobs::{
     Place, check_readable, has_ended, is_running, no_snapshot, unix_now_s, verify_shown,
 };
 use crate::output::Output;
+use crate::programs;
 use crate::registry::{Family, Lower, Prefix};
 use crate::wait;
 use anyhow::{Context, Result};
@@ -57,6 +58,8 @@ pub struct Service {
     pub every_ms: u64,
     /// Ends by itself when the ranks have gone for this long.
     pub linger: Option<Duration>,
+    /// A process that may still start ranks.
+    pub outlives: Option<u32>,
     /// Ranks may be on other hosts.
     pub network: bool,
     /// The snapshot this run is restored from.
@@ -136,7 +139,11 @@ pub fn restart(
         keep: start.keep.or(before.map(|record| record.keep)).unwrap_or(KEEP_DEFAULT),
         ..JobRecord::default()
     };
-    files::settle(&files::images_of(&snapshot, &manifest), None, files)?;
+    let images = files::images_of(&snapshot, &manifest);
+    if !spans_hosts(start) {
+        programs::check(&images)?;
+    }
+    files::settle(&images, None, files)?;
     launch(&prefix, &lower, start, job, record, Some((snapshot, files)), output)
 }
 
@@ -294,9 +301,9 @@ fn launch(
     let hosts = Hosts::from(&start.hosts, start.hostfile.as_deref(), record.size)?;
     make_directory(&job)?;
     let job = JobDir::at(fs::canonicalize(job.path())?);
-    let network = hosts.is_some() || start.local_dir.is_some() || may_span_hosts(start);
+    let network = spans_hosts(start);
     let restored = restore.as_ref().map(|(snapshot, _)| snapshot.clone());
-    let service = Service { every_ms: start.every_ms, linger: None, network, restored };
+    let service = Service { every_ms: start.every_ms, network, restored, ..Service::default() };
     let coordinator = start_coordinator(&job, &mut record, service)?;
     let mut command = mpirun_command(lower, start, hosts.as_ref(), &record)?;
     if let Some(secret) = coordinator.secret() {
@@ -328,10 +335,13 @@ fn make_directory(job: &JobDir) -> Result<()> {
     Err(refused(format!("snapshots cannot be kept: {why}\n  hint: {hint}")))
 }
 
-/// Whether mpirun may find hosts that we were not told of.
-fn may_span_hosts(start: &Start) -> bool {
+/// Whether ranks may be on other hosts, also on those that only mpirun knows of.
+fn spans_hosts(start: &Start) -> bool {
     let several = |name| std::env::var(name).is_ok_and(|count| count != "1");
-    !start.mpirun_args.is_empty()
+    !start.hosts.is_empty()
+        || start.hostfile.is_some()
+        || start.local_dir.is_some()
+        || !start.mpirun_args.is_empty()
         || several("SLURM_JOB_NUM_NODES")
         || ["PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE"]
             .iter()
@@ -349,6 +359,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         keep: record.keep,
         every_ms: service.every_ms,
         linger: service.linger,
+        outlives: service.outlives,
         network: service.network,
         restored: service.restored,
     })

@@ -39,6 +39,8 @@ pub struct Options {
     /// End by itself: this long without any agent after one was there, or (six times as long)
     /// without any ever coming. `None`: only when told.
     pub linger: Option<Duration>,
+    /// Not before this process has ended: it may be a script that is still to start MPI programs.
+    pub outlives: Option<u32>,
     /// The job may have ranks on other hosts: be reachable over the network, for daemons that know
     /// the secret. Without it nothing but a UNIX socket is opened.
     pub network: bool,
@@ -236,7 +238,8 @@ impl Server {
                 break;
             }
             let limit = self.options.linger.map(|l| if met_anyone { l } else { l * 6 });
-            if limit.is_some_and(|limit| alone_since.elapsed() >= limit) {
+            let awaited = || self.options.outlives.is_some_and(fermata_sysio::process_exists);
+            if limit.is_some_and(|limit| alone_since.elapsed() >= limit) && !awaited() {
                 break;
             }
         }

@@ -140,13 +140,7 @@ fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf,
     let local = (between == Between::DaemonWithImages)
         .then(|| LocalImages::new(&images, way.clone()).unwrap());
     let socket = dir.join("daemon.sock");
-    let options = fermata_daemon::Options {
-        way,
-        socket: socket.clone(),
-        local,
-        linger: Duration::from_millis(300),
-        log: None,
-    };
+    let options = fermata_daemon::Options { way, socket: socket.clone(), local, log: None };
     let (sender, receiver) = channel();
     let daemon = thread::spawn(move || {
         fermata_daemon::run(options, move || sender.send(()).unwrap()).unwrap();
@@ -171,6 +165,7 @@ impl Job {
             keep: 2,
             every_ms: 0,
             linger: None,
+            outlives: None,
             network: between != Between::Nothing,
             restored: None,
         })

@@ -9,7 +9,8 @@
 //! Invariant: its socket exists only once the coordinator has let it in.
 //! Invariant: when the line to the coordinator breaks, every rank's line is ended too; what a rank
 //!            does then (give the checkpoint up, run on, come back) is the agent's business.
-//! Invariant: it ends by itself when the ranks of its host have gone.
+//! Invariant: it ends by itself when the coordinator has. That the host has no ranks says little: a
+//!            script may be about to start them.
 
 mod images;
 mod server;

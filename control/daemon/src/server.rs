@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,8 +32,6 @@ pub struct Options {
     pub socket: PathBuf,
     /// The host keeps images to itself.
     pub local: Option<LocalImages>,
-    /// How long to stay after the last rank.
-    pub linger: Duration,
     /// Where to write what happens.
     pub log: Option<File>,
 }
@@ -50,7 +48,7 @@ enum Input {
     Shipped(u64, Saved),
 }
 
-/// Serves until the host's ranks have gone. Calls `ready` once they can connect.
+/// Serves until the job is over: its coordinator has ended, or does not come back. Calls `ready` once they can connect.
 ///
 /// # Errors
 /// The coordinator cannot be reached or does not let us in, or the socket cannot be made.
@@ -203,11 +201,9 @@ struct Daemon {
 
 impl Daemon {
     fn serve(&mut self, inputs: &Receiver<Input>) {
-        let mut alone_since = Instant::now();
-        let mut met_anyone = false;
-        loop {
-            match inputs.recv_timeout(TICK) {
-                Ok(Input::CoordinatorLost(why)) => {
+        while let Ok(input) = inputs.recv() {
+            match input {
+                Input::CoordinatorLost(why) => {
                     self.say(&format!("the line to the coordinator is lost: {why}"));
                     self.coordinator = None;
                     if self.agents.is_empty() {
@@ -216,20 +212,8 @@ impl Daemon {
                     self.drop_agents();
                     self.redial();
                 }
-                Ok(Input::CoordinatorGivenUp) => return,
-                Ok(input) => self.handle(input),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-            if !self.agents.is_empty() {
-                met_anyone = true;
-                alone_since = Instant::now();
-            }
-            let linger = self.options.linger;
-            // Ranks without a coordinator come back every few seconds; they are not gone.
-            let limit = if met_anyone && self.coordinator.is_some() { linger } else { linger * 6 };
-            if alone_since.elapsed() >= limit {
-                return;
+                Input::CoordinatorGivenUp => return,
+                input => self.handle(input),
             }
         }
     }

@@ -11,11 +11,13 @@
 //! Invariant: a directory named by a bare number is complete and durable. It gets that name by one
 //!            rename, after every image, the manifest and the directory itself have been flushed.
 
+mod build_id;
 mod image;
 mod job;
 mod snapshot;
 mod verify;
 
+pub use build_id::build_id;
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, list_jobs};
 pub use snapshot::{

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The files that the ranks' programs consist of. An image refers to them by build-id, so they must
+//! be the same files still; that is looked at before any rank runs.
+
+use crate::exit::refused;
+use anyhow::Result;
+use fermata_storage::{Image, build_id};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Compares the files of all these images with those of this host.
+///
+/// # Errors
+/// The restart is refused: some are missing or have changed.
+pub fn check(images: &[(u32, PathBuf)]) -> Result<()> {
+    let mut wanted = BTreeSet::new();
+    for image in images.iter().filter_map(|(_, path)| Image::open(path).ok()) {
+        for region in &image.regions {
+            let id = image.string(region.build_id_string);
+            if !id.is_empty() {
+                wanted.insert((image.string(region.path_string), id));
+            }
+        }
+    }
+    let problems: Vec<String> =
+        wanted.iter().filter_map(|(path, id)| difference(path, id)).collect();
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "the program's files are not those of the checkpoint:\n  {}\n  \
+         hint: install the versions it was saved with; a changed program is started anew",
+        problems.join("\n  ")
+    )))
+}
+
+/// One line about a file that is not what it was.
+fn difference(path: &str, saved: &str) -> Option<String> {
+    match build_id(Path::new(path)) {
+        Ok(now) if now == saved => None,
+        Ok(now) if now.is_empty() => Some(format!("{path}: has no build-id, it was {saved}")),
+        Ok(now) => Some(format!("{path}: has the build-id {now}, it was {saved}")),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Some(format!("{path}: is missing, its build-id was {saved}"))
+        }
+        Err(error) => Some(format!("{path}: cannot be read: {error}")),
+    }
+}
