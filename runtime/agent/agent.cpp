@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "agent/connection.h"
+#include "agent/leftovers.h"
 #include "agent/wrappers.h"
 
 namespace fermata {
@@ -228,6 +229,7 @@ void on_committed(const wire::Committed& committed) {
 }
 
 void on_exit(const wire::Exit& exit) {
+  agent::remove_library_files();
   self.connection.send(wire::Bye{});
   const char* const first = launcher().config("first");
   if (first[0] != 0) agent::end_wrappers(static_cast<u32>(strtoul(first, nullptr, 10)));
@@ -355,6 +357,7 @@ void agent_start(const LowerCalls* lower) {
   snprintf(self.job, sizeof(self.job), "%s", launcher().config("job"));
   const char* rank = launcher().config("rank");
   self.rank_hint = rank[0] ? static_cast<u32>(strtoul(rank, nullptr, 10)) : kNoRank;
+  agent::lock_rank(launcher().config("ranks"), self.rank_hint);
   self.restart_epoch = epoch_of_snapshot(launcher().config("restore"));
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0)
     return say("membarrier(2) is missing", errno);

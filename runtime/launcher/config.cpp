@@ -24,7 +24,7 @@ constexpr Option kOptions[] = {
     {"--rank", &Config::rank},       {"--restore", &Config::restore},
     {"--program", &Config::program}, {"--probe", &Config::probe},
     {"--fermata", &Config::fermata}, {"--first", &Config::first},
-    {"--limits", &Config::limits},
+    {"--limits", &Config::limits},   {"--ranks", &Config::ranks},
 };
 
 bool take_option(const char* flag, const char* value) {

@@ -35,6 +35,7 @@ struct Config {
   const char* sites_cache = "";
   const char* socket = "";
   const char* job = "";
+  const char* ranks = "";        // the file in which each living rank of the job locks its byte
   const char* program = "";      // path of the application; "" = argv[0]
   const char* rank = "";
   const char* restore = "";      // snapshot directory; "" = start the application

@@ -317,5 +317,31 @@ def test_coordinator_dies(work):
     job.snapshot_is_good()
 
 
+@timeout(120)
+def test_ranks_outlive_their_run(work):
+    """A second life of the job beside the first one is refused until that has ended."""
+    job = HealthyJob(work).begin("mpich").with_snapshot()
+    ranks = ranks_of(job)
+    os.kill(job.running.process.pid, signal.SIGKILL)
+    job.running.process.wait(10)
+    restart = fermata.fermata(work, "restart", "job", "--mpi", "openmpi")
+    text = record(DEATH, "a restart while ranks of a killed run live", restart, REFUSED,
+                  "the ranks ran on to the right result; then the restart went through")
+    expect(text, "rank 0", "rank 1", "hint")
+    for pid in ranks:
+        check(f"process {pid} on host" in restart.err, restart.err)
+    again = fermata.fermata(work, "run", "-n", 2, "--name", "job", "--mpi", "mpich", "--",
+                            mpis.program("mpich", "selfcheck"))
+    check_equal(again.code, REFUSED, f"a run of that name\n{again.err}")
+    expect(again.err, "rank 1")
+    check("step" not in restart.out + again.out, "no rank ran")
+    job.release()
+    until = time.monotonic() + 60
+    while "PASS" not in job.running.out and time.monotonic() < until:
+        time.sleep(0.1)
+    check_equal(mpis.checksum(job.running.out), job.expected(), "checksum of the job")
+    job.snapshot_is_good("openmpi")
+
+
 def generate():
     return {f"test_rank_dies_{lower}": _make_rank_death(lower) for lower in mpis.MPIS}

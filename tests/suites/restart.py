@@ -2,7 +2,12 @@
 """Checkpoint, stop, restart, under the same and under the other MPI; resume without stopping;
 chains of restarts. A run that was interrupted must print the checksum of one that was not.
 Name: program_front_first_then_second."""
-from support import fermata, mpis
+import os
+import pathlib
+import signal
+import time
+
+from support import errors, fermata, mpis, process
 from support.cases import alone, check, check_equal, slow, timeout
 
 STEPS = 10
@@ -75,6 +80,40 @@ def test_compute_bound_rank_stops_at_once(work):
 def test_collective_dependency_with_three_ranks(work):
     """A parked rank's message is needed by one that still owes a collective."""
     _make("mpich", "mpich", "openmpi", "collective", ranks=3)(work)
+
+
+def _segments(job):
+    """The files in /dev/shm that a job's ranks have mapped."""
+    lines = {line for pid in errors.ranks_of(job)
+             for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()}
+    paths = {pathlib.Path(line.split()[-1]) for line in lines if " /dev/shm/" in line}
+    return {path for path in paths if path.exists()}
+
+
+@timeout(90)
+def test_no_segment_stays(work):
+    """What the MPI library of a stopped job has in /dev/shm goes with it, another job's not. mpirun
+    would tidy up after its ranks, where there is one (not under srun): it is kept from doing so."""
+    job, other = fermata.Job(work), fermata.Job(work, "other")
+    for one in (job, other):
+        one.start("openmpi", _command("openmpi", "selfcheck", work, steps=20))
+        fermata.wait_for_step(one, 2)
+    segments, others = _segments(job), _segments(other)
+    check(segments and others and not segments & others, f"{segments}, {others}")
+    mpirun = next(pid for pid in process.descendants(job.running.process.pid)
+                  if process.command_line(pid)[0].endswith(b"mpirun.openmpi"))
+    os.kill(mpirun, signal.SIGSTOP)
+    job.checkpoint(stop=True)
+    until = time.monotonic() + 10
+    while any(path.exists() for path in segments) and time.monotonic() < until:
+        time.sleep(0.05)
+    check_equal({path for path in segments if path.exists()}, set(), "files that stay")
+    check_equal({path for path in others if path.exists()}, others, "files of another job")
+    os.kill(mpirun, signal.SIGCONT)
+    job.running.wait(30)
+    job.restart("mpich")
+    for one in (job, other):
+        check_equal(mpis.checksum(one.finish()), _expected("selfcheck", steps=20), "checksum")
 
 
 @timeout(60)

@@ -201,6 +201,7 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     rank.arg("--fermata").arg(prefix.fermata()?);
     rank.args(["--socket", &socket, "--job", &name]);
     rank.args(["--rank", &manager.rank.to_string()]);
+    rank.arg("--ranks").arg(std::path::absolute(job_of(options, place, &name).ranks_path())?);
     // What the user pre-loads is meant for the application.
     rank.args(["--lower-env", "LD_PRELOAD="]);
     let set_by_user = |key: &str| key.starts_with("OMPI_MCA_") && std::env::var_os(key).is_some();
@@ -254,6 +255,10 @@ fn prepare_files(
     Ok(())
 }
 
+fn job_of(options: &ExecOptions, place: &Place, name: &str) -> JobDir {
+    options.job_dir.clone().map_or_else(|| place.job(name), JobDir::at)
+}
+
 /// The job's name, and the socket that this rank's agent is to connect to.
 fn coordinator_for(
     options: &ExecOptions,
@@ -271,10 +276,7 @@ fn coordinator_for(
         }
     };
     check_name(&name)?;
-    let job = match &options.job_dir {
-        Some(path) => JobDir::at(path.clone()),
-        None => place.job(&name),
-    };
+    let job = job_of(options, place, &name);
     let local_dir = options.local_dir.as_deref();
     let given = options.socket.clone().or_else(|| std::env::var("FERMATA_SOCKET").ok());
     if let Some(socket) = given {

@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// Ranks end a moment after the run that they belong to.
+const ENDING_WAIT: Duration = Duration::from_secs(3);
+
 /// Seconds since 1970.
 pub fn unix_now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
@@ -162,6 +165,31 @@ pub fn has_ended(job: &JobDir, record: &JobRecord, patience: Duration) -> bool {
         }
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Ranks outlive a `fermata run` that is killed. Two runs of a job would write to the same files.
+pub fn refuse_living_ranks(job: &JobDir, name: &str, size: u32) -> Result<()> {
+    let begun = Instant::now();
+    let mut living = job.living_ranks(size);
+    while !living.is_empty() && begun.elapsed() < ENDING_WAIT {
+        thread::sleep(Duration::from_millis(50));
+        living = job.living_ranks(size);
+    }
+    let Some((last, others)) = living.split_last() else { return Ok(()) };
+    let here = fermata_sysio::host_name();
+    let place = |(rank, pid): &(u32, Option<u32>)| match pid {
+        Some(pid) => format!("rank {rank} is process {pid} on host {here}"),
+        None => format!("rank {rank} is on another host"),
+    };
+    let mut text: String = others.iter().take(7).map(|rank| place(rank) + ", ").collect();
+    if others.len() > 7 {
+        text += &format!("{} more, ", others.len() - 7);
+    }
+    Err(refused(format!(
+        "ranks of job '{name}' still run, though whoever ran it is gone: {text}{}\n  \
+         hint: wait until they have ended, or end them (kill); restart the job then",
+        place(last)
+    )))
 }
 
 /// The coordinator's end is most often the job's.

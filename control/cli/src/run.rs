@@ -7,7 +7,8 @@ use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::hosts::{self, Hosts};
 use crate::jobs::{
-    Place, check_readable, has_ended, is_running, no_snapshot, unix_now_s, verify_shown,
+    Place, check_readable, has_ended, is_running, no_snapshot, refuse_living_ranks, unix_now_s,
+    verify_shown,
 };
 use crate::output::Output;
 use crate::programs;
@@ -123,6 +124,7 @@ pub fn restart(
             record.job, record.job
         )));
     }
+    refuse_living_ranks(&job, &manifest.job, manifest.size)?;
     warn_of_another_host(before.as_ref());
     let native = if manifest.front == "ompi" { Family::OpenMpi } else { Family::Mpich };
     let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
@@ -178,8 +180,11 @@ fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, Stri
     if let Some(name) = name {
         check_name(name)?;
         let job = place.job(name);
-        if job.read_record().is_ok_and(|record| is_running(&job, &record)) {
-            return Err(refused(format!("a job '{name}' is already running")));
+        if let Ok(record) = job.read_record() {
+            if is_running(&job, &record) {
+                return Err(refused(format!("a job '{name}' is already running")));
+            }
+            refuse_living_ranks(&job, name, record.size)?;
         }
         if !list_snapshots(&job).is_empty() {
             return Err(refused(format!(

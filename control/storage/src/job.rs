@@ -45,6 +45,22 @@ impl JobDir {
         self.path.join("job.json")
     }
 
+    /// `<dir>/<job>/ranks`: each living rank has locked the byte with its number.
+    #[must_use]
+    pub fn ranks_path(&self) -> PathBuf {
+        self.path.join("ranks")
+    }
+
+    /// The ranks that still live, with the process ids of those on this host.
+    #[must_use]
+    pub fn living_ranks(&self, size: u32) -> Vec<(u32, Option<u32>)> {
+        let Ok(file) = fs::OpenOptions::new().write(true).open(self.ranks_path()) else {
+            return Vec::new();
+        };
+        let holder = |rank| fermata_sysio::lock_holder(&file, u64::from(rank)).ok().flatten();
+        (0..size).filter_map(|rank| Some((rank, holder(rank)?.pid))).collect()
+    }
+
     /// Makes the directories, for the owner alone: images hold the whole memory of a job.
     ///
     /// # Errors

@@ -58,6 +58,24 @@ pub fn try_lock(file: &std::fs::File) -> io::Result<()> {
     Ok(())
 }
 
+/// Who has a lock of fcntl(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// `None`: on another host.
+    pub pid: Option<u32>,
+}
+
+/// Who holds a lock of fcntl(2) on this byte of a file.
+///
+/// # Errors
+/// What fcntl(2) says.
+pub fn lock_holder(file: impl AsFd, byte: u64) -> io::Result<Option<Holder>> {
+    use rustix::process::{Flock, FlockType, fcntl_getlk};
+    let wish = Flock { start: byte, length: 1, ..Flock::from(FlockType::WriteLock) };
+    let pid = |found: Flock| found.pid.and_then(|pid| u32::try_from(pid.as_raw_pid()).ok());
+    Ok(fcntl_getlk(file, &wish)?.map(|found| Holder { pid: pid(found) }))
+}
+
 /// Whether a process with this id exists on this host.
 #[must_use]
 pub fn process_exists(pid: u32) -> bool {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/leftovers.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "halves/layout.h"
+
+namespace fermata::agent {
+
+namespace {
+
+constexpr char kSharedMemory[] = "/dev/shm/";
+
+struct MappedFile {
+  u64 start = 0;
+  dev_t device = 0;
+  u64 inode = 0;
+  const char* path = "";
+};
+
+// One line of /proc/self/maps; false where it names no file directly in /dev/shm.
+bool parse(char* line, MappedFile& out) {
+  unsigned long start = 0, inode = 0;
+  unsigned major = 0, minor = 0;
+  int path_at = 0;
+  if (sscanf(line, "%lx-%*x %*s %*x %x:%x %lu %n", &start, &major, &minor, &inode, &path_at) < 4)
+    return false;
+  char* const path = line + path_at;
+  path[strcspn(path, "\n")] = 0;
+  constexpr u64 kLength = sizeof(kSharedMemory) - 1;
+  if (strncmp(path, kSharedMemory, kLength) != 0 || strchr(path + kLength, '/')) return false;
+  out = MappedFile{start, makedev(major, minor), inode, path};
+  return true;
+}
+
+// The name may be somebody else's by now.
+bool is_still_there(const MappedFile& file) {
+  struct stat info;
+  return lstat(file.path, &info) == 0 && info.st_ino == file.inode &&
+         info.st_dev == file.device && info.st_uid == geteuid();
+}
+
+}  // namespace
+
+void lock_rank(const char* path, u32 rank) {
+  if (path[0] == 0) return;
+  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return;
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = rank;
+  lock.l_len = 1;
+  (void)fcntl(fd, F_SETLK, &lock);  // the descriptor stays open: closing it would end the lock
+}
+
+void remove_library_files() {
+  FILE* const maps = fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return;
+  char line[4352];
+  while (fgets(line, sizeof(line), maps)) {
+    MappedFile file;
+    if (parse(line, file) && !in_upper(file.start) && is_still_there(file)) unlink(file.path);
+  }
+  fclose(maps);
+}
+
+}  // namespace fermata::agent

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank would leave behind: itself, if whoever runs the job is killed, and files in /dev/shm.
+#pragma once
+
+#include "base/types.h"
+
+namespace fermata::agent {
+
+// Locks byte `rank` of the file for as long as this process lives (fcntl(2): children do not have
+// the lock), so that a restart sees that it does. Where the file cannot be had, or its file system
+// has no locks, there is none. Call once; nobody else in the process may open the file.
+void lock_rank(const char* path, u32 rank);
+
+// Removes the files of /dev/shm that the MPI library has mapped: those of this job's ranks on this
+// host, all of which end now. The application's own files stay.
+void remove_library_files();
+
+}  // namespace fermata::agent
