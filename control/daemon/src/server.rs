@@ -48,7 +48,8 @@ enum Input {
     Shipped(u64, Saved),
 }
 
-/// Serves until the job is over: its coordinator has ended, or does not come back. Calls `ready` once they can connect.
+/// Serves until the job is over: its coordinator has ended, or does not come back. Calls `ready`
+/// once ranks can connect.
 ///
 /// # Errors
 /// The coordinator cannot be reached or does not let us in, or the socket cannot be made.
