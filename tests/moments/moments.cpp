@@ -8,6 +8,8 @@
 //
 //   FERMATA_MOMENTS=RANK:K1,K2,...   the calls, counted from 1 (MPI_Init), of this world rank
 //   FERMATA_MOMENTS_DIR=DIR          where moment.1, moment.2, ... appear
+//   FERMATA_MOMENTS_HOLD=K           at this call the rank waits until DIR has a file "done": on a
+//                                    slow machine it must not end before the last moment
 //   FERMATA_MOMENTS_COUNT=PREFIX     instead: write the number of calls to PREFIX.<pid> at the end
 //
 // The functions are made of one piece of assembly each, which passes all arguments on unseen; so
@@ -25,9 +27,9 @@ namespace {
 using namespace fermata;
 
 constexpr int kCapacity = 64;
-constexpr int kWaitMs = 15'000, kNudgeMs = 500;
+constexpr int kWaitMs = 15'000, kNudgeMs = 500, kHoldMs = 60'000;
 
-u32 calls;
+u32 calls, hold_at;
 u32 chosen[kCapacity];
 int chosen_count, chosen_rank, next_moment;
 bool armed;
@@ -58,6 +60,12 @@ void wait_for_checkpoint() {
   gate->depth = gate->depth - 1;
 }
 
+void hold() {
+  char path[1024];
+  snprintf(path, sizeof path, "%s/done", directory);
+  for (int ms = 0; ms < kHoldMs && access(path, F_OK) != 0; ms++) sleep_1_ms();
+}
+
 __attribute__((constructor)) void start() {
   const char* plan = getenv("FERMATA_MOMENTS");
   directory = getenv("FERMATA_MOMENTS_DIR");
@@ -65,6 +73,7 @@ __attribute__((constructor)) void start() {
   char* at;
   chosen_rank = int(strtol(plan, &at, 10));
   while (*at && chosen_count < kCapacity) chosen[chosen_count++] = u32(strtoul(at + 1, &at, 10));
+  if (const char* last = getenv("FERMATA_MOMENTS_HOLD")) hold_at = u32(strtoul(last, nullptr, 10));
   armed = true;
 }
 
@@ -83,8 +92,11 @@ __attribute__((destructor)) void stop() {
 
 extern "C" __attribute__((visibility("hidden"))) void moments_on_call() {
   const u32 number = __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
-  if (!armed || next_moment >= chosen_count || number != chosen[next_moment]) return;
-  if (crossing().world_rank == u32(chosen_rank)) wait_for_checkpoint();
+  if (!armed) return;
+  const bool is_chosen = crossing().world_rank == u32(chosen_rank);
+  if (number == hold_at && is_chosen) hold();
+  if (next_moment >= chosen_count || number != chosen[next_moment]) return;
+  if (is_chosen) wait_for_checkpoint();
   else next_moment++;
 }
 

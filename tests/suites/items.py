@@ -31,8 +31,9 @@ SOURCES = mpis.ROOT / "tests/programs/items"
 RESULTS = mpis.BUILD / "tests/items"
 MOMENTS = mpis.BUILD / "tests/moments/moments.so"
 STEPS, STEP_MS = 24, 120
-# Moments lie in this part of a run, where the thing that is tested is held.
-LATEST = 0.8
+# Moments lie in this part of a run, where the thing that is tested is held. There the program waits
+# for the last of them, if it comes late.
+LATEST, HOLD = 0.8, 0.9
 # What follows a checkpoint: the process goes on, or it is stopped and restarted.
 ON, OTHER, SAME = "goes on", "other MPI", "same MPI"
 # By number of the moment; call and timer take turns, call first.
@@ -90,7 +91,8 @@ class Moments:
     the checkpoint, and after each of them once more, a while later."""
 
     def __init__(self, item, chance, count, work):
-        calls = int(_native(item.name)[1] * LATEST)
+        total = _native(item.name)[1]
+        calls, self.hold = int(total * LATEST), int(total * HOLD)
         self.rank, self.directory = chance.randrange(item.ranks), work / "moments"
         self.directory.mkdir()
         wanted = (count + 1) // 2
@@ -104,7 +106,11 @@ class Moments:
     def environment(self):
         plan = f"{self.rank}:{','.join(map(str, self.calls))}"
         return {"LD_PRELOAD": str(MOMENTS), "FERMATA_MOMENTS": plan,
-                "FERMATA_MOMENTS_DIR": str(self.directory)}
+                "FERMATA_MOMENTS_DIR": str(self.directory),
+                "FERMATA_MOMENTS_HOLD": str(self.hold)}
+
+    def over(self):
+        (self.directory / "done").touch()
 
     def wait(self, job, number):
         """Waits for one of them. Returns what it is."""
@@ -171,6 +177,7 @@ def _run(item, front, route, thorough, work, seed, taken):
             _be_refused(item, job, moments, plan, taken)
         else:
             _save_and_restart(job, moments, plan, route, taken)
+        moments.over()
         check_equal(mpis.checksum(job.finish()), _native(item.name)[0], "checksum")
     except Failed as reason:
         raise Failed(f"FERMATA_SEED={seed}: {moments}\n{reason}") from None

@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 const DAEMON_WAIT: Duration = Duration::from_secs(40);
 const FETCH_SILENCE_MAX: Duration = Duration::from_secs(1800);
 const POLL: Duration = Duration::from_millis(20);
+/// A rank that has lost its coordinator tries as long to find it again.
+const PATIENCE: Duration = Duration::from_secs(60);
 const READY: &str = "ready";
 
 /// Where a run's coordinator is.
@@ -206,7 +208,7 @@ fn serve(wanted: &Wanted) -> Result<()> {
     };
     let log = File::create(wanted.socket.with_extension("log")).ok();
     let socket = wanted.socket.clone();
-    fermata_daemon::run(Options { way, socket, local, log }, || {
+    fermata_daemon::run(Options { way, socket, local, patience: PATIENCE, log }, || {
         println!("{READY}");
         let _ = std::io::stdout().flush();
     })

@@ -34,6 +34,18 @@ impl Outlet for Channel {
     }
 }
 
+/// The daemon's line itself, among the peers so that it ends with the coordinator.
+struct Trunk(Shared);
+
+impl Outlet for Trunk {
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).send(frame)
+    }
+    fn end(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).end();
+    }
+}
+
 /// Serves a daemon until its line ends.
 pub(crate) fn serve(reception: &Reception, line: Line, frames: FrameBuffer, hello: &DaemonHello) {
     let Line { mut inlet, outlet } = line;
@@ -44,18 +56,29 @@ pub(crate) fn serve(reception: &Reception, line: Line, frames: FrameBuffer, hell
         return;
     }
     let outlet: Shared = Arc::new(Mutex::new(outlet));
-    let mut conns = BTreeMap::new();
-    let host = &hello.host;
-    let _ = reception.tell(Input::Note(format!("host {host}: daemon {} is here", hello.pid)));
-    let ended = read(reception, &mut *inlet, frames, &outlet, &mut conns);
+    // A coordinator that has ended takes no line.
+    let _ = converse(reception, &mut *inlet, frames, &outlet, hello);
     inlet.end();
-    if let Ok(why) = ended {
-        let _ = reception.tell(if conns.is_empty() {
-            Input::Note(format!("host {host}: its daemon has ended"))
-        } else {
-            Input::HostLost(host.clone(), why, conns.into_values().collect())
-        });
-    }
+}
+
+fn converse(
+    reception: &Reception,
+    inlet: &mut dyn Inlet,
+    frames: FrameBuffer,
+    outlet: &Shared,
+    hello: &DaemonHello,
+) -> Result<(), NobodyListens> {
+    let (host, trunk) = (&hello.host, reception.number());
+    reception.tell(Input::Connected(trunk, Box::new(Trunk(Arc::clone(outlet)))))?;
+    reception.tell(Input::Note(format!("host {host}: daemon {} is here", hello.pid)))?;
+    let mut conns = BTreeMap::new();
+    let why = read(reception, inlet, frames, outlet, &mut conns)?;
+    reception.tell(Input::Closed(trunk))?;
+    reception.tell(if conns.is_empty() {
+        Input::Note(format!("host {host}: its daemon has ended"))
+    } else {
+        Input::HostLost(host.clone(), why, conns.into_values().collect())
+    })
 }
 
 /// Returns why the line ended.

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(200);
 const REDIAL_EVERY: Duration = Duration::from_secs(2);
-const REDIAL_TRIES: u32 = 30;
 /// What a failed transfer is reported as.
 const EIO: i32 = 5;
 
@@ -32,6 +31,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// The host keeps images to itself.
     pub local: Option<LocalImages>,
+    /// How long to look for a coordinator that is lost while ranks live.
+    pub patience: Duration,
     /// Where to write what happens.
     pub log: Option<File>,
 }
@@ -327,9 +328,11 @@ impl Daemon {
     fn redial(&self) {
         let inputs = self.inputs.clone();
         let way = self.options.way.clone();
+        let patience = self.options.patience;
         thread::spawn(move || {
-            for _ in 0..REDIAL_TRIES {
-                thread::sleep(REDIAL_EVERY);
+            let begun = Instant::now();
+            while begun.elapsed() < patience {
+                thread::sleep(REDIAL_EVERY.min(patience));
                 if let Ok(line) = greet(&way) {
                     let _ = inputs.send(Input::CoordinatorBack(line));
                     return;
