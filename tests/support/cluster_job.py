@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job over hosts of the virtual cluster, driven through commands on them."""
+"""A job over hosts of the virtual cluster, driven through commands on them. The programs of this
+project do not end before `finish` (tests/programs/check.h)."""
 import json
 import shlex
 import time
 
 from support import mpis
 from support.cases import Failed, check
-from support.fermata import FERMATA, newest_snapshot
+from support.fermata import FERMATA, STEP, newest_snapshot
 
 STEPS = 24
 STEP_MS = 80
@@ -30,6 +31,8 @@ class Job:
             self.program = [mpis.program(front, program), "--steps", STEPS, "--step-ms", STEP_MS]
         self.program = [str(word) for word in self.program]
         self.runs, self.running, self.mpi = 0, None, None
+        self.hold = self.work / "job.hold"
+        self.hold.touch()
 
     def command(self, *words, host="node0", timeout_s=90):
         line = f"cd {self.work}; FERMATA_DIR={self.directory} {FERMATA} " + " ".join(words)
@@ -37,7 +40,8 @@ class Job:
 
     def _launch(self, line, mpi):
         self.runs, self.mpi = self.runs + 1, mpi
-        line = f"cd {self.work}; {ENVIRONMENT} FERMATA_DIR={self.directory} {line}"
+        hold = f"CHECK_HOLD={self.hold}"
+        line = f"cd {self.work}; {ENVIRONMENT} {hold} FERMATA_DIR={self.directory} {line}"
         self.running = self.cluster.shell("node0", line, self.work, f"run{self.runs}")
 
     def _place(self, hosts):
@@ -65,10 +69,18 @@ class Job:
                      + shlex.join(self.program), mpi)
 
     def wait_for_step(self, step):
-        self.running.wait_for(f"step {step}\n", 60)
+        self.running.wait_for_number(STEP, step)
 
     def stop(self):
-        self.command("checkpoint", "job", "--stop").expect_success("checkpoint --stop")
+        """As soon as all ranks can be saved: some may be slower to come up than the one that was
+        seen."""
+        until = time.monotonic() + 30
+        while True:
+            answer = self.command("checkpoint", "job", "--stop")
+            if "returned from MPI_Init" not in answer.err or time.monotonic() > until:
+                break
+            time.sleep(0.1)
+        answer.expect_success("checkpoint --stop")
         self.running.wait(60)
         check("PASS" not in self.running.out, "the run ended on its own before it was stopped")
 
@@ -79,6 +91,7 @@ class Job:
         """Waits for the end, which comes after the output `last`, and returns the output. Debian's
         MPICH 4.0.2 sometimes hangs in MPI_Finalize over TCP, natively too: then the output is
         complete, and the coordinator says where the ranks are."""
+        self.hold.unlink(missing_ok=True)
         self.running.wait_for(last, timeout_s)
         try:
             self.running.wait(20).expect_success("the job")

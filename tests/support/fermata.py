@@ -10,6 +10,9 @@ from support import mpis, process
 from support.cases import Failed, check
 
 FERMATA = mpis.BUILD / "bin/fermata"
+# What a job has come to, for wait_for_number: a step of tests/programs, a row of LAMMPS's table.
+STEP = r"^step (\d+)$"
+THERMO = r"^ *(\d+)(?: +-?\d\S*){5}\s*$"
 
 
 def need_built():
@@ -97,9 +100,9 @@ def snapshot_bytes(snapshot):
 
 
 def wait_for_step(job, step, timeout_s=60):
-    """Waits until the program has finished step `step`, then a random part of the next one, so
-    that repeated runs hit the program at different places."""
-    job.running.wait_for(f"step {step}\n", timeout_s)
+    """Waits until the program has finished step `step` or a later one, then a random part of the
+    next one, so that repeated runs hit the program at different places."""
+    job.running.wait_for_number(STEP, step, timeout_s)
     time.sleep(random.random() * 0.05)
 
 

@@ -9,6 +9,7 @@ import ctypes
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -145,13 +146,24 @@ class Running:
 
     def wait_for(self, text, timeout_s=60):
         """Waits until the output, of either stream, contains the text."""
+        self._wait_until(lambda: text in self.out or text in self.err, repr(text), timeout_s)
+
+    def wait_for_number(self, pattern, least, timeout_s=60):
+        """Waits until the pattern's group was a number of at least this size in the output, of
+        either stream. A job that goes on after a restart may have gone past any smaller one."""
+        pattern = re.compile(pattern, re.M)
+        self._wait_until(lambda: any(int(number) >= least for text in (self.out, self.err)
+                                     for number in pattern.findall(text)),
+                         f"{pattern.pattern!r} with {least} or more", timeout_s)
+
+    def _wait_until(self, found, what, timeout_s):
         until = time.monotonic() + timeout_s
-        while text not in self.out and text not in self.err:
-            if self.process.poll() is not None and text not in self.out + self.err:
+        while not found():
+            if self.process.poll() is not None and not found():
                 raise Failed(f"{self.command[0]} ended (code {self.process.returncode}) before it "
-                             f"printed {text!r}\n{tail(self.out)}\n{tail(self.err)}")
+                             f"printed {what}\n{tail(self.out)}\n{tail(self.err)}")
             if time.monotonic() > until:
-                raise Failed(f"no {text!r} within {timeout_s} s\n"
+                raise Failed(f"no {what} within {timeout_s} s\n"
                              f"{tail(self.out)}\n{tail(self.err)}")
             time.sleep(0.01)
 

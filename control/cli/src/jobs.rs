@@ -168,12 +168,21 @@ pub fn has_ended(job: &JobDir, record: &JobRecord, patience: Duration) -> bool {
 }
 
 /// Ranks outlive a `fermata run` that is killed. Two runs of a job would write to the same files.
-pub fn refuse_living_ranks(job: &JobDir, name: &str, size: u32) -> Result<()> {
+/// Of ranks on a host that the last run has lost (empty: none) the user is only warned: nobody can
+/// end them, and they cannot reach what the others do.
+pub fn refuse_living_ranks(job: &JobDir, name: &str, size: u32, lost_host: &str) -> Result<()> {
     let begun = Instant::now();
     let mut living = job.living_ranks(size);
     while !living.is_empty() && begun.elapsed() < ENDING_WAIT {
         thread::sleep(Duration::from_millis(50));
         living = job.living_ranks(size);
+    }
+    if !lost_host.is_empty() && living.iter().any(|(_, pid)| pid.is_none()) {
+        living.retain(|(_, pid)| pid.is_some());
+        eprintln!(
+            "fermata: host {lost_host} was lost, and ranks of job '{name}' still run there\n  \
+             hint: end them before it has its network back; they would write to the same files"
+        );
     }
     let Some((last, others)) = living.split_last() else { return Ok(()) };
     let here = fermata_sysio::host_name();

@@ -124,7 +124,8 @@ pub fn restart(
             record.job, record.job
         )));
     }
-    refuse_living_ranks(&job, &manifest.job, manifest.size)?;
+    let lost_host = before.as_ref().map_or("", |record| &record.lost_host);
+    refuse_living_ranks(&job, &manifest.job, manifest.size, lost_host)?;
     warn_of_another_host(before.as_ref());
     let native = if manifest.front == "ompi" { Family::OpenMpi } else { Family::Mpich };
     let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
@@ -184,7 +185,7 @@ fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, Stri
             if is_running(&job, &record) {
                 return Err(refused(format!("a job '{name}' is already running")));
             }
-            refuse_living_ranks(&job, name, record.size)?;
+            refuse_living_ranks(&job, name, record.size, &record.lost_host)?;
         }
         if !list_snapshots(&job).is_empty() {
             return Err(refused(format!(
@@ -321,6 +322,7 @@ fn launch(
         .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()));
     let status = child.and_then(|child| wait::for_mpirun(child, &coordinator, &record.job));
     let (stopped, epoch) = (coordinator.was_stopped(), coordinator.committed_epoch());
+    record.lost_host = coordinator.lost_host().unwrap_or_default();
     coordinator.stop();
     // Other hosts cannot see that this process is gone. If this fails, they are only less sure.
     record.socket.clear();

@@ -147,6 +147,8 @@ pub struct JobRecord {
     pub coordinator_pid: u32,
     /// When this run of the job began, seconds since 1970.
     pub started_unix_s: u64,
+    /// A host that this run has lost; empty: none.
+    pub lost_host: String,
     /// Epoch this run was restored from; 0 if it began afresh.
     pub restored_epoch: u32,
     /// How many snapshots are kept.
