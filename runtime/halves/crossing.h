@@ -195,7 +195,8 @@ struct LauncherCalls {
   u32 reserved;
   // lower main -> launcher, once, when the back end is ready and (on a restart) MPI is initialised.
   // Goes on in load_lower(), or restores the rank `world_rank` of the snapshot. Does not return.
-  [[noreturn]] void (*lower_ready)(const LowerCalls* lower, u32 world_rank, u32 world_size);
+  void (*lower_ready)(const LowerCalls* lower, u32 world_rank, u32 world_size)
+      __attribute__((noreturn));
   // front end constructor -> launcher: the upper half has a front end. Blocks: no. Allocates: no.
   void (*register_upper)(const UpperCalls* upper, i64 gate_offset);
   // MPI thread in phase kSave: stay here until the agent's save() is over. frame: ucontext_t*.
@@ -231,7 +232,7 @@ struct LauncherCalls {
   // this thread's own until it ends. Returns 0 or -errno. Blocks until the lower half has made one.
   i32 (*borrow)();
   // A thread of the lower half gives its thread block away and sleeps for ever.
-  [[noreturn]] void (*lend)();
+  void (*lend)() __attribute__((noreturn));
   // front end constructor -> launcher, first of all: the application has asked for MPI. Loads the
   // lower half; returns when crossing().lower is there. Ends the process if it cannot.
   void (*load_lower)();

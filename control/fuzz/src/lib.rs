@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the fuzz targets of `tests/fuzz` call of the control plane. A panic is a finding, and so is
+//! an invariant that does not hold.
+#![allow(unsafe_code)] // the boundary to libFuzzer is C
+
+use fermata_storage::{Image, build_id};
+use fermata_types::{FrameBuffer, JobRecord, Manifest, decode_frame, encode_frame};
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// # Safety
+/// `path` is a NUL-terminated string that nobody changes during the call.
+unsafe fn path_of<'a>(path: *const c_char) -> &'a Path {
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(path) };
+    Path::new(OsStr::from_bytes(text.to_bytes()))
+}
+
+/// # Safety
+/// `data` points at `bytes` bytes that nobody changes during the call.
+unsafe fn slice_of<'a>(data: *const u8, bytes: usize) -> &'a [u8] {
+    if bytes == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(data, bytes) }
+}
+
+/// Reads an image with all its pages. Returns 0 if it is good.
+///
+/// # Safety
+/// `path` is a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fermata_fuzz_image(path: *const c_char) -> i32 {
+    // SAFETY: the caller's promise.
+    let path = unsafe { path_of(path) };
+    let Ok(mut image) = Image::open(path) else { return 1 };
+    for region in &image.regions {
+        let _ = image.string(region.path_string);
+    }
+    let mut read = 0;
+    let extents: u64 = image.extents.iter().fold(0, |sum, e| sum.saturating_add(e.bytes));
+    match image.check_pages(|bytes| read += bytes) {
+        Ok(()) => {
+            assert_eq!(read, extents);
+            0
+        }
+        Err(problem) => {
+            assert!(!problem.to_string().is_empty());
+            1
+        }
+    }
+}
+
+/// Takes messages off a stream that arrives in pieces. Returns how many there were.
+///
+/// # Safety
+/// `stream` points at `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fermata_fuzz_frames(
+    stream: *const u8,
+    bytes: usize,
+    piece: usize,
+) -> u32 {
+    // SAFETY: the caller's promise.
+    let stream = unsafe { slice_of(stream, bytes) };
+    let mut buffer = FrameBuffer::default();
+    let mut count = 0;
+    for part in stream.chunks(piece.max(1)) {
+        buffer.push(part);
+        loop {
+            match buffer.pop() {
+                Ok(Some(message)) => {
+                    count += 1;
+                    assert_eq!(decode_frame(&encode_frame(&message)).as_ref(), Ok(&message));
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    assert!(!error.to_string().is_empty());
+                    return count;
+                }
+            }
+        }
+    }
+    count
+}
+
+/// Reads a text as the two records. What was read is written and read again as the same.
+///
+/// # Safety
+/// `text` points at `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fermata_fuzz_records(text: *const u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    let Ok(text) = std::str::from_utf8(unsafe { slice_of(text, bytes) }) else { return };
+    if let Ok(manifest) = Manifest::unseal(text) {
+        reseal(&manifest);
+    }
+    // The checksum keeps changed manifests out; their content alone must stand the way as well.
+    if let Ok(manifest) = serde_json::from_str::<Manifest>(text) {
+        reseal(&manifest);
+    }
+    if let Ok(record) = serde_json::from_str::<JobRecord>(text) {
+        let again = serde_json::to_string_pretty(&record).unwrap_or_default();
+        assert_eq!(serde_json::from_str::<JobRecord>(&again).ok(), Some(record));
+    }
+}
+
+fn reseal(manifest: &Manifest) {
+    let again = manifest.seal().and_then(|text| Manifest::unseal(&text));
+    let known = manifest.format == fermata_types::MANIFEST_FORMAT;
+    assert_eq!(again.ok().as_ref(), known.then_some(manifest));
+}
+
+/// The build-id of a file, in hexadecimal without a closing NUL. Returns its length, -1 if the file
+/// cannot be read.
+///
+/// # Safety
+/// `path` is a NUL-terminated string, `hex` points at `capacity` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fermata_fuzz_build_id(
+    path: *const c_char,
+    hex: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    let path = unsafe { path_of(path) };
+    let Ok(id) = build_id(path) else { return -1 };
+    assert!(id.len() <= capacity);
+    // SAFETY: the caller's promise, and the length was checked.
+    unsafe { std::ptr::copy_nonoverlapping(id.as_ptr(), hex.cast(), id.len()) };
+    i32::try_from(id.len()).unwrap_or(-1)
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the fuzz targets share. An invariant that does not hold ends the process, and libFuzzer
+// keeps the input.
+#pragma once
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/types.h"
+
+#define REQUIRE(condition)                                                         \
+  do {                                                                             \
+    if (!(condition)) {                                                            \
+      fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+      abort();                                                                     \
+    }                                                                              \
+  } while (0)
+
+namespace fermata::fuzz {
+
+/// A file in memory that readers which want a path or a descriptor can open.
+class MemoryFile {
+ public:
+  MemoryFile() : fd_(memfd_create("fuzz", MFD_CLOEXEC)) {
+    REQUIRE(fd_ >= 0);
+    snprintf(path_, sizeof path_, "/proc/self/fd/%d", fd_);
+  }
+  void hold(const void* data, u64 bytes) {
+    REQUIRE(ftruncate(fd_, 0) == 0);
+    REQUIRE(pwrite(fd_, data, bytes, 0) == ssize_t(bytes));
+  }
+  int fd() const { return fd_; }
+  const char* path() const { return path_; }
+
+ private:
+  int fd_;
+  char path_[32];
+};
+
+}  // namespace fermata::fuzz

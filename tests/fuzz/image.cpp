@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images, as a restart and as `fermata verify` read them.
+//
+// Input: one byte of options, then an image whose header block is cut to the header. Random changes
+// would all end at a checksum, so option 1 makes the checksums fit and option 2 the stated size.
+#include <string.h>
+
+#include <vector>
+
+#include "bytes.h"
+#include "image/reader.cpp"
+
+using namespace fermata;
+using namespace fermata::image;
+
+/// The control plane's reader: 0 if it believes the image and all its pages.
+extern "C" i32 fermata_fuzz_image(const char* path);
+
+namespace {
+
+volatile u64 kept;  // so that reads are not optimised away
+enum Option : u8 { kFitChecksums = 1, kFitSize = 2 };
+
+std::vector<u8> whole_image(const u8* data, size_t size) {
+  const size_t head = size < sizeof(ImageHeader) ? size : sizeof(ImageHeader);
+  std::vector<u8> image(data, data + head);
+  if (head < sizeof(ImageHeader)) return image;
+  image.resize(kHeaderBytes);
+  image.insert(image.end(), data + head, data + size);
+  return image;
+}
+
+void fit(std::vector<u8>& image, u8 options) {
+  if (image.size() < kHeaderBytes) return;
+  ImageHeader header;
+  memcpy(&header, image.data(), sizeof header);
+  if (options & kFitSize) header.file_bytes = image.size();
+  if (options & kFitChecksums) {
+    TableRef* const tables[] = {&header.regions, &header.objects, &header.extents, &header.threads,
+                                &header.files,   &header.members, &header.actions, &header.signals,
+                                &header.timers,  &header.strings};
+    for (TableRef* table : tables)
+      if (table->offset <= image.size() && table->bytes <= image.size() - table->offset)
+        table->crc = crc32c(image.data() + table->offset, table->bytes);
+    header.header_crc = 0;
+  }
+  memcpy(image.data(), &header, sizeof header);
+  if (!(options & kFitChecksums)) return;
+  header.header_crc = crc32c(image.data(), kHeaderBytes);
+  memcpy(image.data(), &header, sizeof header);
+}
+
+/// Uses everything that the reader vouches for. Returns whether every page is intact.
+bool read_all(const Reader& reader) {
+  static u8 pages[kExtentMost];
+  const ImageHeader& h = *reader.header;
+  bool intact = true;
+  for (u64 i = 0; i < h.extents.count; i++) {
+    const ImageExtent& extent = reader.extents[i];
+    REQUIRE(extent.bytes <= sizeof pages && extent.address + extent.bytes > extent.address);
+    if (!read_extent(reader, extent, pages)) intact = false;
+  }
+  for (u64 i = 0; i < h.regions.count; i++) {
+    const ImageRegion& region = reader.regions[i];
+    (void)text_length(reader.string(region.path_string));
+    for (u64 k = 0; k < region.extent_count; k++) {
+      const ImageExtent& extent = reader.extents[region.first_extent + k];
+      REQUIRE(extent.address >= region.start && extent.address < region.end &&
+              extent.bytes <= region.end - extent.address);
+    }
+    REQUIRE(region.object <= h.objects.count);
+  }
+  u64 sum = reader.threads[h.main_thread].frame;
+  for (u64 i = 0; i < h.files.count; i++)
+    for (u64 k = 0; k < reader.files[i].extent_count; k++)
+      sum += reader.extents[reader.files[i].first_extent + k].offset;
+  for (u64 i = 0; i < h.objects.count; i++)
+    for (u64 k = 0; k < reader.objects[i].extent_count; k++)
+      sum += reader.extents[reader.objects[i].first_extent + k].offset;
+  for (u64 i = 0; i < h.members.count; i++) sum += text_length(reader.string(
+      reader.members[i].path_string));
+  kept = sum;
+  return intact;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
+  static fuzz::MemoryFile file;
+  if (size == 0) return 0;
+  std::vector<u8> image = whole_image(data + 1, size - 1);
+  fit(image, data[0]);
+  file.hold(image.data(), image.size());
+  Reader reader;
+  Message why;
+  const Status opened = open_image(file.path(), reader, why);
+  REQUIRE(bool(opened) == (why.size == 0));
+  const bool believed = opened && read_all(reader);
+  const bool verified = fermata_fuzz_image(file.path()) == 0;
+  // What `verify` calls damaged must not restart.
+  REQUIRE(verified || !believed);
+  if (reader.header) munmap(const_cast<ImageHeader*>(reader.header), image.size());
+  if (reader.fd >= 0) close(reader.fd);
+  return 0;
+}

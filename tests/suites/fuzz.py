@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The readers of foreign bytes, fuzzed: what was found before is replayed, then each target runs on
+for a moment. `./x fuzz` looks for longer."""
+from support import fuzz
+from support.cases import Skipped, check, timeout
+
+SECONDS = 2
+
+
+def _make(target):
+    @timeout(900)  # the first one builds the control plane
+    def test(work):
+        if not fuzz.is_possible():
+            raise Skipped(f"{fuzz.CLANG} is not installed: ./x setup --fuzz")
+        check(fuzz.replay(target) > 0, f"tests/fuzz/corpus/{target} is empty")
+        check(fuzz.explore(target, SECONDS, work) > 0, "no input ran")
+    return test
+
+
+def generate():
+    return {f"test_{target}": _make(target) for target in fuzz.targets()}

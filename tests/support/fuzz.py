@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Building and running the fuzz targets of tests/fuzz.
+
+A target is tests/fuzz/NAME.cpp with the sources that it uses, and its corpus beside it. clang builds
+it with libFuzzer and the sanitizers. The control plane's readers come as one static library with
+the same instrumentation, made by cargo (decision 0042).
+"""
+import os
+import pathlib
+import re
+import shutil
+
+from support import process
+from support.cases import Failed
+from support.mpis import BUILD, ROOT
+
+HERE = ROOT / "tests/fuzz"
+CORPUS = HERE / "corpus"
+OUT = BUILD / "fuzz"
+CLANG = "clang-19"
+
+SITES = [f"runtime/sites/{name}.cpp" for name in
+         ("decode", "elf_file", "finder", "frames", "gaps", "store")]
+# Beside the target's own file; a library of the system as -lNAME.
+SOURCES = {
+    "frames": [],
+    "identity": [*SITES, "runtime/image/build_id.cpp", "-lZydis", "-lZycore"],
+    "image": [],
+    "load": [],
+    "proc": [],
+    "records": [],
+    "site_cache": ["runtime/image/build_id.cpp"],
+    "sites": [*SITES, "-lZydis", "-lZycore"],
+}
+CONTROL = {"frames", "identity", "image", "records"}  # need the control plane's readers
+
+CXX_FLAGS = ["-x", "c++", "-std=c++20", "-O1", "-g", "-fno-exceptions", "-fno-rtti", "-Wall",
+             "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all",
+             "-fno-omit-frame-pointer", "-I", str(ROOT / "runtime"), "-I", str(HERE)]
+RUST_FLAGS = ["-Zsanitizer=address", "-Cdebug-assertions", "-Coverflow-checks",
+              "-Cpasses=sancov-module", "-Ccodegen-units=1",
+              *(f"-Cllvm-args=-sanitizer-coverage-{flag}" for flag in
+                ("level=4", "inline-8bit-counters", "pc-table", "trace-compares"))]
+# A hang is a finding, too; and no input makes a reader take much memory.
+LIMITS = ["-timeout=10", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=16384"]
+
+
+def is_possible():
+    return shutil.which(CLANG) is not None
+
+
+def targets():
+    return sorted(SOURCES)
+
+
+def corpus(target):
+    return CORPUS / target
+
+
+def _newest(paths):
+    return max((p.stat().st_mtime for p in paths if p.is_file()), default=0)
+
+
+def build_control():
+    """Returns the static library of the control plane's readers."""
+    triple = "x86_64-unknown-linux-gnu"
+    env = {**os.environ, "RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": " ".join(RUST_FLAGS)}
+    process.run(["cargo", "build", "--release", "--locked", "--quiet", "-p", "fermata-fuzz",
+                 "--target", triple, "--target-dir", OUT / "cargo"], 600, env=env,
+                cwd=ROOT / "control").expect_success("building the control plane's fuzz targets")
+    return OUT / "cargo" / triple / "release/libfermata_fuzz.a"
+
+
+def build(target):
+    """Builds a target if something it may use is newer. Returns the program."""
+    if not is_possible():
+        raise Failed(f"{CLANG} is missing: ./x setup --fuzz")
+    OUT.mkdir(parents=True, exist_ok=True)
+    program = OUT / target
+    inputs = [HERE / f"{target}.cpp", HERE / "bytes.h", pathlib.Path(__file__)]
+    inputs += [p for p in (ROOT / "runtime").rglob("*") if p.suffix in (".h", ".cpp")]
+    libraries = [flag for flag in SOURCES[target] if flag.startswith("-l")]
+    sources = [ROOT / name for name in SOURCES[target] if not name.startswith("-l")]
+    if target in CONTROL:
+        libraries += [build_control()]
+        inputs += [libraries[-1]]
+    if not program.exists() or program.stat().st_mtime < _newest(inputs):
+        process.run([CLANG, *CXX_FLAGS, HERE / f"{target}.cpp", *sources, "-x", "none",
+                     *libraries, "-lm", "-o", f"{program}.tmp"], 300
+                    ).expect_success(f"building the fuzz target {target}")
+        os.rename(f"{program}.tmp", program)
+    return program
+
+
+def _environment():
+    return {**os.environ, "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1"}
+
+
+def replay(target):
+    """Runs every input of the corpus once. Returns how many there are."""
+    inputs = sorted(corpus(target).iterdir())
+    process.run([build(target), *LIMITS, *inputs], 120, env=_environment()
+                ).expect_success(f"replaying the corpus of {target}")
+    return len(inputs)
+
+
+def explore(target, seconds, findings, grown=None):
+    """Looks for new inputs for some seconds, beginning with the corpus and with what was `grown`
+    before. A finding is kept in the directory `findings` and fails. Returns how many inputs ran."""
+    findings.mkdir(parents=True, exist_ok=True)
+    directories = [corpus(target)]
+    if grown:
+        grown.mkdir(parents=True, exist_ok=True)
+        directories.insert(0, grown)  # libFuzzer writes into the first
+    result = process.run([build(target), *LIMITS, f"-max_total_time={seconds}",
+                          f"-artifact_prefix={findings}/", "-print_final_stats=1", *directories],
+                         seconds + 60, env=_environment())
+    if result.code != 0:
+        raise Failed(f"{target}: a finding, kept in {findings}\n{result.err[-4000:]}")
+    return int(re.search(r"number_of_executed_units: *(\d+)", result.err)[1])
