@@ -87,7 +87,11 @@ bool parse_lock(const char* line, LockLine& out) {
   skip_word(line);  // device:inode
   out.first = parse_decimal(line);
   skip_blanks(line);
-  out.bytes = text_starts(line, "EOF") ? 0 : parse_decimal(line) - out.first + 1;
+  out.bytes = 0;
+  if (text_starts(line, "EOF")) return true;
+  const u64 last = parse_decimal(line);
+  if (last < out.first) out.member_kind = 0;
+  out.bytes = last - out.first + 1;
   return true;
 }
 

@@ -9,7 +9,7 @@
 namespace fermata::files {
 
 struct LockLine {
-  u32 member_kind;  // MemberKind; 0: a lease or another kind that is no lock
+  u32 member_kind;  // MemberKind; 0: a lease, or what makes no sense: not to be saved
   bool exclusive;
   u64 first, bytes;  // bytes 0: to the end of the file
 };

@@ -33,7 +33,8 @@ bool extents_in_bounds(const Reader& reader) {
   for (u64 i = 0; i < h.extents.count; i++) {
     const ImageExtent& e = reader.extents[i];
     if (e.address % 4096 || e.bytes % 4096 || e.bytes == 0 || e.bytes > kExtentMost ||
-        e.offset > h.file_bytes || e.bytes > h.file_bytes - e.offset)
+        e.offset > h.file_bytes || e.bytes > h.file_bytes - e.offset ||
+        e.address > ~u64(0) - e.bytes)
       return false;
   }
   for (u64 i = 0; i < h.regions.count; i++) {

@@ -13,6 +13,7 @@ namespace {
 struct File {
   const char* path;
   int fd;
+  u64 bytes;
   Elf64_Ehdr header;
   Elf64_Phdr segments[64];
 };
@@ -22,6 +23,10 @@ void read_headers(File& file) {
   if (!fd)
     die("cannot open the program", file.path, fd.error, "check the path and its permissions");
   file.fd = int(fd.value);
+  sys::KernelStat info;
+  const Result<u64> known = sys::fstat(file.fd, &info);
+  if (!known) die("cannot look at the program", file.path, known.error, "damaged file system?");
+  file.bytes = u64(info.size);
   const Result<u64> got = sys::pread_full(file.fd, &file.header, sizeof file.header, 0);
   const Elf64_Ehdr& header = file.header;
   if (!got || got.value != sizeof header || __builtin_memcmp(header.e_ident, ELFMAG, SELFMAG))
@@ -82,11 +87,23 @@ struct Mapped {
 /// Where the upper half's programs go: an application, and its ld.so apart from it.
 enum class Role : u32 { kProgram, kLoader };
 
+/// A file that was cut short has segments behind its end, whose memory raises SIGBUS.
+bool fits(const File& file, const Elf64_Phdr& segment) {
+  constexpr u64 kAddressEnd = u64(1) << 47;
+  return segment.p_filesz <= segment.p_memsz && segment.p_memsz < kAddressEnd &&
+         segment.p_vaddr < kAddressEnd && segment.p_offset <= file.bytes &&
+         segment.p_filesz <= file.bytes - segment.p_offset &&
+         segment.p_vaddr % kPageBytes == segment.p_offset % kPageBytes;
+}
+
 Mapped map_image(const File& file, Half half, Role role) {
   u64 low = ~u64(0), high = 0;
   for (int i = 0; i < file.header.e_phnum; i++) {
     const Elf64_Phdr& segment = file.segments[i];
     if (segment.p_type != PT_LOAD) continue;
+    if (!fits(file, segment))
+      die("a segment lies outside the program's file", file.path, 0,
+          "the file is damaged; install it again");
     if (segment.p_vaddr < low) low = segment.p_vaddr;
     if (segment.p_vaddr + segment.p_memsz > high) high = segment.p_vaddr + segment.p_memsz;
   }
@@ -125,7 +142,8 @@ const char* interpreter_path(const File& file, char* buffer, u64 capacity) {
     const Elf64_Phdr& segment = file.segments[i];
     if (segment.p_type != PT_INTERP || segment.p_filesz >= capacity) continue;
     const Result<u64> got = sys::pread_full(file.fd, buffer, segment.p_filesz, segment.p_offset);
-    if (!got) die("cannot read the interpreter's name", file.path, got.error, "damaged file?");
+    if (!got || got.value != segment.p_filesz)
+      die("cannot read the interpreter's name", file.path, got.error, "damaged file?");
     buffer[segment.p_filesz] = 0;
     return buffer;
   }

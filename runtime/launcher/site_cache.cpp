@@ -63,7 +63,8 @@ i32 open_sites(const image::BuildId& key, const char* directory, SiteFile& out) 
   out.count = header->count;
   if (header->status == 1) {
     out.reason = reinterpret_cast<const char*>(header + 1);
-    return bytes > sizeof *header ? sys::kEperm : sys::kEinval;
+    const bool ends = reinterpret_cast<const char*>(map.value)[bytes - 1] == 0;
+    return bytes > sizeof *header && ends ? sys::kEperm : sys::kEinval;
   }
   if (header->count > (bytes - sizeof *header) / 8) return sys::kEinval;
   return crc32c(out.offsets, out.count * 8) == header->crc ? 0 : sys::kEinval;

@@ -16,6 +16,8 @@
 
 #include <algorithm>
 
+#include "base/notes.h"
+
 namespace fermata::sites {
 
 ElfFile::~ElfFile() {
@@ -91,21 +93,9 @@ std::string ElfFile::parse_segments() {
 }
 
 void ElfFile::parse_notes(u64 offset, u64 bytes) {
-  const u64 end = offset + bytes;
-  while (offset + sizeof(Elf64_Nhdr) <= end) {
-    Elf64_Nhdr note;
-    memcpy(&note, data_ + offset, sizeof note);
-    const u64 name = offset + sizeof note;
-    const u64 value = name + (u64(note.n_namesz) + 3) / 4 * 4;
-    const u64 next = value + (u64(note.n_descsz) + 3) / 4 * 4;
-    if (next > end + 3 || value + note.n_descsz > end) return;
-    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-        memcmp(data_ + name, "GNU", 4) == 0 && build_id_.empty()) {
-      const u64 kept = std::min<u64>(note.n_descsz, 20);
-      build_id_.assign(data_ + value, data_ + value + kept);
-    }
-    offset = next;
-  }
+  if (!build_id_.empty()) return;
+  const NoteData id = find_build_id(data_ + offset, bytes);
+  build_id_.assign(id.data, id.data + std::min<u64>(id.bytes, 20));
 }
 
 void ElfFile::parse_frame_header(u64 address) {

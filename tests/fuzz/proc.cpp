@@ -43,7 +43,8 @@ void read_info(const std::string& text) {
   MemberLine member;
   TimerLines timer;
   for (const char* line = copy.text; line && *line; line = next_line(line)) {
-    if (parse_lock(line, lock)) REQUIRE(lock.bytes == 0 || lock.first + lock.bytes > lock.first);
+    if (parse_lock(line, lock) && lock.member_kind && lock.bytes)
+      REQUIRE(lock.first + (lock.bytes - 1) >= lock.first);
     (void)parse_watch(line, watch);
     (void)parse_member(line, member);
   }

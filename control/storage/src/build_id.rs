@@ -27,7 +27,10 @@ pub fn build_id(path: &Path) -> io::Result<String> {
     for index in 0..count {
         let at = table.saturating_add(index * SEGMENT_BYTES as u64);
         let segment = read_at(&mut file, at, SEGMENT_BYTES as u64)?;
-        if segment.len() < SEGMENT_BYTES || number(&segment, 0, 4) != PT_NOTE {
+        if segment.len() < SEGMENT_BYTES {
+            break;
+        }
+        if number(&segment, 0, 4) != PT_NOTE {
             continue;
         }
         let bytes = number(&segment, 32, 8).min(NOTES_BYTES_MAX);
@@ -42,6 +45,9 @@ pub fn build_id(path: &Path) -> io::Result<String> {
 /// What there is of the file from there on, at most so many bytes.
 fn read_at(file: &mut File, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
     let mut data = Vec::new();
+    if i64::try_from(offset).is_err() {
+        return Ok(data); // behind the end of any file
+    }
     file.seek(SeekFrom::Start(offset))?;
     file.take(bytes).read_to_end(&mut data)?;
     Ok(data)
