@@ -184,7 +184,8 @@ def main():
     report = Report()
     for path in tracked_files():
         suffix = pathlib.Path(path).suffix
-        script = suffix == "" and path in ("x", ".ci/run", "tests/run", "tests/demo", "bench/run")
+        script = suffix == "" and path in ("x", ".ci/run", "tests/run", "tests/demo", "bench/run",
+                                         "tests/fuzz/run")
         if suffix not in SOURCES and suffix != ".md" and not script:
             continue
         text = (ROOT / path).read_text(errors="replace")

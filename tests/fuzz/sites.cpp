@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ELF files as the finder of FS prefixes reads them, and its cache as the launcher does.
-#include <string.h>
-
-#include "base/crc32c.h"
+// ELF files as the finder of FS prefixes reads them: headers, sections, symbols, .eh_frame, code.
 #include "bytes.h"
-#include "launcher/site_cache.h"
-#include "sites/store.h"
+#include "sites/finder.h"
 
 using namespace fermata;
 

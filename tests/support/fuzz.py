@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Building and running the fuzz targets of tests/fuzz.
 
-A target is tests/fuzz/NAME.cpp with the sources that it uses, and its corpus beside it. clang builds
-it with libFuzzer and the sanitizers. The control plane's readers come as one static library with
-the same instrumentation, made by cargo (decision 0042).
+A target is tests/fuzz/NAME.cpp with the sources that it uses, and its corpus beside it. clang
+builds it with libFuzzer and the sanitizers. The control plane's readers come as one static library
+with the same instrumentation, made by cargo (decision 0042).
 """
 import os
 import pathlib

@@ -58,11 +58,7 @@ pub unsafe extern "C" fn fermata_fuzz_image(path: *const c_char) -> i32 {
 /// # Safety
 /// `stream` points at `bytes` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fermata_fuzz_frames(
-    stream: *const u8,
-    bytes: usize,
-    piece: usize,
-) -> u32 {
+pub unsafe extern "C" fn fermata_fuzz_frames(stream: *const u8, bytes: usize, piece: usize) -> u32 {
     // SAFETY: the caller's promise.
     let stream = unsafe { slice_of(stream, bytes) };
     let mut buffer = FrameBuffer::default();
