@@ -8,8 +8,10 @@
 //
 //   FERMATA_MOMENTS=RANK:K1,K2,...   the calls, counted from 1 (MPI_Init), of this world rank
 //   FERMATA_MOMENTS_DIR=DIR          where moment.1, moment.2, ... appear
-//   FERMATA_MOMENTS_HOLD=K           at this call the rank waits until DIR has a file "done": on a
-//                                    slow machine it must not end before the last moment
+//   FERMATA_MOMENTS_HOLD=K           from this call on the rank waits at each until DIR has a file
+//                                    "done": on a slow machine it must not end before the last
+//                                    moment. A checkpoint lets it go on, for it may owe a collective
+//                                    call.
 //   FERMATA_MOMENTS_COUNT=PREFIX     instead: write the number of calls to PREFIX.<pid> at the end
 //
 // The functions are made of one piece of assembly each, which passes all arguments on unseen; so
@@ -63,7 +65,14 @@ void wait_for_checkpoint() {
 void hold() {
   char path[1024];
   snprintf(path, sizeof path, "%s/done", directory);
-  for (int ms = 0; ms < kHoldMs && access(path, F_OK) != 0; ms++) sleep_1_ms();
+  const Crossing& shared = crossing();
+  for (int ms = 0; ms < kHoldMs && __atomic_load_n(&shared.pending, __ATOMIC_ACQUIRE) == 0; ms++) {
+    if (access(path, F_OK) == 0) {
+      hold_at = 0;
+      return;
+    }
+    sleep_1_ms();
+  }
 }
 
 __attribute__((constructor)) void start() {
@@ -94,7 +103,7 @@ extern "C" __attribute__((visibility("hidden"))) void moments_on_call() {
   const u32 number = __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
   if (!armed) return;
   const bool is_chosen = crossing().world_rank == u32(chosen_rank);
-  if (number == hold_at && is_chosen) hold();
+  if (hold_at != 0 && number >= hold_at && is_chosen) hold();
   if (next_moment >= chosen_count || number != chosen[next_moment]) return;
   if (is_chosen) wait_for_checkpoint();
   else next_moment++;
