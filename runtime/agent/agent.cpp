@@ -58,7 +58,6 @@ struct Agent {
   i32 writer_pid;
   bool describing;   // the writer still takes what the job would change by going on
   bool standing;     // the launcher keeps the rank's threads until resume()
-  u64 writer_pause_ns;
   Count clocks[kClockCapacity];
 };
 Agent self;
@@ -211,7 +210,8 @@ void on_save(const wire::Save& save) {
   self.describing = self.standing = true;
 }
 
-// Until now a rank that shares memory stood still, or others might have saved what it wrote since.
+// Until now the rank stood still: a rank that was not yet saved might have taken in what this one
+// sent since, or read what it wrote to shared memory and to files.
 void on_resume(const wire::Resume& resume) {
   if (!is_pending(resume.epoch) || !self.standing) return;
   launcher().resume();
@@ -259,24 +259,20 @@ void poll_described() {
   SaveOutcome outcome{};
   if (!launcher().save_described(self.writer_pid, kDescribedWaitMs, &outcome)) return;
   self.describing = false;
-  self.standing = outcome.shared;
-  self.writer_pause_ns = outcome.pause_ns;
-  if (!self.stay && !outcome.shared) release();
-  self.connection.send(wire::Saving{self.writer_epoch, outcome.pause_ns});
+  self.connection.send(wire::Saving{self.writer_epoch});
 }
 
 void poll_writer() {
   if (self.describing) poll_described();
-  if (self.writer_pid <= 0 || self.describing) return;
+  if (self.writer_pid <= 0 || self.describing || self.standing) return;
   SaveOutcome outcome{};
   if (launcher().save_finish(self.writer_pid, 0, &outcome) == 0) return;
   const u32 epoch = self.writer_epoch;
   self.writer_pid = 0;
   self.writer_epoch = 0;
   outcome.message[sizeof(outcome.message) - 1] = 0;
-  const u64 pause_ns = outcome.pause_ns ? outcome.pause_ns : self.writer_pause_ns;
   self.connection.send(wire::Saved{epoch, outcome.error, wire::text(outcome.message),
-                                   outcome.image_bytes, pause_ns, outcome.image_crc});
+                                   outcome.image_bytes, outcome.pause_ns, outcome.image_crc});
 }
 
 // ---- the thread -----------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 
 namespace fermata::protocol {
 
-inline constexpr u16 kVersion = 2;
+inline constexpr u16 kVersion = 3;
 inline constexpr u64 kPayloadBytesMax = 9437184;
 
 enum class Type : u16 {
@@ -207,13 +207,11 @@ struct Rebuilt {
 struct Saving {
   static constexpr Type kType = Type::kSaving;
   u32 epoch{};
-  u64 pause_ns{};
   void write(Writer& w) const {
     w.put(epoch);
-    w.put(pause_ns);
   }
   bool read(Reader& r) {
-    return r.get(epoch) && r.get(pause_ns) && r.at_end();
+    return r.get(epoch) && r.at_end();
   }
 };
 

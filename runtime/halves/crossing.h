@@ -187,7 +187,7 @@ struct SaveOutcome {
   u64 image_bytes;
   u64 pause_ns;        // from the first thread's stop to the last one's release
   u32 image_crc;       // CRC32C of the image's header block
-  u32 shared;          // 1: the rank shares memory and stands still until resume()
+  u32 reserved;
 };
 
 struct LauncherCalls {
@@ -203,15 +203,14 @@ struct LauncherCalls {
   HoldResult (*hold)(void* frame);
   // Agent, phase kSave, MPI thread in hold() or on its way: quiesce the other upper threads, fork,
   // and return the writer's pid (> 0) or -errno with outcome filled. The image is written by the
-  // child; after a pid the rank stands still until save_described() or resume(). Runs on the agent
+  // child; after a pid the rank stands still until resume(). Runs on the agent
   // thread. Signal-safe: no.
   i32 (*save)(const SaveRequest* request, SaveOutcome* outcome);
   // Agent: wait for the writer. Blocks at most timeout_ms; returns 1 done (outcome filled), 0 not
   // yet.
   i32 (*save_finish)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
-  // Agent: wait until the writer has what the job would change by going on, or has failed; then a
-  // rank that shares no memory runs. Blocks at most timeout_ms; returns 1 so (outcome filled), 0
-  // not yet.
+  // Agent: wait until the writer has what the job would change by going on, or has failed. The rank
+  // stands still until resume(). Blocks at most timeout_ms; returns 1 so (outcome filled), 0 not yet.
   i32 (*save_described)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
   // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
   void (*nudge)(u32 tid);

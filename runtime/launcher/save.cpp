@@ -23,7 +23,6 @@ struct OutcomePage {
 OutcomePage* outcome_page;  // shared with the writer child
 u64 stopped_ns;             // when the last save began
 u64 described_by_ns;        // deadline of its writer for what the job would change by going on
-bool shared_by_last;        // the rank shares memory: it goes on when all ranks have been saved
 
 constexpr u64 kSharedWithinNs = 300'000'000'000;  // the most that writing shared memory may take
 
@@ -243,8 +242,7 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
   if (child == 0) write_image(*request);
   memory::renew_fork_advice();
   stopped_ns = begin;
-  shared_by_last = memory::shared_memory_seen();
-  described_by_ns = shared_by_last ? begin + kSharedWithinNs : deadline;
+  described_by_ns = memory::shared_memory_seen() ? begin + kSharedWithinNs : deadline;
   if (child < 0) {
     resume();
     fail(outcome, i32(-child), "cannot fork the image writer: memory may be short");
@@ -263,9 +261,7 @@ i32 save_described(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
            "saving the contents of open files or shared memory took too long");
     }
   }
-  if (!shared_by_last) resume();
   *outcome = {};
-  outcome->shared = shared_by_last;
   outcome->pause_ns = outcome_page->pause_ns;
   return 1;
 }

@@ -116,6 +116,34 @@ def test_no_segment_stays(work):
         check_equal(mpis.checksum(one.finish()), _expected("selfcheck", steps=20), "checksum")
 
 
+def _starve(rank):
+    """The rank gets the smallest share of the first processor, and there is somebody else on it."""
+    for task in pathlib.Path(f"/proc/{rank}/task").iterdir():
+        os.sched_setaffinity(int(task.name), {0})
+        os.setpriority(os.PRIO_PROCESS, int(task.name), 19)
+
+
+@timeout(150)
+def test_a_starved_rank_is_cut_with_the_others(work):
+    """A rank that has been saved must not go on before all others are: what it sent then, a rank
+    still waiting for its turn took in, and it was missing in the snapshot's other half."""
+    job = fermata.Job(work)
+    job.start("mpich", _command("mpich", "inflight", work, steps=400, step_ms=2))
+    spinner = process.Running(["taskset", "-c", "0", "sh", "-c", "while :; do :; done"], work,
+                              name="spinner")
+    try:
+        for round in range(6):
+            fermata.wait_for_step(job, 20 + 25 * round)
+            _starve(errors.ranks_of(job)[round % 2])
+            job.checkpoint(timeout_s=90)
+            process.kill_tree(job.running.process.pid)
+            job.running.wait(30)
+            job.restart(mpis.MPIS[round % 2])
+    finally:
+        process.kill_tree(spinner.process.pid)
+    check_equal(mpis.checksum(job.finish()), mpis.expected("inflight", 2, 400), "checksum")
+
+
 @timeout(60)
 def test_checkpoint_of_an_ended_job_is_refused(work):
     job = fermata.Job(work)

@@ -91,7 +91,7 @@ impl Fake {
                 if self.fault != Fault::LosesItsImage {
                     fs::write(&m.path, &bytes).unwrap();
                 }
-                self.say(Saving { epoch: m.epoch, pause_ns: 5 });
+                self.say(Saving { epoch: m.epoch });
                 let bytes = bytes.len() as u64;
                 self.say(Saved { epoch: m.epoch, bytes, crc, pause_ns: 5, ..Saved::default() });
             }

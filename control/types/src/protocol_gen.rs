@@ -4,7 +4,7 @@
 use crate::wire::{Field, Reader, WireError};
 
 /// The version both ends must speak.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 /// The largest payload a frame may carry, in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = 9437184;
 
@@ -124,8 +124,6 @@ pub struct Rebuilt {
 pub struct Saving {
     /// Epoch.
     pub epoch: u32,
-    /// Pause ns.
-    pub pause_ns: u64,
 }
 
 /// The writer is done.
@@ -631,7 +629,6 @@ impl Message {
             }
             Self::Saving(m) => {
                 m.epoch.write(out);
-                m.pause_ns.write(out);
             }
             Self::Saved(m) => {
                 m.epoch.write(out);
@@ -798,7 +795,6 @@ impl Message {
             }),
             11 => Self::Saving(Saving {
                 epoch: Field::read(&mut r)?,
-                pause_ns: Field::read(&mut r)?,
             }),
             12 => Self::Saved(Saved {
                 epoch: Field::read(&mut r)?,
