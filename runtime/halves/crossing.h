@@ -210,7 +210,8 @@ struct LauncherCalls {
   // yet.
   i32 (*save_finish)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
   // Agent: wait until the writer has what the job would change by going on, or has failed. The rank
-  // stands still until resume(). Blocks at most timeout_ms; returns 1 so (outcome filled), 0 not yet.
+  // stands still until resume(). Blocks at most timeout_ms; returns 1 so (outcome filled), 0 not
+  // yet.
   i32 (*save_described)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
   // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
   void (*nudge)(u32 tid);

@@ -202,6 +202,18 @@ inline bool received_everything() {
   return state().early_filling == 0;
 }
 
+/// A message came that its sender will send again after a restart: some rank went on too early.
+inline bool received_too_much() {
+  const Crossing& c = crossing();
+  u64 all_expected = 0;
+  u64 all_received = 0;
+  for (u64 i = 0; i < c.expected_count; i++)
+    if (mailbox().expected[i].key < u64(state().world_size))
+      all_expected += mailbox().expected[i].value;
+  for (i32 rank = 0; rank < state().world_size; rank++) all_received += state().received[rank];
+  return all_received > all_expected;
+}
+
 /// A receive posted on a communicator that has been freed cannot be posted again after a restart.
 inline const char* reason_not_to_save() {
   if (crossing().connections) return kConnected;  // since the agent looked
@@ -234,6 +246,7 @@ inline void drain_step(u32 epoch) {
   if (park.drained_reported || expected != epoch) return;
   if (!received_everything() || has_active(false)) return;
   park.drained_reported = true;
+  if (received_too_much()) return report_failed("it has received more messages than were sent");
   if (const char* const reason = reason_not_to_save()) return report_failed(reason);
   const u64 payload[2] = {state().early_messages, state().early_bytes};
   report(Report::kDrained, payload, sizeof payload);

@@ -10,8 +10,8 @@
 //   FERMATA_MOMENTS_DIR=DIR          where moment.1, moment.2, ... appear
 //   FERMATA_MOMENTS_HOLD=K           from this call on the rank waits at each until DIR has a file
 //                                    "done": on a slow machine it must not end before the last
-//                                    moment. A checkpoint lets it go on, for it may owe a collective
-//                                    call.
+//                                    moment. A checkpoint lets it go on, for it may owe a
+//                                    collective call.
 //   FERMATA_MOMENTS_COUNT=PREFIX     instead: write the number of calls to PREFIX.<pid> at the end
 //
 // The functions are made of one piece of assembly each, which passes all arguments on unseen; so
