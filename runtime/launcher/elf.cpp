@@ -90,8 +90,9 @@ enum class Role : u32 { kProgram, kLoader };
 /// A file that was cut short has segments behind its end, whose memory raises SIGBUS.
 bool fits(const File& file, const Elf64_Phdr& segment) {
   constexpr u64 kAddressEnd = u64(1) << 47;
-  return segment.p_filesz <= segment.p_memsz && segment.p_memsz < kAddressEnd &&
-         segment.p_vaddr < kAddressEnd && segment.p_offset <= file.bytes &&
+  if (segment.p_vaddr >= kAddressEnd || segment.p_memsz >= kAddressEnd) return false;
+  if (segment.p_filesz == 0) return true;  // bss alone: its offset means nothing
+  return segment.p_filesz <= segment.p_memsz && segment.p_offset <= file.bytes &&
          segment.p_filesz <= file.bytes - segment.p_offset &&
          segment.p_vaddr % kPageBytes == segment.p_offset % kPageBytes;
 }
