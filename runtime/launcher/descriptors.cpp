@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose files are whose. Descriptors are numbers of the whole process, so the boundary tells them
-// apart as it does memory: a descriptor that the lower half makes is moved above kLowerFirst, out
+// apart as it does memory: a descriptor that the lower half makes is moved above lower_first, out
 // of the application's way (which keeps its native numbers, and finds them free after a restart),
 // and remembered here. Everything else that is open belongs to the application.
 #include "files/registry.h"
@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kCapacity = 4096;
 constexpr int kLowerFirst = 512;
+constexpr u32 kLimitFiles = 7;  // RLIMIT_NOFILE, getrlimit(2)
+int lower_first = kLowerFirst;
 u64 lower_set[kCapacity / 64];
 u32 owner_pid;  // a vfork child shares this memory but has descriptors of its own
 int streams[3] = {-1, -1, -1};
@@ -27,7 +29,7 @@ void mark(int fd, bool is_lower) {
 int move_up(int fd) {
   const Result<u64> flags = sys::fcntl(fd, sys::kGetFdFlags);
   const int command = flags && (flags.value & 1) ? sys::kDupFdCloexec : sys::kDupFd;
-  const Result<u64> moved = sys::fcntl(fd, command, kLowerFirst);
+  const Result<u64> moved = sys::fcntl(fd, command, lower_first);
   if (moved) (void)sys::close(fd);
   const int result = moved ? int(moved.value) : fd;
   mark(result, true);
@@ -40,6 +42,13 @@ bool is_lower_descriptor(int fd) {
   return fd >= 0 && fd < kCapacity && (lower_set[fd / 64] >> (fd % 64) & 1);
 }
 
+int place_lower_descriptors() {
+  u64 limit[2];
+  const auto known = sys::call(SYS_prlimit64, 0, kLimitFiles, 0, sys::word(limit));
+  if (known && limit[0] < 2 * u64(kLowerFirst)) lower_first = int(limit[0] / 2);
+  return lower_first;
+}
+
 void note_ambient_descriptors() {
   owner_pid = sys::getpid();
   for (int stream = 0; stream <= 2; stream++) {
@@ -47,19 +56,19 @@ void note_ambient_descriptors() {
     // Standard input from a file is the application's own: it has a place in that file.
     if (stream == 0 && sys::fstat(0, &info) && (info.mode & sys::kTypeMask) == sys::kTypeRegular)
       continue;
-    const Result<u64> kept = sys::fcntl(stream, sys::kDupFdCloexec, kLowerFirst);
+    const Result<u64> kept = sys::fcntl(stream, sys::kDupFdCloexec, lower_first);
     streams[stream] = kept ? int(kept.value) : -1;
   }
   // Pipes, sockets and devices beyond the standard streams come from the job's launcher (Hydra
   // leaves a dozen open); they go up with the lower half's own. A file was opened by the user, and
   // so was all that a program before this one (exec.cpp) has handed on.
-  for (int fd = 3; fd < kLowerFirst && config.first[0] == 0; fd++) {
+  for (int fd = 3; fd < lower_first && config.first[0] == 0; fd++) {
     sys::KernelStat info;
     if (!sys::fstat(fd, &info)) continue;
     const u32 type = info.mode & sys::kTypeMask;
     if (type != sys::kTypeRegular && type != sys::kTypeDirectory) (void)move_up(fd);
   }
-  for (int fd = kLowerFirst; fd < kCapacity; fd++)
+  for (int fd = lower_first; fd < kCapacity; fd++)
     if (sys::fcntl(fd, sys::kGetFdFlags)) mark(fd, true);
 }
 
@@ -82,7 +91,7 @@ u64 trap_lower_descriptor(u64 number, const u64 (&a)[6]) {
       mark(int(result), result > 2);
       return u64(result);
     case SYS_fcntl:
-      if (a[2] >= u64(kLowerFirst)) {
+      if (a[2] >= u64(lower_first)) {
         mark(int(result), true);
         return u64(result);
       }

@@ -118,6 +118,9 @@ void rewrite_sites(int fd, u64 offset, u64 address, u64 bytes);
 /// Performs a descriptor-making call of the lower half, moves the result above the application's
 /// range and remembers it. Returns what the kernel returned.
 u64 trap_lower_descriptor(u64 number, const u64 (&arguments)[6]);
+/// Decides where the lower half's descriptors begin: at 512, or at half of what the process may have
+/// (RLIMIT_NOFILE). Returns that number. To be called first.
+int place_lower_descriptors();
 void note_ambient_descriptors();
 bool is_lower_descriptor(int fd);
 /// Marks a descriptor of the launcher's own as not the application's, until it is closed.

@@ -17,12 +17,12 @@ void register_upper(const UpperCalls* upper, i64 gate_offset) {
 
 /// The application's descriptor numbers must be free after a restart; the one that MPICH's launcher
 /// passes by number is moved up, and its name in the lower half's environment with it.
-void move_process_manager_descriptor() {
+void move_process_manager_descriptor(int first) {
   const char* value = environment("PMI_FD");
   if (!value[0]) return;
   static Text<32> moved;
   const u64 fd = parse_decimal(value);
-  const Result<u64> high = sys::fcntl(int(fd), sys::kDupFd, 900);
+  const Result<u64> high = sys::fcntl(int(fd), sys::kDupFd, first);
   if (!high) return;
   (void)sys::close(int(fd));
   moved << "PMI_FD=" << high.value;
@@ -48,7 +48,7 @@ extern "C" void fermata_main(u64* initial_stack) {
   if (!(auxv_value(AT_HWCAP2) & 2))
     die("this kernel does not let programs write FS and GS", "FSGSBASE", 0,
         "needs a CPU since 2012, Linux 5.9, and no nofsgsbase on the kernel's command line");
-  move_process_manager_descriptor();
+  move_process_manager_descriptor(place_lower_descriptors());
   note_ambient_descriptors();
   note_identity();
   adopt_main_thread();

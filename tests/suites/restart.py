@@ -4,6 +4,7 @@ chains of restarts. A run that was interrupted must print the checksum of one th
 Name: program_front_first_then_second."""
 import os
 import pathlib
+import resource
 import signal
 import time
 
@@ -142,6 +143,17 @@ def test_a_starved_rank_is_cut_with_the_others(work):
     finally:
         process.kill_tree(spinner.process.pid)
     check_equal(mpis.checksum(job.finish()), mpis.expected("inflight", 2, 400), "checksum")
+
+
+@timeout(90)
+def test_few_descriptors(work):
+    """`ulimit -n 256`: there is no room above 512 for what the MPI library opens."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        _make("openmpi", "openmpi", "mpich", "selfcheck")(work)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @timeout(60)
