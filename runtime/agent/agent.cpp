@@ -58,6 +58,8 @@ struct Agent {
   i32 writer_pid;
   bool describing;   // the writer still takes what the job would change by going on
   bool standing;     // the launcher keeps the rank's threads until resume()
+  u64 pause_ns;      // how long it did
+  SaveOutcome outcome;  // of the writer, once it has ended
   Count clocks[kClockCapacity];
 };
 Agent self;
@@ -92,10 +94,14 @@ void nudge_rank() {
 }
 
 // Lets the rank run, whatever state the checkpoint was in.
+void resume() {
+  if (self.standing) self.pause_ns = launcher().resume();
+  self.standing = false;
+}
+
 void release() {
   Crossing& shared = crossing();
-  if (self.standing) launcher().resume();
-  self.standing = false;
+  resume();
   store(shared.pending, 0u);
   store(shared.targets_version, u64{0});
   store(shared.expected_version, u64{0});
@@ -108,10 +114,10 @@ void give_up(u32 epoch, const char* why) {
 }
 
 void kill_writer() {
-  if (self.writer_pid <= 0) return;
-  kill(self.writer_pid, SIGKILL);
-  SaveOutcome outcome{};
-  launcher().save_finish(self.writer_pid, kWriterKillWaitMs, &outcome);
+  if (self.writer_pid > 0) {
+    kill(self.writer_pid, SIGKILL);
+    launcher().save_finish(self.writer_pid, kWriterKillWaitMs, &self.outcome);
+  }
   self.writer_pid = 0;
   self.writer_epoch = 0;
   self.describing = false;
@@ -201,7 +207,7 @@ void on_save(const wire::Save& save) {
     // The coordinator answers with ABORT, which lets this rank go like all the others.
     outcome.message[sizeof(outcome.message) - 1] = 0;
     self.connection.send(wire::Saved{save.epoch, pid ? -pid : EIO, wire::text(outcome.message),
-                                     0, outcome.pause_ns, 0});
+                                     0, 0, 0});
     return;
   }
   self.writer_pid = pid;
@@ -212,10 +218,9 @@ void on_save(const wire::Save& save) {
 
 // Until now the rank stood still: a rank that was not yet saved might have taken in what this one
 // sent since, or read what it wrote to shared memory and to files.
-void on_resume(const wire::Resume& resume) {
-  if (!is_pending(resume.epoch) || !self.standing) return;
-  launcher().resume();
-  self.standing = false;
+void on_resume(const wire::Resume& message) {
+  if (!is_pending(message.epoch) || !self.standing) return;
+  resume();
   if (!self.stay) release();
 }
 
@@ -256,23 +261,27 @@ void dispatch(const Frame& frame) {
 // Writing shared memory may take minutes, and the coordinator may give the checkpoint up meanwhile:
 // so this waits only for a moment.
 void poll_described() {
-  SaveOutcome outcome{};
-  if (!launcher().save_described(self.writer_pid, kDescribedWaitMs, &outcome)) return;
+  if (!launcher().save_described(self.writer_pid, kDescribedWaitMs)) return;
   self.describing = false;
   self.connection.send(wire::Saving{self.writer_epoch});
 }
 
+// The pause ends with RESUME, and SAVED tells how long it was. A failure is told at once: while it
+// is not known, RESUME may not come.
 void poll_writer() {
   if (self.describing) poll_described();
-  if (self.writer_pid <= 0 || self.describing || self.standing) return;
-  SaveOutcome outcome{};
-  if (launcher().save_finish(self.writer_pid, 0, &outcome) == 0) return;
+  if (self.writer_epoch == 0 || self.describing) return;
+  SaveOutcome& outcome = self.outcome;
+  if (self.writer_pid > 0) {
+    if (launcher().save_finish(self.writer_pid, 0, &outcome) == 0) return;
+    self.writer_pid = 0;
+  }
+  if (self.standing && outcome.error == 0) return;
   const u32 epoch = self.writer_epoch;
-  self.writer_pid = 0;
   self.writer_epoch = 0;
   outcome.message[sizeof(outcome.message) - 1] = 0;
   self.connection.send(wire::Saved{epoch, outcome.error, wire::text(outcome.message),
-                                   outcome.image_bytes, outcome.pause_ns, outcome.image_crc});
+                                   outcome.image_bytes, self.pause_ns, outcome.image_crc});
 }
 
 // ---- the thread -----------------------------------------------------------------------------

@@ -185,7 +185,6 @@ struct SaveOutcome {
   i32 error;           // 0, or errno
   char message[240];   // what, where, what to do; empty when error == 0
   u64 image_bytes;
-  u64 pause_ns;        // from the first thread's stop to the last one's release
   u32 image_crc;       // CRC32C of the image's header block
   u32 reserved;
 };
@@ -203,16 +202,15 @@ struct LauncherCalls {
   HoldResult (*hold)(void* frame);
   // Agent, phase kSave, MPI thread in hold() or on its way: quiesce the other upper threads, fork,
   // and return the writer's pid (> 0) or -errno with outcome filled. The image is written by the
-  // child; after a pid the rank stands still until resume(). Runs on the agent
-  // thread. Signal-safe: no.
+  // child; after a pid the rank stands still until resume(). Runs on the agent thread.
+  // Signal-safe: no.
   i32 (*save)(const SaveRequest* request, SaveOutcome* outcome);
   // Agent: wait for the writer. Blocks at most timeout_ms; returns 1 done (outcome filled), 0 not
   // yet.
   i32 (*save_finish)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
-  // Agent: wait until the writer has what the job would change by going on, or has failed. The rank
-  // stands still until resume(). Blocks at most timeout_ms; returns 1 so (outcome filled), 0 not
-  // yet.
-  i32 (*save_described)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
+  // Agent: wait until the writer has what the job would change by going on, or has failed. Blocks
+  // at most timeout_ms; returns 1 so, 0 not yet.
+  i32 (*save_described)(i32 writer_pid, u32 timeout_ms);
   // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
   void (*nudge)(u32 tid);
   // Configuration given on the launcher's command line; "" if absent. Keys: "socket", "job",
@@ -223,7 +221,8 @@ struct LauncherCalls {
   // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
   void (*leave)(void* frame);
   // Agent: the images of all ranks have been cut, or the checkpoint is given up: the rank goes on.
-  void (*resume)();
+  // Returns how long it stood still, from the first thread's stop, in ns.
+  u64 (*resume)();
   // MPI thread in park(): asks all other upper threads to stop. Returns how many still run; call
   // again until that is 0. release_others lets them go on.
   u32 (*stop_others)();

@@ -118,7 +118,7 @@ void rewrite_sites(int fd, u64 offset, u64 address, u64 bytes);
 /// Performs a descriptor-making call of the lower half, moves the result above the application's
 /// range and remembers it. Returns what the kernel returned.
 u64 trap_lower_descriptor(u64 number, const u64 (&arguments)[6]);
-/// Decides where the lower half's descriptors begin: at 512, or at half of what the process may have
+/// Decides where the lower half's descriptors begin: at 512, or half of what the process may have
 /// (RLIMIT_NOFILE). Returns that number. To be called first.
 int place_lower_descriptors();
 void note_ambient_descriptors();
@@ -310,8 +310,8 @@ void load_lower();                // LauncherCalls::load_lower
 void read_saved_thread_level();
 extern Text<16> saved_thread_level;  // MPI_THREAD_* as a decimal number; "" without a restart
 i32 save(const SaveRequest* request, SaveOutcome* outcome);
-void resume();
-i32 save_described(i32 writer, u32 timeout_ms, SaveOutcome* outcome);
+u64 resume();
+i32 save_described(i32 writer, u32 timeout_ms);
 i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome);
 
 }  // namespace fermata::launch

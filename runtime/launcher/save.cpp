@@ -16,7 +16,6 @@ namespace {
 
 struct OutcomePage {
   SaveOutcome outcome;
-  u64 pause_ns;
   int image_fd;
   u32 described;  // futex: 1 once the writer has taken what fork(2) does not copy
 };
@@ -187,9 +186,9 @@ i64 fork_writer() { return arch::raw_syscall(SYS_clone, 0, 0, 0, 0, 0); }
 
 }  // namespace
 
-void resume() {
+u64 resume() {
   release();
-  outcome_page->pause_ns = sys::now_ns() - stopped_ns;
+  return sys::now_ns() - stopped_ns;
 }
 
 i32 save(const SaveRequest* request, SaveOutcome* outcome) {
@@ -203,7 +202,6 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
     outcome_page = reinterpret_cast<OutcomePage*>(map.value);
   }
   outcome_page->outcome = {};
-  outcome_page->pause_ns = 0;
   outcome_page->image_fd = -1;
   outcome_page->described = 0;
   const Status held = await_hold(deadline);
@@ -244,13 +242,13 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
   stopped_ns = begin;
   described_by_ns = memory::shared_memory_seen() ? begin + kSharedWithinNs : deadline;
   if (child < 0) {
-    resume();
+    release();
     fail(outcome, i32(-child), "cannot fork the image writer: memory may be short");
   }
   return i32(child);
 }
 
-i32 save_described(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
+i32 save_described(i32 writer, u32 timeout_ms) {
   u32& described = outcome_page->described;
   if (!__atomic_load_n(&described, __ATOMIC_ACQUIRE)) {
     sys::futex_wait_shared(&described, 0, u64(timeout_ms) * 1'000'000);
@@ -261,8 +259,6 @@ i32 save_described(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
            "saving the contents of open files or shared memory took too long");
     }
   }
-  *outcome = {};
-  outcome->pause_ns = outcome_page->pause_ns;
   return 1;
 }
 
@@ -279,7 +275,6 @@ i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
     }
     if (got && got.value == u64(writer)) {
       *outcome = outcome_page->outcome;
-      outcome->pause_ns = outcome_page->pause_ns;
       if (status && !outcome->error) fail(outcome, sys::kEio, "the image writer was killed");
       return 1;
     }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define HWCAP2_FSGSBASE 2
+#define CODE_SEGMENT_64 0x33
 
 static long peek(pid_t pid, unsigned long address) {
   return ptrace(PTRACE_PEEKDATA, pid, (void *)address, NULL);
@@ -20,10 +21,12 @@ static long peek(pid_t pid, unsigned long address) {
 static void clear_bit(pid_t pid) {
   struct user_regs_struct registers;
   if (ptrace(PTRACE_GETREGS, pid, NULL, &registers) != 0) return;
+  if (registers.cs != CODE_SEGMENT_64) return;  // ldd asks the 32-bit loader too, if there is one
   unsigned long at = registers.rsp;
-  at += 8 * (unsigned long)(peek(pid, at) + 2);  // argc, argv and its end
-  while (peek(pid, at) != 0) at += 8;            // environment
-  for (at += 8; peek(pid, at) != AT_NULL; at += 16) {
+  at += 8 * (unsigned long)(peek(pid, at) + 2);      // argc, argv and its end
+  errno = 0;
+  while (peek(pid, at) != 0 && errno == 0) at += 8;  // environment
+  for (at += 8; peek(pid, at) != AT_NULL && errno == 0; at += 16) {
     if (peek(pid, at) != AT_HWCAP2) continue;
     const long value = peek(pid, at + 8) & ~(long)HWCAP2_FSGSBASE;
     ptrace(PTRACE_POKEDATA, pid, (void *)(at + 8), (void *)value);

@@ -25,7 +25,7 @@ TESTERS = {
              (7, 9)),
     "xdhrd": ("HRD", "4 sizes\n150 200 250 300 N\n1 2 3 5 ILO\n150 190 250 290 IHI\n3 blocks\n"
               "2 8 16 NB\n" + GRIDS + "3.0 threshold\n", (7, 9)),
-    "xdtrd": ("TRD", "'L' triangle\n4 sizes\n150 200 250 300 N\n3 blocks\n2 8 16 NB\n" + GRIDS
+    "xdtrd": ("TRD", "'L' triangle\n4 sizes\n300 400 500 600 N\n3 blocks\n2 8 16 NB\n" + GRIDS
               + "10.0 threshold\n", (-4, -2)),  # two tables, of different width
 }
 
