@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The safe-state protocol: how the ranks of a running MPI job come to a point where all of them
+//! may be saved, without a cost while nobody asks for it.
+//!
+//! A cut is safe if no rank is inside a collective call, no collective call has been begun by some
+//! members and not by others, and every message under way has been counted by its sender. The way
+//! there is a topological sort of the calls that must still happen:
+//!
+//! - *Collective clock.* Each rank counts the collective calls it has begun, by group. The greatest
+//!   count of any member is the group's *target*; a rank behind a target owes calls and runs on. A
+//!   rank that must pass another collective call on its way raises that call's target.
+//!   Source: Xu and Cooperman 2024, section 4.2 (condition A', algorithms 1 to 3).
+//! - *NEED.* A rank that must run on and waits in a point-to-point call says whose step it waits
+//!   for; those run on, too, until it has been made. Ours; without it the published rule can wait
+//!   for ever (`docs/decisions/0038-needs-for-point-to-point.md`).
+//!
+//! Both halves are pure: no I/O, no clock, no threads. The rank's half neither allocates nor
+//! panics on what others send, so it may run inside a signal handler.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod coordinator;
+mod rank;
+mod words;
+
+pub use coordinator::{Coordinator, Output};
+pub use rank::{Books, Door, RankMachine, Tell};
+pub use words::{Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Report, Version};
