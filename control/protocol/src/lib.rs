@@ -15,7 +15,8 @@
 //!   for ever (`docs/decisions/0038-needs-for-point-to-point.md`).
 //!
 //! Both halves are pure: no I/O, no clock, no threads. The rank's half neither allocates nor
-//! panics on what others send, so it may run inside a signal handler.
+//! panics on what others send, so it may run inside a signal handler. `fermata-model` checks the
+//! two together, over all small programs; `docs/protocol.md` has the bounds and the counts.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A job as a model for stateright: every order in which ranks step, agents read and lines deliver.
+//!
+//! Fewer orders of steps are looked at where nobody could tell the difference (`Lines::Merged`; the
+//! tests compare with `Lines::Apart`):
+//! - the agent reads the clocks as soon as the request is visible, unless a wrapper has counted a
+//!   call and not looked yet: only that can change a clock;
+//! - what it reads is at the coordinator at once: before all clocks are there it only takes maxima,
+//!   and the orders that the last of them makes are as slow as they like;
+//! - nobody parks before the first orders: not to move is the same;
+//! - the request reaches a rank that has made all its calls at once: its clocks are final;
+//! - states that differ only in how many orders there have been are one.
+//!
+//! Checked, in every state that can be reached:
+//! - safety: when the coordinator says that the state is safe, nothing is on any line, all ranks
+//!   stand where they can be saved, and in each group all have begun the same number of calls; and
+//!   what the images hold, each cut in its own time, is one moment: every message that one has sent
+//!   has arrived in another, and no other has;
+//! - termination: no state is without a next step before the end (`Outcome::Stuck`), and no run
+//!   goes on for ever (`endless`);
+//! - resumption: from the images the program comes to its end and every message is received once.
+
+use crate::job::{Job, Lines};
+use crate::program::Program;
+use crate::state::{Outcome, State};
+use crate::world::BooksOf;
+use fermata_protocol::Version;
+use stateright::{Checker, Model, Property};
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// The coordinator's line to this rank delivers.
+    ToRank(usize),
+    /// This rank's line to the coordinator delivers.
+    ToCoordinator(usize),
+    /// The agent, which has made the request visible, reads the clocks.
+    Agent(usize),
+    /// The rank goes on in its program; the second number chooses among possible matches.
+    Step(usize, usize),
+    /// The rank stands still.
+    Park(usize),
+    /// The rank says what it needs.
+    Tell(usize),
+    /// The rank takes in a message from the second one.
+    TakeIn(usize, usize),
+    /// There is no other step.
+    GiveUp,
+}
+
+impl Model for Job {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        (0..self.programs.len()).map(|program| self.begin(program)).collect()
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        if state.outcome.is_some() {
+            return;
+        }
+        if state.snapshot.is_some() {
+            self.actions_while_cutting(state, actions);
+        } else {
+            self.actions_on_the_way(state, actions);
+        }
+        if actions.is_empty() {
+            actions.push(Action::GiveUp);
+        }
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = state.clone();
+        match action {
+            Action::ToRank(rank) => self.to_rank(&mut next, rank),
+            Action::ToCoordinator(rank) => self.to_coordinator(&mut next, rank),
+            Action::Agent(rank) => self.agent(&mut next, rank),
+            Action::Step(rank, choice) => return self.steps(state, rank).into_iter().nth(choice),
+            Action::Park(rank) => self.park(&mut next, rank),
+            Action::Tell(rank) => self.tell(&mut next, rank),
+            Action::TakeIn(rank, from) => next.world.take_in(rank, from),
+            Action::GiveUp => next.outcome = Some(Outcome::Stuck),
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("safety", |_, s: &State| s.outcome != Some(Outcome::Unsafe)),
+            Property::always("termination", |_, s: &State| s.outcome != Some(Outcome::Stuck)),
+            Property::always("resumption", |_, s: &State| s.outcome != Some(Outcome::Lost)),
+            Property::sometimes("a safe state", |_, s: &State| s.outcome == Some(Outcome::Safe)),
+        ]
+    }
+}
+
+impl Job {
+    fn actions_on_the_way(&self, state: &State, actions: &mut Vec<Action>) {
+        if let Some(rank) = self.awaits_only_the_request(state) {
+            return actions.push(Action::ToRank(rank));
+        }
+        for (rank, side) in state.sides.iter().enumerate() {
+            if !side.down.is_empty() {
+                actions.push(Action::ToRank(rank));
+            }
+            if !side.up.is_empty() {
+                actions.push(Action::ToCoordinator(rank));
+            }
+            if side.machine.is_requested() != side.has_read {
+                actions.push(Action::Agent(rank));
+            }
+            for from in (0..state.sides.len()).filter(|from| self.may_take_in(state, rank, *from)) {
+                actions.push(Action::TakeIn(rank, from));
+            }
+            if side.parked {
+                continue;
+            }
+            let choices = self.steps(state, rank).len();
+            actions.extend((0..choices).map(|choice| Action::Step(rank, choice)));
+            let is_early = side.machine.version() == Version(0) && self.lines == Lines::Merged;
+            if !is_early && self.may_park(state, rank) {
+                actions.push(Action::Park(rank));
+            }
+            let books = BooksOf(&state.world, rank);
+            if self.at(state, rank, |at| side.machine.has_to_tell(at, &books)) {
+                actions.push(Action::Tell(rank));
+            }
+        }
+    }
+}
+
+/// What the checker has found.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Different states.
+    pub states: usize,
+    /// Steps of the deepest run looked at.
+    pub depth: usize,
+    /// Property, program and run of what was violated.
+    pub violations: Vec<(&'static str, Program, Vec<Action>)>,
+}
+
+/// Looks at every state that can be reached; stops early once each property has been violated.
+#[must_use]
+pub fn check(job: Job) -> Verdict {
+    let checker = job.checker().spawn_dfs().join();
+    let mut violations = Vec::new();
+    for (property, path) in checker.discoveries() {
+        if property == "a safe state" {
+            continue;
+        }
+        let program = checker.model().program(path.last_state()).clone();
+        violations.push((property, program, path.into_actions()));
+    }
+    Verdict { states: checker.unique_state_count(), depth: checker.max_depth(), violations }
+}

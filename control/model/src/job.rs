@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A job with a checkpoint in it: the ranks' programs, machines and agents, the coordinator, and
+//! the lines between them. What one step of each does; `explore.rs` makes them in every order.
+//!
+//! Each rank has a line to the coordinator and one back, which keep order and take any time. The
+//! request is on its way to every rank from the start, so it comes at any moment. A rank that may
+//! park can still make point-to-point calls first, for it notices late; it cannot pass the door of
+//! a collective call. What comes after the safe state is in `cut.rs`.
+
+use crate::program::{Mask, Mode, Op, Program};
+use crate::rule::Rule;
+use crate::state::{Down, Machine, Outcome, Side, State};
+use crate::world::{BooksOf, Phase, World, index_of};
+use fermata_protocol::{
+    Clock, Coordinator, Door, NeedKind, Output, Position, RankId, Report, Tell, Version,
+};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How much is one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// Everything by itself.
+    Apart,
+    /// What nobody could tell apart is one, as `explore.rs` says.
+    Merged,
+}
+
+/// Programs to check, and how.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub(crate) programs: Vec<(Program, Vec<Mask>)>,
+    pub(crate) rule: Rule,
+    pub(crate) lines: Lines,
+    /// Ranks go on into MPI_Finalize; otherwise they stop before it.
+    pub(crate) finalizes: bool,
+}
+
+impl Job {
+    /// Each program is an initial state of its own.
+    #[must_use]
+    pub fn new(programs: impl IntoIterator<Item = Program>, rule: Rule) -> Self {
+        let with_groups = |program: Program| {
+            let groups = program.groups();
+            (program, groups)
+        };
+        Self {
+            programs: programs.into_iter().map(with_groups).collect(),
+            rule,
+            lines: Lines::Merged,
+            finalizes: false,
+        }
+    }
+
+    /// The same with every step by itself.
+    #[must_use]
+    pub fn apart(self) -> Self {
+        Self { lines: Lines::Apart, ..self }
+    }
+
+    /// The same with MPI_Finalize at the end of each program.
+    #[must_use]
+    pub fn finalizing(self) -> Self {
+        Self { finalizes: true, ..self }
+    }
+
+    /// The program of a state.
+    #[must_use]
+    pub fn program(&self, state: &State) -> &Program {
+        &self.programs[state.program].0
+    }
+
+    pub(crate) fn begin(&self, program: usize) -> State {
+        let (text, groups) = &self.programs[program];
+        let side = |rank: usize| {
+            let mut machine = Machine::default();
+            for group in groups.iter().filter(|group| **group & (1 << rank) != 0) {
+                assert!(machine.join((*group).into()), "more groups than clocks");
+            }
+            Arc::new(Side {
+                machine,
+                parked: false,
+                has_read: false,
+                goes_on: false,
+                up: VecDeque::new(),
+                down: VecDeque::from([Down::Request]),
+            })
+        };
+        State {
+            program,
+            world: World::new(text),
+            sides: (0..text.size()).map(side).collect(),
+            coordinator: Arc::new(Coordinator::new(text.size())),
+            snapshot: None,
+            is_exact: self.lines == Lines::Apart,
+            outcome: None,
+        }
+    }
+
+    /// Asks with the rank's position; the sources of a receive need a place to live.
+    pub(crate) fn at<T>(
+        &self,
+        state: &State,
+        rank: usize,
+        ask: impl FnOnce(&Position<'_>) -> T,
+    ) -> T {
+        let (program, _) = &self.programs[state.program];
+        let phase = state.world.ranks[rank].phase;
+        let Some(op) = state.world.op(program, rank) else { return ask(&Position::Ending) };
+        match op {
+            Op::Recv(Some(from), _) => ask(&Position::Receiving(&[from.into()])),
+            Op::Recv(None, _) => {
+                let others: Vec<RankId> =
+                    (0..program.size()).filter(|r| *r != rank).map(|r| r as RankId).collect();
+                ask(&Position::Receiving(&others))
+            }
+            Op::Send(to, mode, _) if phase == Phase::Inside => match mode {
+                Mode::Synchronous => ask(&Position::Synchronous(to.into())),
+                Mode::Eager | Mode::Rendezvous => ask(&Position::Sending(to.into())),
+            },
+            Op::Send(..) => ask(&Position::Computing),
+            Op::Coll(..) if phase == Phase::Inside => ask(&Position::Collective),
+            Op::Coll(..) if phase == Phase::Trivial => ask(&Position::Completing),
+            Op::Coll(..) | Op::Start(_) => ask(&Position::Door),
+            Op::Wait(_) => ask(&Position::Completing),
+        }
+    }
+
+    pub(crate) fn may_park(&self, state: &State, rank: usize) -> bool {
+        let side = &state.sides[rank];
+        let counted = state.world.ranks[rank].phase == Phase::Counted;
+        let books = BooksOf(&state.world, rank);
+        !counted && self.at(state, rank, |at| side.machine.may_park(at, &books))
+    }
+
+    /// Everything that can come of the rank's next step in its program.
+    pub(crate) fn steps(&self, state: &State, rank: usize) -> Vec<State> {
+        if state.sides[rank].goes_on {
+            return self.free_steps(state, rank);
+        }
+        let (program, groups) = &self.programs[state.program];
+        let group = match state.world.op(program, rank) {
+            None => return self.finalize(state, rank).into_iter().collect(),
+            Some(Op::Coll(group, _) | Op::Start(group)) => group,
+            Some(_) => return self.plain_steps(state, rank),
+        };
+        let index = index_of(groups, group);
+        let side = &state.sides[rank];
+        let mut next = state.clone();
+        match state.world.ranks[rank].phase {
+            Phase::Inside => return self.plain_steps(state, rank),
+            Phase::Outside if self.rule == Rule::TwoPhase => {
+                if side.machine.is_requested() && self.may_park(state, rank) {
+                    return Vec::new();
+                }
+                next.world.ranks[rank].trivial[index] += 1;
+                next.world.ranks[rank].phase = Phase::Trivial;
+            }
+            Phase::Trivial if !state.world.trivial_done(groups, rank, group) => return Vec::new(),
+            Phase::Outside | Phase::Trivial if side.machine.is_requested() => {
+                if !self.pass_door(&mut next, rank, group) {
+                    return Vec::new();
+                }
+            }
+            Phase::Outside | Phase::Trivial => {
+                next.side(rank).machine.count(group.into());
+                next.world.ranks[rank].phase = Phase::Counted;
+            }
+            Phase::Counted if side.machine.is_requested() => {
+                next.side(rank).machine.uncount(group.into());
+                if !self.pass_door(&mut next, rank, group) {
+                    next.world.ranks[rank].phase = match self.rule {
+                        Rule::TwoPhase => Phase::Trivial,
+                        _ => Phase::Outside,
+                    };
+                }
+            }
+            Phase::Counted => self.enter(&mut next, rank, group),
+        }
+        vec![next]
+    }
+
+    fn plain_steps(&self, state: &State, rank: usize) -> Vec<State> {
+        let (program, groups) = &self.programs[state.program];
+        let with = |world| State { world, ..state.clone() };
+        state.world.steps(program, groups, rank).into_iter().map(with).collect()
+    }
+
+    /// A rank at its end goes on into MPI_Finalize, unless it has seen the request.
+    fn finalize(&self, state: &State, rank: usize) -> Option<State> {
+        let at_door = state.world.ranks[rank].phase == Phase::Outside;
+        if !self.finalizes || !at_door || state.sides[rank].machine.is_requested() {
+            return None;
+        }
+        let mut next = state.clone();
+        next.world.ranks[rank].phase = Phase::Inside;
+        Some(next)
+    }
+
+    fn pass_door(&self, next: &mut State, rank: usize, group: Mask) -> bool {
+        let books = BooksOf(&next.world, rank);
+        match Arc::make_mut(&mut next.sides[rank]).machine.door(group.into(), &books) {
+            Door::Hold => return false,
+            Door::Enter => {}
+            Door::Raise(clock) => self.say(next, rank, Report::Raise(clock)),
+        }
+        self.enter(next, rank, group);
+        true
+    }
+
+    fn enter(&self, next: &mut State, rank: usize, group: Mask) {
+        let (program, groups) = &self.programs[next.program];
+        let ends = matches!(next.world.op(program, rank), Some(Op::Start(_)));
+        next.world.begin_collective(rank, index_of(groups, group), ends);
+    }
+
+    pub(crate) fn say(&self, next: &mut State, rank: usize, report: Report) {
+        if let Some(report) = self.rule.report(report) {
+            next.side(rank).up.push_back(report);
+        }
+    }
+
+    fn say_parked(&self, next: &mut State, rank: usize) {
+        let machine = &mut next.side(rank).machine;
+        machine.park();
+        let report = Report::Parked(machine.version(), machine.clocks().collect());
+        self.say(next, rank, report);
+    }
+
+    pub(crate) fn park(&self, next: &mut State, rank: usize) {
+        next.side(rank).parked = true;
+        if next.sides[rank].machine.version() > Version(0) {
+            self.say_parked(next, rank);
+        }
+    }
+
+    pub(crate) fn tell(&self, next: &mut State, rank: usize) {
+        let books = BooksOf(&next.world, rank);
+        let mut machine = next.sides[rank].machine.clone();
+        let report = self.at(next, rank, |at| {
+            machine.tell(at, &books).map(|tell| match tell {
+                Tell::Needs => Report::Needs(machine.needs(at, &books).collect()),
+                Tell::Runs => Report::Runs,
+            })
+        });
+        next.side(rank).machine = machine;
+        if let Some(report) = report {
+            self.say(next, rank, report);
+        }
+    }
+
+    pub(crate) fn to_rank(&self, next: &mut State, rank: usize) {
+        match next.side(rank).down.pop_front() {
+            None => {}
+            Some(Down::Request) => {
+                let program = &self.programs[next.program].0;
+                let at = &next.world.ranks[rank];
+                if next.world.op(program, rank).is_none() && at.phase == Phase::Inside {
+                    return self.say(next, rank, Report::Ending);
+                }
+                if self.rule == Rule::ReadsFirst {
+                    return self.read(next, rank);
+                }
+                next.side(rank).machine.on_request();
+                if self.lines == Lines::Merged && next.world.ranks[rank].phase != Phase::Counted {
+                    self.read(next, rank);
+                }
+            }
+            Some(Down::Save) => self.cut(next, rank),
+            Some(Down::Orders(mut orders)) => {
+                self.rule.orders(&mut orders);
+                next.side(rank).machine.on_orders(&orders);
+                if !next.sides[rank].parked {
+                    return;
+                }
+                if self.may_park(next, rank) {
+                    self.say_parked(next, rank);
+                } else {
+                    next.side(rank).parked = false;
+                }
+            }
+        }
+    }
+
+    fn read(&self, next: &mut State, rank: usize) {
+        let side = next.side(rank);
+        side.has_read = true;
+        let clocks: Vec<Clock> = side.machine.clocks().collect();
+        self.say(next, rank, Report::Clocks(clocks));
+        if self.lines == Lines::Merged {
+            self.to_coordinator(next, rank);
+        }
+    }
+
+    /// The second half of what an agent does about the request.
+    pub(crate) fn agent(&self, next: &mut State, rank: usize) {
+        match self.rule {
+            Rule::ReadsFirst => next.side(rank).machine.on_request(),
+            _ => self.read(next, rank),
+        }
+    }
+
+    pub(crate) fn to_coordinator(&self, next: &mut State, rank: usize) {
+        let Some(mut report) = next.side(rank).up.pop_front() else { return };
+        if let (Rule::OldWordCounts, Report::Parked(version, _)) = (self.rule, &mut report) {
+            *version = next.sides[rank].newest();
+        }
+        let mut outputs = Vec::new();
+        let coordinator = Arc::make_mut(&mut next.coordinator);
+        coordinator.on_report(rank as RankId, &report, &mut outputs);
+        for output in outputs {
+            match output {
+                Output::Orders(rank, orders) => {
+                    next.side(rank as usize).down.push_back(Down::Orders(orders));
+                }
+                Output::Refused(_) => next.outcome = Some(Outcome::Refused),
+                Output::Safe => self.begin_cut(next),
+                Output::Resume => next.outcome = Some(self.judge_images(next)),
+            }
+        }
+    }
+
+    pub(crate) fn awaits_only_the_request(&self, state: &State) -> Option<usize> {
+        if self.lines == Lines::Apart || self.finalizes || self.rule == Rule::ReadsFirst {
+            return None;
+        }
+        let program = self.program(state);
+        (0..program.size()).find(|&rank| {
+            state.sides[rank].down.front() == Some(&Down::Request)
+                && state.world.op(program, rank).is_none()
+        })
+    }
+
+    /// A message that the rank takes in without a receive: it stands still and gives room, or it
+    /// needs a later message of the same sender.
+    pub(crate) fn may_take_in(&self, state: &State, rank: usize, from: usize) -> bool {
+        if state.world.lane(from, rank).net.is_empty() {
+            return false;
+        }
+        let side = &state.sides[rank];
+        let books = BooksOf(&state.world, rank);
+        if side.parked {
+            return side.machine.gives_room(from as RankId, &books);
+        }
+        side.machine.is_needy()
+            && self.at(state, rank, |at| {
+                let mut needs = side.machine.needs(at, &books);
+                needs.any(|n| n.kind == NeedKind::Message && n.peer as usize == from)
+            })
+    }
+}

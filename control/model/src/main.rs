@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `./x model`: checks the protocol and prints the tables of `docs/protocol.md`.
+use fermata_model::report::{bounds_table, large, named_table, sizes_table, standard};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let is_large = std::env::args().any(|arg| arg == "--large");
+    let (bounds, holds) = bounds_table(&if is_large { large() } else { standard() });
+    println!("{bounds}");
+    if is_large {
+        return if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let (named, named_hold) = named_table();
+    println!("{named}");
+    println!("{}", sizes_table(9));
+    if holds && named_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is checked, how far, and what came of it, as the tables of `docs/protocol.md`.
+
+use crate::endless::endless;
+use crate::enumerate::{Alphabet, programs};
+use crate::explore::{Verdict, check};
+use crate::job::Job;
+use crate::named;
+use crate::rule::Rule;
+use crate::sim::{LogP, Setting, run};
+use std::fmt::Write;
+
+/// All programs of an alphabet up to a number of calls, under one rule.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// What is in the alphabet.
+    pub name: &'static str,
+    /// The calls to choose from.
+    pub alphabet: Alphabet,
+    /// Of all ranks together.
+    pub calls: usize,
+    /// Whose protocol.
+    pub rule: Rule,
+}
+
+const EVERYTHING: &str = "all kinds, one tag";
+const NO_WAIT: &str = "all but waiting sends";
+const WAITING: &str = "all sends, receives, barriers";
+const PLAIN: &str = "eager sends, receives, barriers";
+const TAGGED: &str = "the same, any source, two tags";
+const ANY: &str = "the same, any source";
+
+fn bound(name: &'static str, alphabet: Alphabet, calls: usize) -> Bound {
+    Bound { name, alphabet, calls, rule: Rule::Ours }
+}
+
+fn no_wait(ranks: u8) -> Alphabet {
+    Alphabet { waiting_sends: false, ..Alphabet::full(ranks) }
+}
+
+fn waiting(ranks: u8) -> Alphabet {
+    Alphabet { waiting_sends: true, ..Alphabet::plain(ranks) }
+}
+
+fn any(ranks: u8) -> Alphabet {
+    Alphabet { wildcards: true, ..Alphabet::plain(ranks) }
+}
+
+fn tagged() -> Alphabet {
+    Alphabet { tags: true, ..any(2) }
+}
+
+/// What the tests check every time: half a minute on one core, with the programs that have names.
+#[must_use]
+pub fn standard() -> Vec<Bound> {
+    vec![
+        bound(EVERYTHING, Alphabet::full(2), 4),
+        bound(PLAIN, Alphabet::plain(2), 6),
+        bound(TAGGED, tagged(), 5),
+        bound(NO_WAIT, no_wait(3), 4),
+        bound(WAITING, waiting(3), 4),
+        Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(2), 6) },
+        Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(3), 4) },
+    ]
+}
+
+/// What `./x model --large` checks.
+#[must_use]
+pub fn large() -> Vec<Bound> {
+    vec![
+        bound(TAGGED, tagged(), 6),
+        bound(EVERYTHING, Alphabet::full(3), 4),
+        bound(NO_WAIT, no_wait(2), 6),
+        bound(ANY, any(3), 6),
+        bound(PLAIN, Alphabet::plain(4), 4),
+        Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(3), 6) },
+    ]
+}
+
+/// Checks and returns the table, and whether ours was without a fault everywhere.
+#[must_use]
+pub fn bounds_table(bounds: &[Bound]) -> (String, bool) {
+    let mut text = String::from(
+        "| rule | calls | ranks | calls in all, at most | programs | states | deepest run | \
+         result |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    let mut good = true;
+    for bound in bounds {
+        let list = programs(&bound.alphabet, bound.calls);
+        let count = list.len();
+        let job = Job::new(list, bound.rule);
+        let is_endless = endless(&job).is_some();
+        let verdict = check(job);
+        let mut broken: Vec<&str> = verdict.violations.iter().map(|v| v.0).collect();
+        broken.extend(is_endless.then_some("endless"));
+        for (property, program, run) in &verdict.violations {
+            eprintln!("{property}: {program}\n{run:?}");
+        }
+        good &= broken.is_empty() || bound.rule != Rule::Ours;
+        let result = if broken.is_empty() { "holds".into() } else { broken.join(", ") };
+        let row = format!(
+            "| {} | {} | {} | {} | {count} | {} | {} | {result} |",
+            rule_name(bound.rule),
+            bound.name,
+            bound.alphabet.ranks,
+            bound.calls,
+            verdict.states,
+            verdict.depth
+        );
+        eprintln!("{row}");
+        let _ = writeln!(text, "{row}");
+    }
+    (text, good)
+}
+
+/// The programs with names, each by itself.
+#[must_use]
+pub fn named_table() -> (String, bool) {
+    let mut text =
+        String::from("| program | calls | states | ours | published |\n|---|---|---|---|---|\n");
+    let mut good = true;
+    for (name, program) in named::all() {
+        let job = Job::new([program.clone()], Rule::Ours);
+        good &= endless(&job).is_none();
+        let ours = check(job);
+        let theirs = check(Job::new([program.clone()], Rule::Published));
+        good &= ours.violations.is_empty();
+        let _ = writeln!(
+            text,
+            "| {name}: `{program}` | {} | {} | {} | {} |",
+            program.calls(),
+            ours.states,
+            word(&ours),
+            word(&theirs)
+        );
+    }
+    (text, good)
+}
+
+/// Random programs on grids of ranks, medians over seeds.
+#[must_use]
+pub fn sizes_table(seeds: u64) -> String {
+    let logp = LogP { latency: 5_000, overhead: 500, gap: 500 };
+    let mut text = String::from(
+        "| ranks | collectives | rounds | messages per rank | NEEDs | time to the safe state, ms | \
+         published: stuck |\n|---|---|---|---|---|---|---|\n",
+    );
+    for side in [2, 10, 32, 100] {
+        for collectives in [10, 50] {
+            let setting =
+                |seed| Setting { side, steps: 40, compute_ns: 100_000, collectives, seed };
+            let mut all: Vec<_> =
+                (1..=seeds).map(|seed| run(setting(seed), logp, Rule::Ours)).collect();
+            let stuck =
+                (1..=seeds).filter(|seed| !run(setting(*seed), logp, Rule::Published).safe).count();
+            assert!(all.iter().all(|figures| figures.safe), "ours was stuck at {side} x {side}");
+            all.sort_by_key(|figures| figures.time_ns);
+            let middle = all[all.len() / 2];
+            let ranks = u64::from(side * side);
+            let _ = writeln!(
+                text,
+                "| {ranks} | {collectives} % | {} | {:.1} | {} | {:.2} | {stuck} of {seeds} |",
+                middle.rounds,
+                middle.messages as f64 / ranks as f64,
+                middle.needs,
+                middle.time_ns as f64 / 1e6
+            );
+        }
+    }
+    text
+}
+
+fn word(verdict: &Verdict) -> String {
+    match verdict.violations.first().map(|violation| violation.0) {
+        None => "holds".to_owned(),
+        Some("termination") => "**stuck**".to_owned(),
+        Some(property) => format!("**{property}**"),
+    }
+}
+
+fn rule_name(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Ours => "ours",
+        Rule::Published => "published",
+        Rule::TwoPhase => "two-phase",
+        Rule::StopsEarly => "damaged: stops early",
+        Rule::RaisesInSilence => "damaged: raises in silence",
+        Rule::OldWordCounts => "damaged: an old word counts",
+        Rule::ReadsFirst => "damaged: reads first",
+        Rule::GoesOnAlone => "damaged: goes on alone",
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The protocol as it is, others' rules, and damaged ones that the checker has to catch.
+//!
+//! The machines know nothing of this. A rule changes what goes over the lines, or the order in
+//! which the agent does things; so there is nothing in the product that only a test can reach.
+
+use fermata_protocol::{NeedKind, Orders, Report};
+
+/// What is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// Targets and NEEDs, as shipped.
+    Ours,
+    /// The collective clock as published: nobody runs on for a message (Xu and Cooperman 2024).
+    /// Parked ranks give room, as ours do; otherwise it would lose to any large message.
+    Published,
+    /// A barrier before each collective call, in which a rank can be stopped (Garg et al. 2019,
+    /// algorithm 1). The paper leaves open who lets a rank out of this barrier whose peers have
+    /// left it before the request; here targets do.
+    TwoPhase,
+    /// Damaged: who is needed stops one message too early.
+    StopsEarly,
+    /// Damaged: a target is raised and nobody is told.
+    RaisesInSilence,
+    /// Damaged: a rank's word that it is parked counts under any version of its orders.
+    OldWordCounts,
+    /// Damaged: the agent reads the clocks before the wrappers can see the request.
+    ReadsFirst,
+    /// Damaged: a rank goes on as soon as its own image has been cut.
+    GoesOnAlone,
+}
+
+impl Rule {
+    /// What the line makes of a report. None: it is lost.
+    #[must_use]
+    pub fn report(self, report: Report) -> Option<Report> {
+        match (self, report) {
+            (Self::Published | Self::TwoPhase, Report::Needs(mut needs)) => {
+                needs.retain(|need| need.kind == NeedKind::Room);
+                Some(if needs.is_empty() { Report::Runs } else { Report::Needs(needs) })
+            }
+            (Self::RaisesInSilence, Report::Raise(_)) => None,
+            (Self::RaisesInSilence, Report::Parked(version, _)) => {
+                Some(Report::Parked(version, Vec::new()))
+            }
+            (_, report) => Some(report),
+        }
+    }
+
+    /// What the line makes of orders.
+    pub fn orders(self, orders: &mut Orders) {
+        if self == Self::StopsEarly {
+            let messages = orders.needs.iter_mut().filter(|need| need.kind == NeedKind::Message);
+            messages.for_each(|need| need.count -= 1);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Programs that show one thing each; rules that have to fail, and where.
+use fermata_model::{Job, Rule, check, named, native};
+
+fn violated(job: Job) -> Vec<&'static str> {
+    let mut names: Vec<&str> = check(job).violations.iter().map(|v| v.0).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn the_published_rule_is_stuck_in_the_hole_and_ours_is_not() {
+    for program in [named::hole(), named::smallest_hole()] {
+        assert!(native::is_deadlock_free(&program));
+        assert_eq!(violated(Job::new([program.clone()], Rule::Published)), ["termination"]);
+        assert!(violated(Job::new([program], Rule::Ours)).is_empty());
+    }
+}
+
+#[test]
+fn who_is_needed_must_not_stop_one_message_early() {
+    assert_eq!(violated(Job::new([named::smallest_hole()], Rule::StopsEarly)), ["termination"]);
+}
+
+#[test]
+fn a_raised_target_must_be_told() {
+    assert_eq!(violated(Job::new([named::raise()], Rule::RaisesInSilence)), ["termination"]);
+}
+
+#[test]
+fn a_word_under_old_orders_must_not_count() {
+    let found = violated(Job::new([named::smallest_hole()], Rule::OldWordCounts));
+    assert!(found.contains(&"safety"), "{found:?}");
+}
+
+#[test]
+fn the_clocks_must_not_be_read_before_the_request_is_visible() {
+    assert!(!violated(Job::new([named::raise()], Rule::ReadsFirst)).is_empty());
+}
+
+/// A rank that goes on sends to one that has not been cut: the message is in one image only.
+#[test]
+fn no_rank_may_go_on_before_all_are_cut() {
+    let found = violated(Job::new([named::smallest_hole()], Rule::GoesOnAlone));
+    assert!(found.contains(&"safety"), "{found:?}");
+}
+
+/// A barrier before each collective call needs no NEEDs: who is in the call waits for nobody
+/// outside. But it makes a broadcast wait for its leaves, and a sound program can get stuck in
+/// that.
+#[test]
+fn two_phases_need_no_needs_but_stop_a_sound_program() {
+    for program in [named::smallest_hole(), named::raise()] {
+        assert!(violated(Job::new([program], Rule::TwoPhase)).is_empty());
+    }
+    assert!(native::is_deadlock_free(&named::early_root()));
+    assert!(violated(Job::new([named::early_root()], Rule::Ours)).is_empty());
+    assert!(!native::is_deadlock_free(&native::with_barriers(&named::early_root())));
+}
+
+#[test]
+fn ranks_that_enter_finalize_end_the_attempt_by_name() {
+    for program in [named::smallest_hole(), named::early_root()] {
+        assert!(violated(Job::new([program], Rule::Ours).finalizing()).is_empty());
+    }
+}
+
+/// What is merged in the model hides nothing: every step by itself gives the same verdicts.
+#[test]
+fn merged_steps_hide_nothing() {
+    let rules = [Rule::Ours, Rule::Published, Rule::StopsEarly, Rule::OldWordCounts];
+    for program in [named::smallest_hole(), named::early_root()] {
+        for rule in rules {
+            let job = Job::new([program.clone()], rule);
+            assert_eq!(violated(job.clone()), violated(job.apart()), "{rule:?}: {program}");
+        }
+    }
+}
