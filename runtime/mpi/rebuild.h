@@ -103,11 +103,19 @@ inline void rebuild_type(Slot* slot) {
   type->built = state().rebuilds;
 }
 
-/// Like rebuild_comms(), and after it: every member has made all its communicators by then.
+/// After rebuild_comms(), and one window after the other in the whole job: Open MPI 4.1 calls the
+/// memory behind a window after the host, the job and the communicator's number, which may be the
+/// same for communicators without a common member. All ranks call it.
 inline void rebuild_windows() {
-  each_window([](Window* window) {
-    if (const int error = window_make(window)) rebuild_failed("a window", error);
-  });
+  constexpr u64 kNone = ~u64(0) >> 1;  // both MPIs take the least of unsigned numbers as if signed
+  for (u64 last = 0; last != kNone;) {
+    Window* const own = next_window(last);
+    const u64 id = own ? window_id(own) : kNone;
+    int error = lower().Allreduce(&id, &last, 1, slot_at(kDatatype, abi::kInt64T)->real,
+                                  slot_at(kOp, abi::kMin)->real, slot_at(kComm, kCommWorld)->real);
+    if (!error && own && last == id) error = window_make(own);
+    if (error) rebuild_failed("a window", error);
+  }
 }
 
 [[noreturn]] inline void reopen_failed(const File* file, int error) {

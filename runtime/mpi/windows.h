@@ -17,6 +17,7 @@
 // Source: docs/decisions/0019-windows-in-one-epoch.md.
 #pragma once
 
+#include "mpi/host_turn.h"
 #include "mpi/persistent_collectives.h"
 
 namespace fermata::mpi {
@@ -81,8 +82,11 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot** win, Memory memory)
     window->counters = slot_new(kWin, nullptr);
     window->slot->spare = made->spare;
     int error = memory(window);
-    if (!error) error = window_make(window);
-    error = members_agree(made, error);
+    {
+      const HostTurn turn(flavor == kWinFlavorShared && comm_of(made)->rank == 0);
+      if (!error) error = window_make(window);
+      error = members_agree(made, error);
+    }
     if (error) {
       window_forget(window);
       comm_discard(made);
@@ -103,19 +107,27 @@ inline void windows_flush() {
   });
 }
 
+inline u64 window_id(const Window* window) { return comm_of(window->comm)->id; }
+
+/// The window with the smallest id above `last`, or null.
+inline Window* next_window(u64 last) {
+  Window* next = nullptr;
+  for_each_live(kWin, [&](Slot* slot) {
+    if (!is_window(slot)) return;
+    Window* const window = window_of(slot);
+    const u64 id = window_id(window);
+    if (id > last && (!next || id < window_id(next))) next = window;
+  });
+  return next;
+}
+
 /// Visits every window, in an order in which all of their members visit them.
 template <typename Visit>
 void each_window(Visit visit) {
-  for (u64 last = 0;;) {
-    Window* next = nullptr;
-    for_each_live(kWin, [&](Slot* slot) {
-      if (!is_window(slot)) return;
-      const u64 id = comm_of(window_of(slot)->comm)->id;
-      if (id > last && (!next || id < comm_of(next->comm)->id)) next = window_of(slot);
-    });
-    if (!next) return;
-    last = comm_of(next->comm)->id;
+  for (Window* next = next_window(0); next;) {
+    const u64 last = window_id(next);
     visit(next);
+    next = next_window(last);
   }
 }
 
