@@ -41,8 +41,8 @@ class Job:
         self.runs += 1
         environment = mpis.environment(FERMATA_DIR=str(self.work / "fermata"), **(env or {}))
         self.running = process.Running([FERMATA, *map(str, arguments)], self.work,
-                                       name=f"run{self.runs}", env=environment, cwd=self.work,
-                                       stdin=stdin)
+                                       name=f"{self.name}.run{self.runs}", env=environment,
+                                       cwd=self.work, stdin=stdin)
         return self.running
 
     def start(self, lower, command, ranks=2, env=None):
