@@ -13,7 +13,7 @@ def _make(target):
         if not fuzz.is_possible():
             raise Skipped(f"{fuzz.CLANG} is not installed: ./x setup --fuzz")
         check(fuzz.replay(target) > 0, f"tests/fuzz/corpus/{target} is empty")
-        check(fuzz.explore(target, SECONDS, work) > 0, "no input ran")
+        check(fuzz.explore(target, SECONDS, work, work / "grown") > 0, "no input ran")
     return test
 
 
