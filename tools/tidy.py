@@ -31,6 +31,7 @@ LAYERS = {
     "threads": "base sys arch image halves",
     "files": "base sys arch image halves",
     "launcher": "base sys arch halves image memory files",
+    "interface": "libc",
     "mpi": "base sys halves libc frontend/callbacks.h",
     "frontend": "base sys halves mpi libc",
     "backend": "base halves agent libc",
