@@ -32,7 +32,7 @@ LAYERS = {
     "files": "base sys arch image halves",
     "launcher": "base sys arch halves image memory files",
     "interface": "libc",
-    "mpi": "base sys halves libc frontend/callbacks.h",
+    "mpi": "base sys halves interface libc frontend/callbacks.h",
     "frontend": "base sys halves mpi libc",
     "backend": "base halves agent libc",
     "agent": "base halves libc",

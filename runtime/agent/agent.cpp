@@ -57,6 +57,7 @@ struct Agent {
   u32 writer_epoch;  // of the image being written; 0 = none
   i32 writer_pid;
   bool describing;   // the writer still takes what the job would change by going on
+  bool asking;       // the rank waits for the answer to ASK
   bool standing;     // the launcher keeps the rank's threads until resume()
   u64 pause_ns;      // how long it did
   SaveOutcome outcome;  // of the writer, once it has ended
@@ -81,11 +82,14 @@ void store_phase(Phase phase) {
 
 // Whether the MPI thread waits on a shared or a private futex is its own affair; the kernel keeps
 // the two apart, so both are woken.
-void wake_rank() {
-  u32* word = &crossing().wake;
-  __atomic_add_fetch(word, 1, __ATOMIC_ACQ_REL);
+void wake_waiters(u32* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
   syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT32_MAX, nullptr, nullptr, 0);
+}
+
+void wake_rank() {
+  __atomic_add_fetch(&crossing().wake, 1, __ATOMIC_ACQ_REL);
+  wake_waiters(&crossing().wake);
 }
 
 void nudge_rank() {
@@ -150,6 +154,7 @@ void on_request(const wire::Request& request) {
   store(shared.targets_version, u64{0});
   store(shared.expected_version, u64{0});
   store_phase(Phase::kGather);
+  if (request.asked) store(shared.asked_epoch, request.epoch);
   store(shared.pending, request.epoch);
   const u64 found = read_clocks_after_fence();
   self.connection.send(wire::Clocks{request.epoch, wire::Pairs{self.clocks, found}});
@@ -233,6 +238,23 @@ void on_committed(const wire::Committed& committed) {
   if (load(self.upper_known)) store(crossing().committed_epoch, committed.epoch);
 }
 
+void answer(u32 outcome, const char* text, u64 bytes) {
+  Crossing& shared = crossing();
+  if (!load(self.asking)) return;
+  store(self.asking, false);
+  const u64 room = sizeof(shared.answer_text) - 1;
+  const u64 used = bytes < room ? bytes : room;
+  memcpy(shared.answer_text, text, used);
+  shared.answer_text[used] = 0;
+  store(shared.answer, outcome);
+  store(shared.answered, 1u);
+  wake_waiters(&shared.answered);
+}
+
+void on_asked(const wire::Asked& asked) {
+  answer(asked.outcome, asked.message.data, asked.message.bytes);
+}
+
 void on_exit(const wire::Exit& exit) {
   agent::remove_library_files();
   self.connection.send(wire::Bye{});
@@ -255,7 +277,8 @@ void dispatch(const Frame& frame) {
   // already vouches for those that matter.
   (void)(handle(frame, on_request) || handle(frame, on_targets) || handle(frame, on_drain) ||
          handle(frame, on_expected) || handle(frame, on_save) || handle(frame, on_resume) ||
-         handle(frame, on_abort) || handle(frame, on_committed) || handle(frame, on_exit));
+         handle(frame, on_abort) || handle(frame, on_committed) || handle(frame, on_asked) ||
+         handle(frame, on_exit));
 }
 
 // Writing shared memory may take minutes, and the coordinator may give the checkpoint up meanwhile:
@@ -304,6 +327,8 @@ int greet() {
 void forget_checkpoint() {
   kill_writer();
   if (load(self.upper_known) && load(crossing().pending) != 0) release();
+  constexpr char kGone[] = "the coordinator is gone";
+  answer(1, kGone, sizeof(kGone) - 1);
 }
 
 bool reconnect() {
@@ -411,6 +436,17 @@ int agent_report(Report kind, const void* payload, u64 bytes) {
     case Report::kDrained:
       if (bytes >= sizeof(pair)) memcpy(&pair, payload, sizeof(pair));
       return out.send(wire::Drained{epoch, pair.key, pair.value});
+    case Report::kHeld:
+      return out.send(
+          wire::Held{epoch, wire::Text{static_cast<const char*>(payload), u32(bytes)}});
+    case Report::kAsk: {
+      u32 with_all = 0;
+      if (bytes >= sizeof(with_all)) memcpy(&with_all, payload, sizeof(with_all));
+      if (with_all) store(self.asking, true);
+      const int sent = out.send(wire::Ask{with_all});
+      if (sent != 0) store(self.asking, false);
+      return sent;
+    }
     case Report::kFailed:
       return out.send(wire::Failed{
           epoch, wire::Text{reinterpret_cast<const char*>(words), static_cast<u32>(bytes)}});

@@ -23,6 +23,8 @@ enum class Type : u16 {
   kSaving = 11,
   kSaved = 12,
   kBye = 13,
+  kHeld = 14,
+  kAsk = 15,
   kWelcome = 32,
   kRequest = 33,
   kTargets = 34,
@@ -32,6 +34,7 @@ enum class Type : u16 {
   kResume = 41,
   kAbort = 38,
   kCommitted = 39,
+  kAsked = 42,
   kExit = 40,
   kClientHello = 64,
   kCheckpoint = 65,
@@ -249,6 +252,32 @@ struct Bye {
   }
 };
 
+// This rank does not park, because of its program; for the deadline's message.
+struct Held {
+  static constexpr Type kType = Type::kHeld;
+  u32 epoch{};
+  Text message{};  // what the rank does: follows its name
+  void write(Writer& w) const {
+    w.put(epoch);
+    w.put(message);
+  }
+  bool read(Reader& r) {
+    return r.get(epoch) && r.get(message) && r.at_end();
+  }
+};
+
+// The program asks for a checkpoint.
+struct Ask {
+  static constexpr Type kType = Type::kAsk;
+  u32 with_all{};  // 1: when all ranks have asked; answered by ASKED
+  void write(Writer& w) const {
+    w.put(with_all);
+  }
+  bool read(Reader& r) {
+    return r.get(with_all) && r.at_end();
+  }
+};
+
 // Answer to HELLO.
 struct Welcome {
   static constexpr Type kType = Type::kWelcome;
@@ -265,11 +294,13 @@ struct Welcome {
 struct Request {
   static constexpr Type kType = Type::kRequest;
   u32 epoch{};
+  u32 asked{};  // 1: all ranks wait for it in their programs (ASK)
   void write(Writer& w) const {
     w.put(epoch);
+    w.put(asked);
   }
   bool read(Reader& r) {
-    return r.get(epoch) && r.at_end();
+    return r.get(epoch) && r.get(asked) && r.at_end();
   }
 };
 
@@ -370,6 +401,20 @@ struct Committed {
   }
   bool read(Reader& r) {
     return r.get(epoch) && r.at_end();
+  }
+};
+
+// The outcome of the checkpoint that the program has asked for.
+struct Asked {
+  static constexpr Type kType = Type::kAsked;
+  u32 outcome{};  // 0 committed, 1 failed
+  Text message{};  // the snapshot's directory, or what went wrong
+  void write(Writer& w) const {
+    w.put(outcome);
+    w.put(message);
+  }
+  bool read(Reader& r) {
+    return r.get(outcome) && r.get(message) && r.at_end();
   }
 };
 

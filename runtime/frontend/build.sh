@@ -10,6 +10,11 @@ flags=(-std=c++20 -O2 -g -fPIC -shared -fno-exceptions -fno-rtti -fvisibility=hi
        -fno-threadsafe-statics -Wall -Wextra -Werror)
 [ -z "${CORE:-}" ] || flags+=(-I"$CORE")  # before runtime: its mpi/core.h is the one to find
 flags+=(-Iruntime)
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' control/Cargo.toml)
+flags+=("-DFERMATA_VERSION=\"$version\"")
+# What programs that want a say are built with.
+mkdir -p build/include
+cp runtime/interface/fermata.h build/include
 
 # front SONAME FOLDER: programs hold copies of the exported objects, so no -Bsymbolic here.
 front() {

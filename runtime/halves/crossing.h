@@ -24,7 +24,7 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 4;
+inline constexpr u32 kCrossingVersion = 5;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 
 // The signals that belong to us. The boundary hides both from the application: it can neither block
@@ -98,6 +98,8 @@ enum class Report : u32 {
   kDrained = 6,     // payload: u64 messages kept, u64 their bytes
   kFailed = 7,      // payload: text, why this rank cannot take part; the checkpoint is given up
   kRebuilt = 8,     // payload: none. After a restart: every MPI object exists again.
+  kHeld = 9,        // payload: text, why this rank runs on instead of parking
+  kAsk = 10,        // payload: u32 whether it waits for the answer until all ranks have asked
 };
 
 struct LowerCalls {
@@ -158,9 +160,14 @@ struct Crossing {
   i32 thread_level;      // canonical MPI_THREAD_* the application was promised; -1 before MPI_Init
   u32 connections;       // communicators with processes outside the job and open ports: none may
                          // exist when an image is cut; written by the front end
+  // fermata_checkpoint: the answer to Report::kAsk, written by the agent, `answered` last.
+  u32 asked_epoch;       // newest checkpoint that all ranks have asked for
+  u32 answered;          // futex: 1 = there is an answer
+  u32 answer;            // 0 = committed, else failed
+  char answer_text[256]; // where the snapshot is, or why there is none
 };
 inline constexpr u64 kCrossingMagic = 0x4154414d'52454678;  // "xFERMATA"
-static_assert(sizeof(Crossing) <= kCrossingBytes);
+static_assert(kCrossing + sizeof(Crossing) <= kInterface);
 
 // The accessors. All three are constants to the compiler: no load, no GOT.
 inline Crossing& crossing() { return *reinterpret_cast<Crossing*>(kCrossing); }

@@ -57,7 +57,7 @@ u64 build_stack(u64 top, const Program& program, const char* path, int argc, cha
   for (const u64* pair = config.auxv; pair[0]; pair += 2) auxv_pairs++;
   // The strings' size is unknown until they are written: reserve the vectors below them in a second
   // step, and meanwhile remember where each string went at the low end of the same stack.
-  const u64 words = 1 + u64(argc) + 1 + variable_count + 1 + 2 * (auxv_pairs + 2);
+  const u64 words = 1 + u64(argc) + 1 + variable_count + 1 + 2 * (auxv_pairs + 3);
   u64 text_bytes = 0;
   for (int i = 0; i < argc; i++) text_bytes += text_length(argv[i]) + 1;
   each_variable(envp, extra_env, extra_count,
@@ -90,6 +90,10 @@ u64 build_stack(u64 top, const Program& program, const char* path, int argc, cha
     if (pair[0] == AT_SYSINFO_EHDR && vdso == 0) continue;
     *out++ = pair[0];
     *out++ = value;
+  }
+  if (top == kUpperStackEnd) {
+    *out++ = kAtFermata;
+    *out++ = kInterface;
   }
   *out++ = AT_NULL;
   *out++ = 0;

@@ -7,7 +7,8 @@
 //   p2p, persistent, nonblocking                     what can be in flight
 //   datatypes, groups, comms, topology, ops, infos, attributes, errors    what can be alive
 //   connections   other processes than the job's own
-//   park       the rank's side of a checkpoint       rebuild    after a restart
+//   sections, park    the rank's side of a checkpoint       rebuild    after a restart
+//   asking, interface  what fermata.h offers
 //
 // The front end includes this last and puts core::X behind each MPI_X it exports.
 #pragma once
@@ -16,6 +17,7 @@
 #include "mpi/connections.h"
 #include "mpi/init.h"
 #include "mpi/integer_attributes.h"
+#include "mpi/interface.h"
 
 namespace fermata::mpi::core {
 

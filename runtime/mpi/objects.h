@@ -288,6 +288,7 @@ struct ParkState {
   bool drained_reported;
   bool held;
   bool failed;
+  bool held_told;
 };
 
 // Whether other threads of the application may be inside MPI while one is; see threads.h.
@@ -299,6 +300,10 @@ struct Core {
   bool initialized;
   bool finalized;
   Threads threads;
+  u32 sections;             // critical sections that are open; see sections.h
+  u32 sections_shut;        // futex: 1 = none may begin, for the rank is parked
+  char section_name[64];
+  u32 asking;               // 1: a thread is in fermata_checkpoint
   u32 books_lock;           // 0 free, 1 taken, 2 taken and awaited
   const Gate* init_thread;  // the gate of the thread that called MPI_Init
   i32 thread_level;

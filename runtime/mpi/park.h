@@ -17,6 +17,7 @@
 
 #include "mpi/file_access.h"
 #include "mpi/generalized.h"
+#include "mpi/sections.h"
 
 namespace fermata::mpi {
 
@@ -24,12 +25,6 @@ void rebuild();  // rebuild.h
 
 inline constexpr u64 kShortestWaitNs = 20'000, kLongestWaitNs = 1'000'000;
 
-inline void report(Report kind, const void* payload, u64 bytes) {
-  const LowerCalls* const calls = crossing().lower;
-  if (calls->report) (void)calls->report(kind, payload, bytes);
-}
-
-inline u32 pending_epoch() { return __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE); }
 inline Phase current_phase() {
   return Phase(__atomic_load_n(reinterpret_cast<u32*>(&crossing().phase), __ATOMIC_ACQUIRE));
 }
@@ -48,7 +43,9 @@ inline bool taking_part() {
 }
 
 /// Preconditions: taking_part(). True before the targets are known: they are waited for in park().
-inline bool may_park() { return refresh_targets() == 0 || !owes_collective(); }
+inline bool may_park() {
+  return !held_back() && (refresh_targets() == 0 || !owes_collective());
+}
 
 inline void raise_quiesce() {
   (void)sys::tgkill(sys::getpid(), sys::gettid(), kSignalQuiesce);
@@ -111,7 +108,8 @@ inline bool rank_may_park() {
     const u64 version = refresh_targets();
     if (version && clock->seq <= core.targets[clock - clocks()]) return;
     clock->seq--;  // as if the call had not been begun: what would this rank do?
-    const bool runs_on = front::tls_gate.depth != 1 || (version && owes_collective());
+    const bool runs_on =
+        front::tls_gate.depth != 1 || held_back() || (version && owes_collective());
     if (!runs_on) park_here();
     clock->seq++;
     compiler_barrier();
@@ -268,8 +266,9 @@ inline bool follow_protocol(void* frame) {
     switch (current_phase()) {
       case Phase::kRun: return false;
       case Phase::kGather:
+        if (held_back()) return true;
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
-          if (owes_collective()) return true;
+          if (owes_collective() || !shut_sections()) return true;
           // What is still under way in other threads ends in finite time: all ranks keep receiving.
           if (core.threads != Threads::kOne && launcher().stop_others() != 0) break;
           if (refresh_targets() != version || owes_collective()) continue;
@@ -313,6 +312,7 @@ inline void park(void* frame) {
     gate.interrupted = 0;
     run_on = follow_protocol(frame);
   } while (!run_on && gate.interrupted && taking_part());
+  admit_sections();
   if (shared) {
     unlock_books();
     launcher().release_others();

@@ -19,8 +19,8 @@ for mpi in openmpi mpich; do
       *) target=$name; flags=() ;;
     esac
     if stale "$source" "$out/$target"; then
-      mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow "${flags[@]}" \
-        -o "$out/$target" "$source" -lpthread -ldl -lm
+      mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow -Iruntime/interface \
+        "${flags[@]}" -o "$out/$target" "$source" -lpthread -ldl -lm
     fi
   done
   if stale tests/programs/static_cxx.cpp "$out/static_cxx"; then

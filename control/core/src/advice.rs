@@ -14,6 +14,9 @@ pub(crate) const HINT_REFUSED: &str =
     "end that use before a checkpoint; docs/limits.md lists what is refused";
 /// MPI_Finalize has been entered.
 pub(crate) const HINT_ENDING: &str = "the job is about to end; save it earlier, or with --every";
+/// A rank's program does not let it stop.
+pub(crate) const HINT_HELD: &str =
+    "try again; the program lets no checkpoint happen there, so --timeout must outlast it";
 /// No MPI_Init yet.
 pub(crate) const HINT_BEGINNING: &str = "try again once all ranks have called MPI_Init";
 

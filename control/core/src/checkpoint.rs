@@ -6,7 +6,7 @@
 //! here: after a time without any report the attempt is given up, the job runs freely for a moment,
 //! and a new attempt begins, with growing patience, until the caller's time is over.
 
-use crate::advice::{HINT_ENDING, HINT_REFUSED, with_hint};
+use crate::advice::{HINT_ENDING, HINT_HELD, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
 use fermata_types::{
     Abort, Committed, Drain, Expected, Message, Progress, Request, Resume, Save, Targets,
@@ -41,15 +41,28 @@ enum Phase {
     Pause(u64),
 }
 
+/// Who has asked for a checkpoint, and waits for its outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// Somebody who does not wait.
+    Nobody,
+    /// A command.
+    Client(Conn),
+    /// All ranks, in their programs.
+    Ranks,
+}
+
 /// A checkpoint under way.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub epoch: u32,
-    pub client: Option<Conn>,
+    pub caller: Caller,
     stop: bool,
     phase: Phase,
     targets: BTreeMap<u64, u64>,
     kept: u64,
+    /// What ranks do instead of parking, as they say.
+    held: BTreeMap<u32, String>,
     /// Ranks whose images have been cut.
     cut: BTreeSet<u32>,
     attempts: u32,
@@ -91,14 +104,15 @@ impl Run {
 }
 
 impl Machine {
-    pub(crate) fn begin(&mut self, client: Option<Conn>, stop: bool, timeout_ms: u64, now: u64) {
+    pub(crate) fn begin(&mut self, caller: Caller, stop: bool, timeout_ms: u64, now: u64) {
         self.run = Some(Run {
             epoch: self.epoch,
-            client,
+            caller,
             stop,
             phase: Phase::Pause(now),
             targets: BTreeMap::new(),
             kept: 0,
+            held: BTreeMap::new(),
             cut: BTreeSet::new(),
             attempts: 0,
             begun_ms: now,
@@ -119,17 +133,19 @@ impl Machine {
         run.attempts += 1;
         run.targets.clear();
         run.cut.clear();
+        run.held.clear();
         run.progress_ms = now;
         run.phase = Phase::Clocks(BTreeSet::new());
         let what = if run.attempts == 1 { "begins" } else { "tries again" };
+        let asked = u32::from(run.caller == Caller::Ranks);
         self.log(format!("checkpoint {epoch} {what}"));
-        self.send_ranks(Request { epoch });
+        self.send_ranks(Request { epoch, asked });
         self.tell_progress();
     }
 
     fn tell_progress(&mut self) {
         let Some(run) = &self.run else { return };
-        let Some(client) = run.client else { return };
+        let Caller::Client(client) = run.caller else { return };
         let progress = Progress {
             phase: run.phase_name().into(),
             done: u32::try_from(run.done().len()).unwrap_or(u32::MAX),
@@ -143,12 +159,19 @@ impl Machine {
         let Some(rank) = self.agents.get(&conn).and_then(|agent| agent.rank) else {
             return self.log(format!("{} from a process without a rank", message.name()));
         };
+        if let Message::Ask(ask) = message {
+            return self.on_ask(rank, ask.with_all != 0, now);
+        }
         let Some(run) = &mut self.run else { return };
         let all = self.ranks.len();
         let complete = match (&mut run.phase, message) {
             (_, Message::Failed(m)) if m.epoch == run.epoch => {
                 let who = self.name_rank(rank);
                 return self.fail(&format!("{who}: {}", m.message), HINT_REFUSED, now);
+            }
+            (_, Message::Held(m)) if m.epoch == run.epoch => {
+                run.held.insert(rank, m.message);
+                return;
             }
             (Phase::Clocks(have), Message::Clocks(m)) if m.epoch == run.epoch => {
                 merge(&mut run.targets, &m.list);
@@ -163,6 +186,7 @@ impl Machine {
                 if merge(&mut run.targets, &m.list) {
                     return self.publish_targets(now);
                 }
+                run.held.remove(&rank);
                 if m.version != self.version {
                     return;
                 }
@@ -315,8 +339,10 @@ impl Machine {
         self.log(text.clone());
         self.last_outcome.clone_from(&text);
         self.send_ranks(Committed { epoch });
-        if let Some(client) = run.client {
-            self.answer(client, 0, &text, &directory, figures);
+        match run.caller {
+            Caller::Client(client) => self.answer(client, 0, &text, &directory, figures),
+            Caller::Ranks => self.answer_ranks(0, &text),
+            Caller::Nobody => {}
         }
         if run.stop {
             self.stop_all();
@@ -343,7 +369,10 @@ impl Machine {
         self.last_outcome.clone_from(&text);
         self.send_ranks(Abort { epoch, reason: why.into() });
         self.out.push(Action::Discard(epoch));
-        if let Some(client) = run.client {
+        if run.caller == Caller::Ranks {
+            self.answer_ranks(1, &text);
+        }
+        if let Caller::Client(client) = run.caller {
             let figures = serde_json::json!({
                 "epoch": epoch, "phase": phase, "attempts": run.attempts,
                 "milliseconds": now - run.begun_ms,
@@ -373,6 +402,11 @@ impl Machine {
             let (done, is_writing) = (run.done(), matches!(run.phase, Phase::Save(_)));
             let late: BTreeSet<u32> =
                 self.ranks.keys().copied().filter(|rank| !done.contains(rank)).collect();
+            let held = run.held.first_key_value().map(|(who, what)| (*who, what.clone()));
+            if let (false, Some((who, what))) = (is_writing, held) {
+                let why = format!("{} {what}", self.name_rank(who));
+                return self.fail(&why, HINT_HELD, now);
+            }
             let why = format!("{} not done so in time", self.name_ranks(&late));
             let hint = self.hint_for_lateness(is_writing);
             return self.fail(&why, &hint, now);

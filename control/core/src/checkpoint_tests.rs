@@ -4,8 +4,8 @@
 
 use crate::{Action, Config, Event, Machine};
 use fermata_types::{
-    Answer, Checkpoint, ClientHello, Clocks, Drained, Expected, Failed, Finalizing, Hello, Message,
-    Parked, Raise, Ready, Saved, Saving, Sent, Targets,
+    Answer, Ask, Asked, Checkpoint, ClientHello, Clocks, Drained, Expected, Failed, Finalizing,
+    Held, Hello, Message, Parked, Raise, Ready, Request, Saved, Saving, Sent, Targets,
 };
 
 const CLIENT: u64 = 100;
@@ -386,4 +386,55 @@ fn the_end_of_the_job_answers_who_waits() {
     world.ask(false);
     world.event(Event::Over);
     assert!(world.answer().message.contains("the job has ended"));
+}
+
+#[test]
+fn a_rank_that_its_program_holds_back_is_named_with_what_it_says() {
+    let mut world = World::new(2);
+    world.ask(false);
+    world.clocks(1, &[&[], &[]]);
+    let message = "is in a critical section (io)".into();
+    world.say(1, Held { epoch: 1, message });
+    world.now += 10_001;
+    world.event(Event::Tick);
+    let text = world.answer().message;
+    assert!(text.contains("parking: rank 1 is in a critical section (io); the job"), "{text}");
+}
+
+#[test]
+fn a_checkpoint_that_all_ranks_ask_for_begins_with_the_last_and_answers_all() {
+    let mut world = World::new(2);
+    world.say(1, Ask { with_all: 1 });
+    assert!(world.names_to(1).is_empty(), "rank 0 has not asked yet");
+    world.say(0, Ask { with_all: 1 });
+    assert!(world.sent_to(0).contains(&&Message::from(Request { epoch: 1, asked: 1 })));
+    world.clocks(1, &[&[], &[]]);
+    world.park_all(1, 2);
+    world.save_all(1, 2);
+    assert!(!world.names_to(0).contains(&"ASKED"), "nothing is stored yet");
+    world.event(Event::Stored(1, Ok("/s/1".into())));
+    let message = "checkpoint 1 is committed: /s/1".into();
+    let asked = Message::from(Asked { outcome: 0, message });
+    assert!((0..2).all(|rank| world.sent_to(rank).contains(&&asked)), "{:?}", world.log);
+}
+
+#[test]
+fn ranks_that_ask_wait_for_the_others_until_the_deadline() {
+    let mut world = World::new(3);
+    world.say(2, Ask { with_all: 1 });
+    world.now += 60_001;
+    world.event(Event::Tick);
+    let Message::Asked(asked) = world.sent_to(2)[0] else { panic!("{:?}", world.log) };
+    assert_eq!(asked.outcome, 1);
+    assert!(asked.message.contains("ranks 0, 1 on host h0 have not called"), "{}", asked.message);
+}
+
+#[test]
+fn one_rank_can_ask_for_a_checkpoint_that_nobody_waits_for() {
+    let mut world = World::new(2);
+    world.ask(false);
+    world.say(0, Ask { with_all: 0 });
+    assert_eq!(world.names_to(0), ["REQUEST"], "another one is under way");
+    world.say(1, Failed { epoch: 1, message: "no".into() });
+    assert!(world.sent_to(1).contains(&&Message::from(Request { epoch: 2, asked: 0 })));
 }

@@ -14,6 +14,7 @@
 //!            can never be taken for one of this epoch.
 
 mod advice;
+mod asking;
 mod checkpoint;
 mod machine;
 mod names;

@@ -3,7 +3,8 @@
 //! happens during a checkpoint is in `checkpoint.rs`.
 
 use crate::advice::{HINT_BEGINNING, HINT_ENDING, with_hint};
-use crate::checkpoint::Run;
+use crate::asking::Asking;
+use crate::checkpoint::{Caller, Run};
 use crate::names::list_ranks;
 use fermata_types::{Answer, Checkpoint, Exit, Hello, Message, Welcome};
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,6 +144,7 @@ pub struct Machine {
     pub(crate) committed: u32,
     pub(crate) version: u64,
     pub(crate) run: Option<Run>,
+    pub(crate) asking: Asking,
     pub(crate) stopped: bool,
     pub(crate) gone: BTreeSet<u32>,
     next_periodic_ms: Option<u64>,
@@ -165,6 +167,7 @@ impl Machine {
             size: None,
             version: 0,
             run: None,
+            asking: Asking::default(),
             stopped: false,
             gone: BTreeSet::new(),
             next_periodic_ms: None,
@@ -336,8 +339,8 @@ impl Machine {
         if self.clients.remove(&conn) {
             // The checkpoint goes on without its audience: what is half done helps nobody.
             if let Some(run) = &mut self.run {
-                if run.client == Some(conn) {
-                    run.client = None;
+                if run.caller == Caller::Client(conn) {
+                    run.caller = Caller::Nobody;
                 }
             }
         }
@@ -349,13 +352,14 @@ impl Machine {
         };
         if self.ranks.get(&rank) == Some(&conn) {
             self.ranks.remove(&rank);
+            self.forget_ask(rank);
             self.gone.insert(rank);
             self.rank_left(rank, agent.state == RankState::Finalizing, now_ms);
         }
     }
 
     /// Why no checkpoint can be taken now, if so, and what to do about it.
-    fn refusal(&self) -> Option<(String, String)> {
+    pub(crate) fn refusal(&self) -> Option<(String, String)> {
         if self.stopped {
             let hint = format!("it goes on with: fermata restart {}", self.config.job);
             return Some(("the job is being stopped".into(), hint));
@@ -398,11 +402,12 @@ impl Machine {
         }
         let timeout_ms =
             if request.timeout_ms == 0 { self.config.timeout_ms } else { request.timeout_ms };
-        self.begin(Some(client), request.stop != 0, timeout_ms, now_ms);
+        self.begin(Caller::Client(client), request.stop != 0, timeout_ms, now_ms);
     }
 
     fn on_time(&mut self, now_ms: u64) {
         self.run_on_time(now_ms);
+        self.asking_on_time(now_ms);
         if self.config.every_ms == 0 {
             return;
         }
@@ -417,7 +422,7 @@ impl Machine {
         if now_ms >= due {
             self.next_periodic_ms = None;
             let timeout_ms = self.config.timeout_ms;
-            self.begin(None, false, timeout_ms, now_ms);
+            self.begin(Caller::Nobody, false, timeout_ms, now_ms);
         }
     }
 

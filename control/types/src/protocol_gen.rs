@@ -150,6 +150,24 @@ pub struct Saved {
 pub struct Bye {
 }
 
+/// This rank does not park, because of its program; for the deadline's message.
+/// Goes from agent to coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Epoch.
+    pub epoch: u32,
+    /// what the rank does: follows its name
+    pub message: String,
+}
+
+/// The program asks for a checkpoint.
+/// Goes from agent to coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ask {
+    /// 1: when all ranks have asked; answered by ASKED
+    pub with_all: u32,
+}
+
 /// Answer to HELLO.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -164,6 +182,8 @@ pub struct Welcome {
 pub struct Request {
     /// Epoch.
     pub epoch: u32,
+    /// 1: all ranks wait for it in their programs (ASK)
+    pub asked: u32,
 }
 
 /// The clocks every rank has to reach before it parks. Versions grow over the whole job.
@@ -236,6 +256,16 @@ pub struct Abort {
 pub struct Committed {
     /// Epoch.
     pub epoch: u32,
+}
+
+/// The outcome of the checkpoint that the program has asked for.
+/// Goes from coordinator to agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// 0 committed, 1 failed
+    pub outcome: u32,
+    /// the snapshot's directory, or what went wrong
+    pub message: String,
 }
 
 /// End the process now.
@@ -433,6 +463,10 @@ pub enum Message {
     Saved(Saved),
     /// The process ends in an orderly way.
     Bye(Bye),
+    /// This rank does not park, because of its program; for the deadline's message.
+    Held(Held),
+    /// The program asks for a checkpoint.
+    Ask(Ask),
     /// Answer to HELLO.
     Welcome(Welcome),
     /// A checkpoint begins.
@@ -451,6 +485,8 @@ pub enum Message {
     Abort(Abort),
     /// The snapshot exists.
     Committed(Committed),
+    /// The outcome of the checkpoint that the program has asked for.
+    Asked(Asked),
     /// End the process now.
     Exit(Exit),
     /// The first frame of a command.
@@ -505,6 +541,8 @@ impl Message {
             Self::Saving(_) => 11,
             Self::Saved(_) => 12,
             Self::Bye(_) => 13,
+            Self::Held(_) => 14,
+            Self::Ask(_) => 15,
             Self::Welcome(_) => 32,
             Self::Request(_) => 33,
             Self::Targets(_) => 34,
@@ -514,6 +552,7 @@ impl Message {
             Self::Resume(_) => 41,
             Self::Abort(_) => 38,
             Self::Committed(_) => 39,
+            Self::Asked(_) => 42,
             Self::Exit(_) => 40,
             Self::ClientHello(_) => 64,
             Self::Checkpoint(_) => 65,
@@ -551,6 +590,8 @@ impl Message {
             Self::Saving(_) => "SAVING",
             Self::Saved(_) => "SAVED",
             Self::Bye(_) => "BYE",
+            Self::Held(_) => "HELD",
+            Self::Ask(_) => "ASK",
             Self::Welcome(_) => "WELCOME",
             Self::Request(_) => "REQUEST",
             Self::Targets(_) => "TARGETS",
@@ -560,6 +601,7 @@ impl Message {
             Self::Resume(_) => "RESUME",
             Self::Abort(_) => "ABORT",
             Self::Committed(_) => "COMMITTED",
+            Self::Asked(_) => "ASKED",
             Self::Exit(_) => "EXIT",
             Self::ClientHello(_) => "CLIENT_HELLO",
             Self::Checkpoint(_) => "CHECKPOINT",
@@ -639,11 +681,19 @@ impl Message {
                 m.crc.write(out);
             }
             Self::Bye(_) => {}
+            Self::Held(m) => {
+                m.epoch.write(out);
+                m.message.write(out);
+            }
+            Self::Ask(m) => {
+                m.with_all.write(out);
+            }
             Self::Welcome(m) => {
                 m.epoch.write(out);
             }
             Self::Request(m) => {
                 m.epoch.write(out);
+                m.asked.write(out);
             }
             Self::Targets(m) => {
                 m.epoch.write(out);
@@ -673,6 +723,10 @@ impl Message {
             }
             Self::Committed(m) => {
                 m.epoch.write(out);
+            }
+            Self::Asked(m) => {
+                m.outcome.write(out);
+                m.message.write(out);
             }
             Self::Exit(m) => {
                 m.code.write(out);
@@ -805,11 +859,19 @@ impl Message {
                 crc: Field::read(&mut r)?,
             }),
             13 => Self::Bye(Bye {}),
+            14 => Self::Held(Held {
+                epoch: Field::read(&mut r)?,
+                message: Field::read(&mut r)?,
+            }),
+            15 => Self::Ask(Ask {
+                with_all: Field::read(&mut r)?,
+            }),
             32 => Self::Welcome(Welcome {
                 epoch: Field::read(&mut r)?,
             }),
             33 => Self::Request(Request {
                 epoch: Field::read(&mut r)?,
+                asked: Field::read(&mut r)?,
             }),
             34 => Self::Targets(Targets {
                 epoch: Field::read(&mut r)?,
@@ -839,6 +901,10 @@ impl Message {
             }),
             39 => Self::Committed(Committed {
                 epoch: Field::read(&mut r)?,
+            }),
+            42 => Self::Asked(Asked {
+                outcome: Field::read(&mut r)?,
+                message: Field::read(&mut r)?,
             }),
             40 => Self::Exit(Exit {
                 code: Field::read(&mut r)?,
@@ -990,6 +1056,18 @@ impl From<Bye> for Message {
     }
 }
 
+impl From<Held> for Message {
+    fn from(m: Held) -> Self {
+        Self::Held(m)
+    }
+}
+
+impl From<Ask> for Message {
+    fn from(m: Ask) -> Self {
+        Self::Ask(m)
+    }
+}
+
 impl From<Welcome> for Message {
     fn from(m: Welcome) -> Self {
         Self::Welcome(m)
@@ -1041,6 +1119,12 @@ impl From<Abort> for Message {
 impl From<Committed> for Message {
     fn from(m: Committed) -> Self {
         Self::Committed(m)
+    }
+}
+
+impl From<Asked> for Message {
+    fn from(m: Asked) -> Self {
+        Self::Asked(m)
     }
 }
 

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands behind fermata.h: the table that programs find by their auxiliary vector.
+#pragma once
+
+#include "mpi/asking.h"
+
+namespace fermata::mpi {
+
+static_assert(kInterface + sizeof(fermata_table) <= kCrossing + kCrossingBytes);
+static_assert(kAtFermata == FERMATA_AUXV);
+
+/// Called by the front end's constructor, before any code of the application.
+inline void fill_interface() {
+  auto* const table = reinterpret_cast<fermata_table*>(kInterface);
+  *table = {.abi = 1,
+            .bytes = sizeof(fermata_table),
+            .version = FERMATA_VERSION,
+            .critical_begin = critical_begin,
+            .critical_end = critical_end,
+            .checkpoint = checkpoint,
+            .request = request};
+}
+
+}  // namespace fermata::mpi

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Critical sections of the application (fermata_critical_begin): while one is open this rank does
+// not park, like a rank that owes a collective call.
+//
+// The main thread parks for the rank, but any thread may open a section, also while the main one
+// parks. Each side stores its word and then reads the other's, so one of the two gives way: a
+// section that finds the door shut waits outside until the rank runs again.
+//
+// Invariant: while Core::sections_shut, Core::sections is 0 but for threads about to take it back.
+#pragma once
+
+#include "interface/fermata.h"
+#include "mpi/threads.h"
+
+namespace fermata::mpi {
+
+inline void report(Report kind, const void* payload, u64 bytes) {
+  const LowerCalls* const calls = crossing().lower;
+  if (calls->report) (void)calls->report(kind, payload, bytes);
+}
+
+inline u32 pending_epoch() { return __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE); }
+
+/// True if the rank must run on because of what the application has asked for. The main thread
+/// tells the coordinator once for each attempt, so that a deadline can name it.
+inline bool held_back() {
+  Core& core = state();
+  if (FERMATA_LIKELY(__atomic_load_n(&core.sections, __ATOMIC_SEQ_CST) == 0)) return false;
+  if (core.park.held_told || !is_main_thread()) return true;
+  core.park.held_told = true;
+  Message text;
+  text << "is in a critical section";
+  if (core.section_name[0]) text << " (" << core.section_name << ")";
+  report(Report::kHeld, text.data, text.size);
+  return true;
+}
+
+/// No section begins from now on. False if one is open; then nothing has changed.
+inline bool shut_sections() {
+  u32* const shut = &state().sections_shut;
+  __atomic_store_n(shut, 1, __ATOMIC_SEQ_CST);
+  if (!held_back()) return true;
+  __atomic_store_n(shut, 0, __ATOMIC_SEQ_CST);
+  return false;
+}
+
+inline void admit_sections() {
+  u32* const shut = &state().sections_shut;
+  if (__atomic_exchange_n(shut, 0, __ATOMIC_SEQ_CST)) sys::futex_wake_all(shut);
+}
+
+inline int critical_begin(const char* name) {
+  constexpr u64 kLookAgainNs = 10'000'000;
+  Core& core = state();
+  u32 before = __atomic_fetch_add(&core.sections, 1, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&core.sections_shut, __ATOMIC_SEQ_CST)) {
+    __atomic_fetch_sub(&core.sections, 1, __ATOMIC_SEQ_CST);
+    sys::futex_wait(&core.sections_shut, 1, kLookAgainNs);
+    before = __atomic_fetch_add(&core.sections, 1, __ATOMIC_SEQ_CST);
+  }
+  if (before != 0) return 0;
+  u64 used = 0;
+  for (; name && name[used] && used + 1 < sizeof core.section_name; used++)
+    core.section_name[used] = name[used];
+  core.section_name[used] = 0;
+  return 0;
+}
+
+inline int critical_end() {
+  u32* const sections = &state().sections;
+  u32 before = __atomic_load_n(sections, __ATOMIC_SEQ_CST);
+  do {
+    if (before == 0) return FERMATA_MISUSE;
+  } while (!__atomic_compare_exchange_n(sections, &before, before - 1, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST));
+  if (before != 1 || pending_epoch() == 0) return 0;
+  // The rank was asked to stop meanwhile: here it may.
+  if (is_main_thread()) {
+    leave_interrupted();
+  } else {
+    launcher().nudge(crossing().mpi_tid);
+  }
+  return 0;
+}
+
+}  // namespace fermata::mpi

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that want a say (fermata.h): natively, under Fermata, and restarted under the other
+MPI."""
+import re
+import subprocess
+import time
+
+from support import fermata, mpis
+from support.cases import check, check_equal, timeout
+
+STEPS = 8
+OTHER = {"openmpi": "mpich", "mpich": "openmpi"}
+
+
+def _command(mpi, mode, step_ms=40):
+    return [mpis.program(mpi, "say"), "--mode", mode, "--steps", STEPS, "--step-ms", step_ms]
+
+
+def _expected():
+    return mpis.expected("say", 2, STEPS)
+
+
+def _start(work, mpi, mode):
+    job = fermata.Job(work)
+    job.start(mpi, _command(mpi, mode))
+    return job
+
+
+def _signal(job, suffix):
+    """Lets the program go on (tests/programs/say.c)."""
+    job.hold.with_name(f"{job.hold.name}.{suffix}").touch()
+
+
+def _fails(job, words):
+    """A checkpoint that its deadline ends; the message has these words."""
+    result = fermata.fermata(job.work, "checkpoint", job.name, "--timeout", "2s")
+    check(result.code != 0, "the checkpoint was taken in spite of the section")
+    for word in words:
+        check(word in result.err, f"{word!r} is not in {result.err!r}")
+
+
+def _native(mpi):
+    def test(work):
+        for mode in ("present", "section", "now", "soon"):
+            out = mpis.native(mpi, _command(mpi, mode, 0), 2, work).expect_success(mode).out
+            check("version none\n" in out, f"no Fermata: {out!r}")
+            check_equal(mpis.checksum(out), _expected(), f"checksum with --mode {mode}")
+    return test
+
+
+def _present(mpi):
+    def test(work):
+        job = _start(work, mpi, "present")
+        version = fermata.fermata(work, "--version").out.split()[-1]
+        check(f"version {version}\n" in job.finish(), "the version that `fermata --version` tells")
+    return test
+
+
+def _section(mpi):
+    @timeout(120)
+    def test(work):
+        job = _start(work, mpi, "section")
+        job.running.wait_for("rank 1: inside 1\n", 60)
+        _fails(job, ["rank 1 is in a critical section (moving the mesh)", "the job runs on"])
+        _signal(job, "leave")
+        job.running.wait_for("rank 1: left 1\n", 60)
+        _fails(job, ["rank 1 is in a critical section"])
+        # One that is asked for inside waits for the end.
+        waiting = subprocess.Popen([fermata.FERMATA, "checkpoint", "job", "--stop"], cwd=work,
+                                   env=mpis.environment(FERMATA_DIR=str(work / "fermata")))
+        time.sleep(1)
+        check(waiting.poll() is None, "the checkpoint was taken in spite of the section")
+        _signal(job, "leave_thread")
+        check_equal(waiting.wait(30), 0, "exit code of the checkpoint")
+        job.running.wait(30)
+        job.restart(OTHER[mpi])
+        check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
+    return test
+
+
+def _results(text):
+    return sorted(re.findall(r"^rank (\d): (committed|restarted|failed|absent) ", text, re.M))
+
+
+def _now(mpi):
+    @timeout(120)
+    def test(work):
+        """Committed here, restarted there."""
+        job = _start(work, mpi, "now")
+        fermata.wait_for_step(job, 3)
+        check_equal(_results(job.running.out), [("0", "committed"), ("1", "committed")], "results")
+        (snapshot,) = job.snapshots()
+        check(f"because: checkpoint {snapshot.name} is committed: {snapshot}" in job.running.out,
+              "the message names the snapshot")
+        check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
+        job.restart(OTHER[mpi])
+        text = job.finish()
+        check_equal(_results(text), [("0", "restarted"), ("1", "restarted")], "results")
+        check_equal(mpis.checksum(text), _expected(), "checksum")
+    return test
+
+
+def _now_late(mpi):
+    @timeout(120)
+    def test(work):
+        """Another checkpoint finds one rank inside and one not: after its restart both ask."""
+        job = fermata.Job(work)
+        job.hold.with_name("job.hold.late").touch()
+        job.start(mpi, _command(mpi, "now"))
+        fermata.wait_for_step(job, 2)
+        time.sleep(0.5)
+        job.checkpoint_and_stop()
+        check_equal(_results(job.running.out), [], "results")
+        job.restart(OTHER[mpi])
+        time.sleep(0.5)
+        _signal(job, "leave")
+        fermata.wait_for_step(job, 3)
+        check_equal(_results(job.running.out), [("0", "committed"), ("1", "committed")], "results")
+        check_equal(len(job.snapshots()), 2, "snapshots")
+        check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
+    return test
+
+
+def _soon(mpi):
+    @timeout(120)
+    def test(work):
+        job = _start(work, mpi, "soon")
+        until = time.monotonic() + 30
+        while not job.snapshots() and time.monotonic() < until:
+            time.sleep(0.02)
+        check_equal(len(job.snapshots()), 1, "snapshots")
+        check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
+        job.restart(OTHER[mpi])
+        check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
+    return test
+
+
+def generate():
+    families = {"native": _native, "present": _present, "section": _section, "now": _now,
+                "now_late": _now_late, "soon": _soon}
+    return {f"test_{name}_{mpi}": make(mpi) for name, make in families.items() for mpi in mpis.MPIS}
