@@ -14,7 +14,7 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' control/Cargo.toml)
 flags+=("-DFERMATA_VERSION=\"$version\"")
 # What programs that want a say are built with.
 mkdir -p build/include
-cp runtime/interface/fermata.h build/include
+cp runtime/interface/fermata.h runtime/interface/fermata.f90 build/include
 
 # front SONAME FOLDER: programs hold copies of the exported objects, so no -Bsymbolic here.
 front() {

@@ -169,9 +169,21 @@ struct Crossing {
 inline constexpr u64 kCrossingMagic = 0x4154414d'52454678;  // "xFERMATA"
 static_assert(kCrossing + sizeof(Crossing) <= kInterface);
 
-// The accessors. All three are constants to the compiler: no load, no GOT.
+// Memory whose contents the application does not need again, written by the front end.
+struct ExcludedRegion {
+  u64 address, bytes;
+};
+struct Excluded {
+  static constexpr u64 kCapacity = 1024;
+  u64 count;
+  ExcludedRegion regions[kCapacity];
+};
+static_assert(kExcluded + sizeof(Excluded) <= kCrossing + kCrossingBytes);
+
+// The accessors. All are constants to the compiler: no load, no GOT.
 inline Crossing& crossing() { return *reinterpret_cast<Crossing*>(kCrossing); }
 inline ClockEntry* clocks() { return reinterpret_cast<ClockEntry*>(kClocks); }
+inline Excluded& excluded() { return *reinterpret_cast<Excluded*>(kExcluded); }
 inline Mailbox& mailbox() { return *reinterpret_cast<Mailbox*>(kMailbox); }
 
 // ---------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ inline constexpr u64 kUpperVdsoBytes = 0x1'0000;
 inline constexpr u64 kCrossing = 0x1000'0001'0000;       // struct Crossing, see crossing.h
 inline constexpr u64 kCrossingBytes = 0x1'0000;
 inline constexpr u64 kInterface = kCrossing + 0x8000;    // struct fermata_table of fermata.h
+inline constexpr u64 kExcluded = kCrossing + 0x9000;     // struct Excluded, see crossing.h
 inline constexpr u64 kAtFermata = 0x4645'524d;           // its type in the auxiliary vector
 inline constexpr u64 kClocks = 0x1000'0010'0000;         // ClockEntry[kClockCapacity]
 inline constexpr u64 kClockBytes = 0x10'0000;

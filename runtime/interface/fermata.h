@@ -28,8 +28,16 @@ enum {
   FERMATA_RESTARTED = 1,  /* this is the process that was restarted from that snapshot */
   FERMATA_ABSENT = -1,    /* not a rank of MPI under Fermata */
   FERMATA_FAILED = -2,    /* no snapshot; the job goes on. The message says why. */
-  FERMATA_MISUSE = -3     /* no section has been begun */
+  FERMATA_MISUSE = -3     /* no such section, region or callback; or no room for another */
 };
+
+/* When a callback is called; see fermata_callback. */
+enum { FERMATA_BEFORE = 0, FERMATA_CONTINUE = 1, FERMATA_RESTART = 2 };
+
+/* Where a callback is called. */
+enum { FERMATA_ON_MAIN_THREAD = 0, FERMATA_ON_OWN_THREAD = 1 };
+
+typedef void (*fermata_function)(int when, void *argument);
 
 /* The table; it only grows, and `bytes` says how far. Not for programs: use the functions below. */
 struct fermata_table {
@@ -40,6 +48,10 @@ struct fermata_table {
   int (*critical_end)(void);
   int (*checkpoint)(char *message, size_t bytes);
   int (*request)(void);
+  int (*callback)(int where, fermata_function function, void *argument);
+  int (*no_callback)(int where, fermata_function function, void *argument);
+  int (*exclude)(void *address, size_t bytes);
+  int (*include)(void *address, size_t bytes);
 };
 
 #define FERMATA_AUXV 0x4645524dUL
@@ -99,6 +111,50 @@ static __inline__ int fermata_checkpoint(char *message, size_t bytes) {
 static __inline__ int fermata_request(void) {
   const struct fermata_table *const table = fermata_find();
   return table ? table->request() : FERMATA_ABSENT;
+}
+
+/*
+ * Has `function` called around every checkpoint of this rank:
+ *   FERMATA_BEFORE    before the rank stops; the checkpoint waits until it returns
+ *   FERMATA_CONTINUE  after it, in the process that goes on, whatever became of the snapshot
+ *   FERMATA_RESTART   after it, in a restarted process, when all MPI objects exist again
+ * Each BEFORE is followed by one CONTINUE or one RESTART. An attempt that is tried again is a
+ * checkpoint of its own. Callbacks are called in the order of their registration before, and in the
+ * opposite order after a checkpoint.
+ *
+ * FERMATA_ON_MAIN_THREAD: on the main thread, while it is in an MPI function or in one of these,
+ * and there only: the checkpoint waits until it gets there. The callback may do what the program
+ * may do there, MPI calls included. FERMATA_ON_OWN_THREAD: on a thread that is made for it by the
+ * first registration, at once, while the program's own threads run on: it has to lock what it
+ * shares with them. It may call MPI only under MPI_THREAD_MULTIPLE. The program does not wait for
+ * what it does after a checkpoint.
+ *
+ * A callback may neither register callbacks nor ask for checkpoints. At most 64 in all.
+ */
+static __inline__ int fermata_callback(int where, fermata_function function, void *argument) {
+  const struct fermata_table *const table = fermata_find();
+  return table ? table->callback(where, function, argument) : FERMATA_ABSENT;
+}
+/* Takes the newest registration with the same three arguments back. */
+static __inline__ int fermata_no_callback(int where, fermata_function function, void *argument) {
+  const struct fermata_table *const table = fermata_find();
+  return table ? table->no_callback(where, function, argument) : FERMATA_ABSENT;
+}
+
+/*
+ * The contents of this memory need not be saved: whole pages within it are left out of the images.
+ * In a restarted process they hold zeroes (private mappings of files: what the file holds); where
+ * the job just goes on they are what they were. Shared memory is saved all the same. The
+ * registration stays, also over a restart, until fermata_include with the same arguments: take it
+ * back before the memory is freed. At most 1024 regions.
+ */
+static __inline__ int fermata_exclude(void *address, size_t bytes) {
+  const struct fermata_table *const table = fermata_find();
+  return table ? table->exclude(address, bytes) : FERMATA_ABSENT;
+}
+static __inline__ int fermata_include(void *address, size_t bytes) {
+  const struct fermata_table *const table = fermata_find();
+  return table ? table->include(address, bytes) : FERMATA_ABSENT;
 }
 
 #ifdef __cplusplus

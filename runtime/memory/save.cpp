@@ -6,6 +6,7 @@
 #include "memory/save.h"
 
 #include "image/build_id.h"
+#include "memory/excluded.h"
 #include "memory/forks.h"
 #include "memory/objects.h"
 #include "memory/pages.h"
@@ -108,7 +109,13 @@ Status save_private(Pages& pages, const Mapping& mapping, Message& why) {
   const Wanted wanted = by_reference ? Wanted::kWritten
                         : mapping.inode ? Wanted::kAll
                                         : Wanted::kExisting;
-  const Status saved = pages.save(mapping, wanted, 0);
+  Status saved = success();
+  for (Mapping part = first_included_part(mapping); saved && part.bytes() != 0;) {
+    saved = pages.save(part, wanted, 0);
+    Mapping rest = mapping;
+    rest.start = part.end;
+    part = first_included_part(rest);
+  }
   region->extent_count = pages.writer.extents.count - region->first_extent;
   if (!saved) why << "cannot write the image";
   return saved;

@@ -31,6 +31,7 @@ inline const char* reason_not_to_ask() {
   if (core.finalized) return "MPI_Finalize has been called";
   if (__atomic_load_n(&core.sections, __ATOMIC_SEQ_CST))
     return "this rank is in a critical section";
+  if (in_callback()) return "a callback may not ask for checkpoints";
   return nullptr;
 }
 
@@ -45,13 +46,16 @@ inline int ask_and_wait(char* message, u64 bytes) {
       copy_message("the coordinator cannot be reached", message, bytes);
       return FERMATA_FAILED;
     }
-    while (!__atomic_load_n(&shared.answered, __ATOMIC_ACQUIRE) && shared.restarts == restarts)
+    while (!__atomic_load_n(&shared.answered, __ATOMIC_ACQUIRE) && shared.restarts == restarts) {
       sys::futex_wait(&shared.answered, 0, kLookAgainNs);
+      // A signal stops no rank that has callbacks on its main thread.
+      if (round_of(FERMATA_ON_MAIN_THREAD).in_use() && is_main_thread()) leave_interrupted();
+    }
     if (__atomic_load_n(&shared.answered, __ATOMIC_ACQUIRE)) {
       copy_message(shared.answer_text, message, bytes);
       return shared.answer == 0 ? FERMATA_COMMITTED : FERMATA_FAILED;
     }
-    if (shared.asked_epoch == state().park.epoch) {
+    if (shared.asked_epoch == state().restored_epoch) {
       copy_message("restarted", message, bytes);
       return FERMATA_RESTARTED;
     }
@@ -73,7 +77,7 @@ inline int checkpoint(char* message, size_t bytes) {
 }
 
 inline int request() {
-  if (!state().initialized || state().finalized) return FERMATA_FAILED;
+  if (!state().initialized || state().finalized || in_callback()) return FERMATA_FAILED;
   return ask(0) ? 0 : FERMATA_FAILED;
 }
 

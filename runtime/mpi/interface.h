@@ -3,10 +3,11 @@
 #pragma once
 
 #include "mpi/asking.h"
+#include "mpi/excluded.h"
 
 namespace fermata::mpi {
 
-static_assert(kInterface + sizeof(fermata_table) <= kCrossing + kCrossingBytes);
+static_assert(kInterface + sizeof(fermata_table) <= kExcluded);
 static_assert(kAtFermata == FERMATA_AUXV);
 
 /// Called by the front end's constructor, before any code of the application.
@@ -18,7 +19,11 @@ inline void fill_interface() {
             .critical_begin = critical_begin,
             .critical_end = critical_end,
             .checkpoint = checkpoint,
-            .request = request};
+            .request = request,
+            .callback = add_callback,
+            .no_callback = remove_callback,
+            .exclude = exclude,
+            .include = include};
 }
 
 }  // namespace fermata::mpi

@@ -6,6 +6,8 @@
 // (The exceptions die with the process that wrote them and are listed in `Core`: `lower_*`.)
 #pragma once
 
+#include <pthread.h>
+
 #include "halves/mpi_calls.gen.h"
 #include "mpi/arena.h"
 #include "mpi/constants.h"
@@ -294,6 +296,32 @@ struct ParkState {
 // Whether other threads of the application may be inside MPI while one is; see threads.h.
 enum class Threads : u8 { kOne, kSerialized, kMultiple };
 
+// A function of the application around checkpoints (callbacks.h).
+struct Callback {
+  i32 where;  // FERMATA_ON_*
+  void (*function)(int when, void* argument);
+  void* argument;
+  bool begun;  // its BEFORE has been called, and no end yet
+};
+struct Callbacks {
+  static constexpr u32 kCapacity = 64;
+  Callback list[kCapacity];
+  u32 count;
+  bool has_thread;
+  pthread_t thread;
+  pthread_mutex_t mutex;  // of all this; never held while a function runs
+};
+// The callbacks of one kind around one checkpoint.
+struct CallbackRound {
+  u32 count;     // callbacks of this kind
+  u32 epoch;     // BEFORE has been called, or is being called, for this checkpoint; 0 = none
+  u32 restarts;  // Crossing::restarts at that time
+  u32 due;       // futex of the thread for callbacks: the checkpoint that waits for its BEFORE
+  bool calling;
+  bool here;     // the main thread is where it may stop of its own accord
+  bool in_use() const { return count != 0 || epoch != 0; }
+};
+
 // The one mutable global of the core.
 struct Core {
   bool slots_mapped;
@@ -304,6 +332,9 @@ struct Core {
   u32 sections_shut;        // futex: 1 = none may begin, for the rank is parked
   char section_name[64];
   u32 asking;               // 1: a thread is in fermata_checkpoint
+  u32 restored_epoch;       // the checkpoint that this process was restored from; 0 = none
+  Callbacks callbacks;
+  CallbackRound callback_rounds[2];  // by FERMATA_ON_*
   u32 books_lock;           // 0 free, 1 taken, 2 taken and awaited
   const Gate* init_thread;  // the gate of the thread that called MPI_Init
   i32 thread_level;

@@ -16,8 +16,8 @@
 #pragma once
 
 #include "mpi/file_access.h"
+#include "mpi/callbacks.h"
 #include "mpi/generalized.h"
-#include "mpi/sections.h"
 
 namespace fermata::mpi {
 
@@ -69,7 +69,9 @@ inline void park_here() {
 }
 
 [[gnu::noinline]] inline void safe_point() {
-  if (front::tls_gate.depth == 1 && taking_part() && may_park()) park_here();
+  if (front::tls_gate.depth != 1 || !taking_part()) return;
+  const StoppingPlace place;
+  if (may_park()) park_here();
 }
 
 /// On the way out of MPI with a checkpoint pending: is this a place to stop? If not,
@@ -92,6 +94,7 @@ inline bool rank_may_park() {
 [[gnu::noinline]] inline void leave_interrupted() {
   if (front::tls_gate.depth != 0) return;  // an inner wrapper: the outermost one will look
   front::tls_gate.interrupted = 0;
+  const StoppingPlace place;
   if (pending_epoch() == 0) return;
   const bool is_main = is_main_thread();
   if (!is_main && state().threads == Threads::kOne) return raise_quiesce();
@@ -105,12 +108,14 @@ inline bool rank_may_park() {
   Core& core = state();
   if (clock == core.unused_clock) return;
   while (taking_part()) {
-    const u64 version = refresh_targets();
-    if (version && clock->seq <= core.targets[clock - clocks()]) return;
+    if (refresh_targets() && clock->seq <= core.targets[clock - clocks()]) return;
     clock->seq--;  // as if the call had not been begun: what would this rank do?
-    const bool runs_on =
-        front::tls_gate.depth != 1 || held_back() || (version && owes_collective());
-    if (!runs_on) park_here();
+    bool runs_on = true;
+    if (front::tls_gate.depth == 1) {
+      const StoppingPlace place;
+      runs_on = !may_park();
+      if (!runs_on) park_here();
+    }
     clock->seq++;
     compiler_barrier();
     if (!runs_on) continue;
@@ -284,6 +289,7 @@ inline bool follow_protocol(void* frame) {
         park.held = true;
         state().wtime_saved = lower().Wtime() + state().wtime_offset;
         if (launcher().hold(frame) == kHoldRestarted) {
+          state().restored_epoch = park.epoch;
           rebuild();
           return false;
         }

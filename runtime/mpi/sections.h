@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Critical sections of the application (fermata_critical_begin): while one is open this rank does
-// not park, like a rank that owes a collective call.
+// What the application holds this rank back with: critical sections (fermata_critical_begin) that
+// are open, and callbacks (callbacks.h) that have not been called for this checkpoint yet. Such a
+// rank does not park, like one that owes a collective call.
 //
 // The main thread parks for the rank, but any thread may open a section, also while the main one
 // parks. Each side stores its word and then reads the other's, so one of the two gives way: a
@@ -21,16 +22,32 @@ inline void report(Report kind, const void* payload, u64 bytes) {
 
 inline u32 pending_epoch() { return __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE); }
 
+inline CallbackRound& round_of(int where) { return state().callback_rounds[where]; }
+
+/// True if this checkpoint has to wait for callbacks. Wakes the thread that calls them, if need be.
+inline bool awaits_callbacks() {
+  const CallbackRound& main = round_of(FERMATA_ON_MAIN_THREAD);
+  const u32 pending = pending_epoch();
+  if (main.count != 0 && (main.epoch != pending || main.calling || !main.here)) return true;
+  CallbackRound& own = round_of(FERMATA_ON_OWN_THREAD);
+  if (own.count == 0) return false;
+  if (__atomic_exchange_n(&own.due, pending, __ATOMIC_ACQ_REL) != pending)
+    sys::futex_wake_all(&own.due);
+  return __atomic_load_n(&own.calling, __ATOMIC_ACQUIRE) ||
+         __atomic_load_n(&own.epoch, __ATOMIC_ACQUIRE) != pending;
+}
+
 /// True if the rank must run on because of what the application has asked for. The main thread
 /// tells the coordinator once for each attempt, so that a deadline can name it.
 inline bool held_back() {
   Core& core = state();
-  if (FERMATA_LIKELY(__atomic_load_n(&core.sections, __ATOMIC_SEQ_CST) == 0)) return false;
+  const bool in_section = __atomic_load_n(&core.sections, __ATOMIC_SEQ_CST) != 0;
+  if (FERMATA_LIKELY(!in_section && !awaits_callbacks())) return false;
   if (core.park.held_told || !is_main_thread()) return true;
   core.park.held_told = true;
   Message text;
-  text << "is in a critical section";
-  if (core.section_name[0]) text << " (" << core.section_name << ")";
+  text << (in_section ? "is in a critical section" : "has not called its callbacks to the end");
+  if (in_section && core.section_name[0]) text << " (" << core.section_name << ")";
   report(Report::kHeld, text.data, text.size);
   return true;
 }

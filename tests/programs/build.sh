@@ -62,6 +62,7 @@ for mpi in openmpi mpich; do
   fortran $mpi calls.F90 module
   fortran $mpi f08.f90 f08
   fortran $mpi refused.f90 refused
+  fortran $mpi say.f90 say runtime/interface/fermata.f90
 done
 
 # What brings a checkpoint into a chosen MPI call; its functions are all that the MPI table names.

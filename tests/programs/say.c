@@ -5,6 +5,9 @@
 //              and a thread of it waits in one until there is $CHECK_HOLD.leave_thread
 //   now        all ranks ask for a checkpoint at step 3
 //   soon       rank 0 asks for one at step 3, and goes on
+//   regions    all ask at step 3, with memory excluded, and at step 6, with it included again
+//   main, own  callbacks on that thread, which count; all ask at step 3; in step 2 rank 1 computes
+//              until there is $CHECK_HOLD.leave, if there is $CHECK_HOLD.late
 #include <fermata.h>
 #include <pthread.h>
 
@@ -69,7 +72,87 @@ static void ask_now(void) {
   CHECK(fermata_version() ? result != FERMATA_ABSENT : result == FERMATA_ABSENT && !why[0]);
 }
 
+// The contents of excluded memory after a checkpoint: as they were, or zero in whole pages.
+static void check_region(unsigned char *at, size_t bytes, int zeroes) {
+  const size_t page = 4096;
+  for (size_t i = 0; i < bytes; i++) {
+    const int inner = i >= page && i < bytes - page;
+    CHECK(at[i] == (zeroes && inner ? 0 : 0xa5));
+  }
+}
+
+static void regions(int step) {
+  static unsigned char *at;
+  static const size_t bytes = 16 << 20;
+  char why[200];
+  if (step == 3) {
+    CHECK((at = aligned_alloc(4096, bytes)) != NULL);
+    memset(at, 0xa5, bytes);
+    CHECK(fermata_include(at + 1, bytes - 2) == FERMATA_MISUSE || !fermata_version());
+    fermata_exclude(at + 1, bytes - 2);
+    // Overlapping and neighbouring ones are as good as one.
+    fermata_exclude(at + 8192, 8192);
+    fermata_exclude(at + 4096, 8192);
+    const int result = fermata_checkpoint(why, sizeof why);
+    check_region(at, bytes, result == FERMATA_RESTARTED);
+    say("first", result);
+  }
+  if (step == 6) {
+    memset(at, 0xa5, bytes);
+    fermata_include(at + 1, bytes - 2);
+    const int result = fermata_checkpoint(why, sizeof why);
+    for (size_t i = 4096; i < 16384; i++) CHECK(at[i] == (result == FERMATA_RESTARTED ? 0 : 0xa5));
+    for (size_t i = 16384; i < bytes; i++) CHECK(at[i] == 0xa5);
+    say("second", result);
+  }
+}
+
+static volatile int calls[3];
+static pthread_t caller;
+static volatile int order;  // 1: between the first callback's BEFORE and its end
+
+static void inner_callback(int when, void *argument) {
+  CHECK(when >= FERMATA_BEFORE && argument == &order && order == 1);
+}
+
+static void count_call(int when, void *argument) {
+  CHECK(argument == &caller);
+  order = when == FERMATA_BEFORE;
+  const int is_main = pthread_equal(pthread_self(), caller) != 0;
+  CHECK(is_main == !strcmp(mode, "main"));
+  free(malloc(100000));
+  if (is_main) MPI_Barrier(MPI_COMM_WORLD);
+  calls[when]++;
+}
+
+static void ask_now(void);
+
+static void callbacks(int step) {
+  const int where = !strcmp(mode, "main") ? FERMATA_ON_MAIN_THREAD : FERMATA_ON_OWN_THREAD;
+  const int there = fermata_version() ? 0 : FERMATA_ABSENT;
+  if (step == 1) {
+    caller = pthread_self();
+    CHECK(fermata_no_callback(where, count_call, &caller) == (there ? there : FERMATA_MISUSE));
+    CHECK(fermata_callback(where, count_call, &caller) == there);
+    CHECK(fermata_callback(where, inner_callback, &order) == there);
+  }
+  if (step == 2 && rank == 1 && hold_file && has_come("late")) {
+    say("computes", 1);
+    while (!has_come("leave")) compute_ms(1);
+  }
+  if (step == 3) ask_now();
+  if (step > 3) {
+    // Nobody waits for what the thread does at the end; what the main one does comes in MPI calls.
+    while (where == FERMATA_ON_OWN_THREAD && calls[0] != calls[1] + calls[2]) pause_ms(1);
+    printf("rank %d: calls %d %d %d\n", rank, calls[0], calls[1], calls[2]);
+    fflush(stdout);
+  }
+  if (step == last_step) CHECK(fermata_no_callback(where, count_call, &caller) == there);
+}
+
 static void step_of_mode(int step) {
+  if (!strcmp(mode, "regions")) regions(step);
+  if (!strcmp(mode, "main") || !strcmp(mode, "own")) callbacks(step);
   if (!strcmp(mode, "section") && step == 2) sections();
   if (!strcmp(mode, "now") && step == 3) ask_now();
   if (!strcmp(mode, "soon") && step == 3 && rank == 0)

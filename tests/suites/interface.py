@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that want a say (fermata.h): natively, under Fermata, and restarted under the other
 MPI."""
+import functools
 import re
 import subprocess
 import time
@@ -41,7 +42,7 @@ def _fails(job, words):
 
 def _native(mpi):
     def test(work):
-        for mode in ("present", "section", "now", "soon"):
+        for mode in ("present", "section", "now", "soon", "regions", "main", "own"):
             out = mpis.native(mpi, _command(mpi, mode, 0), 2, work).expect_success(mode).out
             check("version none\n" in out, f"no Fermata: {out!r}")
             check_equal(mpis.checksum(out), _expected(), f"checksum with --mode {mode}")
@@ -135,7 +136,83 @@ def _soon(mpi):
     return test
 
 
+def _regions(mpi):
+    @timeout(120)
+    def test(work):
+        job = _start(work, mpi, "regions")
+        fermata.wait_for_step(job, 3)
+        small = fermata.snapshot_bytes(fermata.newest_snapshot(job))
+        check(small < 8 << 20, f"{small} bytes hold the excluded memory")
+        check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
+        first, second = job.snapshots()
+        check(fermata.snapshot_bytes(second) > 32 << 20, "memory that is included again")
+        for snapshot in (second, first):
+            result = fermata.fermata(work, "restart", snapshot, "--mpi", OTHER[mpi])
+            text = result.expect_success("restart").out
+            check_equal(mpis.checksum(text), _expected(), "checksum")
+    return test
+
+
+def _check_calls(text, restarts):
+    """Each BEFORE has had its end, in both ranks."""
+    lines = re.findall(r"^rank (\d): calls (\d+) (\d+) (\d+)$", text, re.M)
+    newest = {rank: tuple(map(int, counts)) for rank, *counts in lines}
+    check_equal(len(newest), 2, "ranks")
+    for before, went_on, restarted in newest.values():
+        check(before == went_on + restarted and went_on > 0 and restarted == restarts, str(newest))
+
+
+def _callbacks(mode, mpi):
+    @timeout(120)
+    def test(work):
+        job = _start(work, mpi, mode)
+        fermata.wait_for_step(job, 4)
+        _check_calls(job.running.out, restarts=0)
+        job.checkpoint_and_stop()
+        job.restart(OTHER[mpi])
+        text = job.finish()
+        _check_calls(text, restarts=1)
+        check_equal(mpis.checksum(text), _expected(), "checksum")
+    return test
+
+
+def _callbacks_busy(mpi):
+    @timeout(120)
+    def test(work):
+        """A rank with callbacks on its main thread is not stopped outside MPI."""
+        job = fermata.Job(work)
+        job.hold.with_name("job.hold.late").touch()
+        job.start(mpi, _command(mpi, "main"))
+        job.running.wait_for("rank 1: computes 1\n", 60)
+        _fails(job, ["rank 1 has not called its callbacks to the end", "the job runs on"])
+        _signal(job, "leave")
+        fermata.wait_for_step(job, 4)
+        _check_calls(job.running.out, restarts=0)
+        check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
+    return test
+
+
+def _fortran(mpi):
+    @timeout(120)
+    def test(work):
+        program = mpis.program(mpi, "fortran/say")
+        out = mpis.native(mpi, [program], 2, work).expect_success("natively").out
+        check("version none\n" in out and "PASS fortran" in out, f"no Fermata: {out!r}")
+        job = fermata.Job(work)
+        job.start(mpi, [program])
+        text = job.finish()
+        check_equal(_results(text), [("0", "committed"), ("1", "committed")], "results")
+        job.restart(OTHER[mpi])
+        text = job.finish()
+        check_equal(_results(text), [("0", "restarted"), ("1", "restarted")], "results")
+        check("PASS fortran" in text, f"the end: {text!r}")
+    return test
+
+
 def generate():
     families = {"native": _native, "present": _present, "section": _section, "now": _now,
-                "now_late": _now_late, "soon": _soon}
+                "now_late": _now_late, "soon": _soon, "regions": _regions,
+                "callbacks_main": functools.partial(_callbacks, "main"),
+                "fortran": _fortran, "callbacks_busy": _callbacks_busy,
+                "callbacks_own": functools.partial(_callbacks, "own")}
     return {f"test_{name}_{mpi}": make(mpi) for name, make in families.items() for mpi in mpis.MPIS}
