@@ -6,7 +6,7 @@
 
 namespace fermata::protocol {
 
-inline constexpr u16 kVersion = 3;
+inline constexpr u16 kVersion = 4;
 inline constexpr u64 kPayloadBytesMax = 9437184;
 
 enum class Type : u16 {

@@ -54,7 +54,7 @@ __attribute__((constructor)) inline void start() {
     make_predefined(mpi::slot_at(entry.kind, entry.number), entry.kind, entry.number);
   }
   abi_start();
-  mpi::fill_interface();
+  mpi::fill_interface(FERMATA_VERSION);
   i64 gate = reinterpret_cast<i64>(&tls_gate) - reinterpret_cast<i64>(__builtin_thread_pointer());
   launcher().register_upper(&kUpperCalls, gate);
 }

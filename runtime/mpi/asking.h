@@ -29,9 +29,9 @@ inline const char* reason_not_to_ask() {
   const Core& core = state();
   if (!core.initialized) return "MPI_Init has not been called yet";
   if (core.finalized) return "MPI_Finalize has been called";
+  if (in_callback()) return "a callback may not ask for checkpoints";
   if (__atomic_load_n(&core.sections, __ATOMIC_SEQ_CST))
     return "this rank is in a critical section";
-  if (in_callback()) return "a callback may not ask for checkpoints";
   return nullptr;
 }
 

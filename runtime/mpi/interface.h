@@ -11,11 +11,11 @@ static_assert(kInterface + sizeof(fermata_table) <= kExcluded);
 static_assert(kAtFermata == FERMATA_AUXV);
 
 /// Called by the front end's constructor, before any code of the application.
-inline void fill_interface() {
+inline void fill_interface(const char* version) {
   auto* const table = reinterpret_cast<fermata_table*>(kInterface);
   *table = {.abi = 1,
             .bytes = sizeof(fermata_table),
-            .version = FERMATA_VERSION,
+            .version = {},
             .critical_begin = critical_begin,
             .critical_end = critical_end,
             .checkpoint = checkpoint,
@@ -24,6 +24,7 @@ inline void fill_interface() {
             .no_callback = remove_callback,
             .exclude = exclude,
             .include = include};
+  copy_message(version, table->version, sizeof table->version);
 }
 
 }  // namespace fermata::mpi

@@ -333,6 +333,7 @@ struct Core {
   char section_name[64];
   u32 asking;               // 1: a thread is in fermata_checkpoint
   u32 restored_epoch;       // the checkpoint that this process was restored from; 0 = none
+  pthread_mutex_t excluded_mutex;  // of the list of excluded memory
   Callbacks callbacks;
   CallbackRound callback_rounds[2];  // by FERMATA_ON_*
   u32 books_lock;           // 0 free, 1 taken, 2 taken and awaited

@@ -4,10 +4,13 @@
 //   section    in step 2 rank 1 computes in a critical section until there is $CHECK_HOLD.leave,
 //              and a thread of it waits in one until there is $CHECK_HOLD.leave_thread
 //   now        all ranks ask for a checkpoint at step 3
+//   thread     the same, by a thread that the main one waits for
 //   soon       rank 0 asks for one at step 3, and goes on
 //   regions    all ask at step 3, with memory excluded, and at step 6, with it included again
 //   main, own  callbacks on that thread, which count; all ask at step 3; in step 2 rank 1 computes
 //              until there is $CHECK_HOLD.leave, if there is $CHECK_HOLD.late
+//   misuse     calls at the wrong time, from the wrong place and with wrong arguments; all ask at
+//              step 3, at the right one
 #include <fermata.h>
 #include <pthread.h>
 
@@ -72,6 +75,25 @@ static void ask_now(void) {
   CHECK(fermata_version() ? result != FERMATA_ABSENT : result == FERMATA_ABSENT && !why[0]);
 }
 
+static void start_for_threads(int *argc, char ***argv) {
+  int level;
+  CHECK(MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level) == MPI_SUCCESS);
+  CHECK(level >= MPI_THREAD_SERIALIZED);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+}
+
+static void *ask_in_thread(void *unused) {
+  ask_now();
+  return unused;
+}
+
+static void ask_by_thread(void) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, ask_in_thread, NULL) == 0);
+  pthread_join(thread, NULL);
+}
+
 // The contents of excluded memory after a checkpoint: as they were, or zero in whole pages.
 static void check_region(unsigned char *at, size_t bytes, int zeroes) {
   const size_t page = 4096;
@@ -134,7 +156,7 @@ static void callbacks(int step) {
     caller = pthread_self();
     CHECK(fermata_no_callback(where, count_call, &caller) == (there ? there : FERMATA_MISUSE));
     CHECK(fermata_callback(where, count_call, &caller) == there);
-    CHECK(fermata_callback(where, inner_callback, &order) == there);
+    CHECK(fermata_callback(where, inner_callback, (void *)&order) == there);
   }
   if (step == 2 && rank == 1 && hold_file && has_come("late")) {
     say("computes", 1);
@@ -150,11 +172,74 @@ static void callbacks(int step) {
   if (step == last_step) CHECK(fermata_no_callback(where, count_call, &caller) == there);
 }
 
+// True if a checkpoint is refused with these words, or there is no Fermata.
+static int refuses(const char *words) {
+  char why[200] = "?";
+  const int result = fermata_checkpoint(why, sizeof why);
+  if (!fermata_version()) return result == FERMATA_ABSENT;
+  return result == FERMATA_FAILED && strstr(why, words) != NULL;
+}
+
+static void before_init(void) {
+  static char memory[10000];
+  const int there = fermata_version() ? 0 : FERMATA_ABSENT;
+  const int misuse = there ? there : FERMATA_MISUSE;
+  CHECK(refuses("MPI_Init"));
+  CHECK(fermata_request() == (there ? there : FERMATA_FAILED));
+  CHECK(fermata_critical_end() == misuse);
+  CHECK(fermata_critical_begin(NULL) == there && fermata_critical_end() == there);
+  CHECK(fermata_exclude(memory, 0) == misuse && fermata_exclude(memory, (size_t)-1) == misuse);
+  CHECK(fermata_exclude(memory, sizeof memory) == there);
+  CHECK(fermata_include(memory, sizeof memory) == there);
+  CHECK(fermata_include(memory, sizeof memory) == misuse);
+  CHECK(fermata_callback(2, count_call, NULL) == misuse);
+  CHECK(fermata_callback(FERMATA_ON_MAIN_THREAD, NULL, NULL) == misuse);
+}
+
+static void misusing_callback(int when, void *argument) {
+  const int where = *(int *)argument;
+  CHECK(refuses("callback") && fermata_request() == FERMATA_FAILED);
+  CHECK(fermata_callback(where, misusing_callback, argument) == FERMATA_MISUSE);
+  CHECK(fermata_no_callback(where, misusing_callback, argument) == FERMATA_MISUSE);
+  CHECK(fermata_critical_begin("callback") == 0 && fermata_critical_end() == 0);
+  __atomic_add_fetch(&calls[when], 1, __ATOMIC_SEQ_CST);
+}
+
+// Many regions from threads that know nothing of MPI.
+static void *exclude_many(void *memory) {
+  const int there = fermata_version() ? 0 : FERMATA_ABSENT;
+  for (size_t i = 0; i < 1000; i++) {
+    CHECK(fermata_exclude((char *)memory + i, 1) == there);
+    CHECK(fermata_include((char *)memory + i, 1) == there);
+  }
+  return NULL;
+}
+
+static void misuse(void) {
+  static int places[2] = {FERMATA_ON_MAIN_THREAD, FERMATA_ON_OWN_THREAD};
+  static char memory[2][1000];
+  const int there = fermata_version() ? 0 : FERMATA_ABSENT;
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) {
+    CHECK(fermata_callback(places[i], misusing_callback, &places[i]) == there);
+    CHECK(pthread_create(&threads[i], NULL, exclude_many, memory[i]) == 0);
+  }
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+  fermata_critical_begin("asking");
+  CHECK(refuses("in a critical section"));
+  fermata_critical_end();
+  ask_now();
+  while (calls[0] != calls[1] + calls[2]) MPI_Barrier(MPI_COMM_SELF);
+  CHECK(there || calls[0] >= 2);
+}
+
 static void step_of_mode(int step) {
+  if (!strcmp(mode, "misuse") && step == 3) misuse();
   if (!strcmp(mode, "regions")) regions(step);
   if (!strcmp(mode, "main") || !strcmp(mode, "own")) callbacks(step);
   if (!strcmp(mode, "section") && step == 2) sections();
   if (!strcmp(mode, "now") && step == 3) ask_now();
+  if (!strcmp(mode, "thread") && step == 3) ask_by_thread();
   if (!strcmp(mode, "soon") && step == 3 && rank == 0)
     CHECK(fermata_request() == (fermata_version() ? 0 : FERMATA_ABSENT));
 }
@@ -163,7 +248,12 @@ int main(int argc, char **argv) {
   const struct options o = parse_options(argc, argv, 10, 1000);
   for (int i = 1; i + 1 < argc; i++)
     if (!strcmp(argv[i], "--mode")) mode = argv[i + 1];
-  start(&argc, &argv);
+  if (!strcmp(mode, "misuse")) before_init();
+  if (!strcmp(mode, "thread")) {
+    start_for_threads(&argc, &argv);
+  } else {
+    start(&argc, &argv);
+  }
   if (rank == 0) printf("version %s\n", fermata_version() ? fermata_version() : "none");
   double *const values = malloc(sizeof *values * (size_t)o.size);
   for (int i = 0; i < o.size; i++) values[i] = rank + i;
@@ -175,5 +265,6 @@ int main(int argc, char **argv) {
   }
   mix(values, sizeof *values * (size_t)o.size);
   finish();
+  if (!strcmp(mode, "misuse")) CHECK(refuses("MPI_Finalize"));
   return 0;
 }

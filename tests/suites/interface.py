@@ -42,7 +42,8 @@ def _fails(job, words):
 
 def _native(mpi):
     def test(work):
-        for mode in ("present", "section", "now", "soon", "regions", "main", "own"):
+        for mode in ("present", "section", "now", "soon", "regions", "main", "own", "misuse",
+                     "thread"):
             out = mpis.native(mpi, _command(mpi, mode, 0), 2, work).expect_success(mode).out
             check("version none\n" in out, f"no Fermata: {out!r}")
             check_equal(mpis.checksum(out), _expected(), f"checksum with --mode {mode}")
@@ -83,11 +84,11 @@ def _results(text):
     return sorted(re.findall(r"^rank (\d): (committed|restarted|failed|absent) ", text, re.M))
 
 
-def _now(mpi):
+def _now(mode, mpi):
     @timeout(120)
     def test(work):
         """Committed here, restarted there."""
-        job = _start(work, mpi, "now")
+        job = _start(work, mpi, mode)
         fermata.wait_for_step(job, 3)
         check_equal(_results(job.running.out), [("0", "committed"), ("1", "committed")], "results")
         (snapshot,) = job.snapshots()
@@ -192,6 +193,34 @@ def _callbacks_busy(mpi):
     return test
 
 
+def _misuse(mpi):
+    @timeout(120)
+    def test(work):
+        job = _start(work, mpi, "misuse")
+        text = job.finish()
+        check_equal(_results(text), [("0", "committed"), ("1", "committed")], "results")
+        check_equal(mpis.checksum(text), _expected(), "checksum")
+        job.restart(OTHER[mpi])
+        text = job.finish()
+        check_equal(_results(text), [("0", "restarted"), ("1", "restarted")], "results")
+        check_equal(mpis.checksum(text), _expected(), "checksum")
+    return test
+
+
+def _languages(work):
+    """The header is what it says: C89 and later, and C++."""
+    source = work / "header.c"
+    source.write_text("#include <fermata.h>\n#include <fermata.h>\n"
+                      "int main(void) { return fermata_request() == FERMATA_ABSENT ? 0 : 1; }\n")
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", mpis.BUILD / "include"]
+    for language, standard in (("c", "c89"), ("c", "c99"), ("c", "c17"), ("c++", "c++98"),
+                               ("c++", "c++20")):
+        program = work / standard
+        subprocess.run(["g++" if language == "c++" else "gcc", "-x", language, f"-std={standard}",
+                        *warnings, "-o", program, source], check=True)
+        check_equal(subprocess.run([program]).returncode, 0, f"natively, {standard}")
+
+
 def _fortran(mpi):
     @timeout(120)
     def test(work):
@@ -210,9 +239,12 @@ def _fortran(mpi):
 
 
 def generate():
-    families = {"native": _native, "present": _present, "section": _section, "now": _now,
-                "now_late": _now_late, "soon": _soon, "regions": _regions,
+    families = {"native": _native, "present": _present, "section": _section,
+                "now": functools.partial(_now, "now"), "now_late": _now_late,
+                "thread": functools.partial(_now, "thread"), "soon": _soon, "regions": _regions,
                 "callbacks_main": functools.partial(_callbacks, "main"),
-                "fortran": _fortran, "callbacks_busy": _callbacks_busy,
-                "callbacks_own": functools.partial(_callbacks, "own")}
-    return {f"test_{name}_{mpi}": make(mpi) for name, make in families.items() for mpi in mpis.MPIS}
+                "callbacks_own": functools.partial(_callbacks, "own"),
+                "callbacks_busy": _callbacks_busy, "misuse": _misuse, "fortran": _fortran}
+    tests = {f"test_{name}_{mpi}": make(mpi) for name, make in families.items()
+             for mpi in mpis.MPIS}
+    return tests | {"test_languages": _languages}

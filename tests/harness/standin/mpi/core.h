@@ -132,7 +132,7 @@ inline int attribute_get_integer(Kind, Slot*, int, i64*, int*) {
 struct Op {
   void* fn;
 };
-inline void fill_interface() {}
+inline void fill_interface(const char*) {}
 inline Op* op_of(Slot*) { return reinterpret_cast<Op*>(&core::g_user_op); }
 
 }  // namespace fermata::mpi
