@@ -124,12 +124,14 @@ static __inline__ int fermata_request(void) {
  *
  * FERMATA_ON_MAIN_THREAD: on the main thread, while it is in an MPI function or in one of these,
  * and there only: the checkpoint waits until it gets there. The callback may do what the program
- * may do there, MPI calls included. FERMATA_ON_OWN_THREAD: on a thread that is made for it by the
- * first registration, at once, while the program's own threads run on: it has to lock what it
+ * may do there, calls of MPI included. FERMATA_ON_OWN_THREAD: on a thread that is made for it by
+ * the first registration, at once, while the program's own threads run on: it has to lock what it
  * shares with them. It may call MPI only under MPI_THREAD_MULTIPLE. The program does not wait for
  * what it does after a checkpoint.
  *
- * A callback may neither register callbacks nor ask for checkpoints. At most 64 in all.
+ * A callback must not wait for other ranks, so it makes no collective calls: they may be in another
+ * place of the program, in a call that waits for this rank. It may neither register callbacks nor
+ * ask for checkpoints. At most 64 in all.
  */
 static __inline__ int fermata_callback(int where, fermata_function function, void *argument) {
   const struct fermata_table *const table = fermata_find();

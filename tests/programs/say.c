@@ -143,7 +143,7 @@ static void count_call(int when, void *argument) {
   const int is_main = pthread_equal(pthread_self(), caller) != 0;
   CHECK(is_main == !strcmp(mode, "main"));
   free(malloc(100000));
-  if (is_main) MPI_Barrier(MPI_COMM_WORLD);
+  if (is_main) MPI_Barrier(MPI_COMM_SELF);  // the other ranks may be anywhere
   calls[when]++;
 }
 
