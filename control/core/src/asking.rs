@@ -3,6 +3,7 @@
 //! of them together (fermata_checkpoint). A rank that waited alone for its own checkpoint could owe
 //! the others a collective call, so such a checkpoint begins when all ranks have asked.
 
+use crate::advice::HINT_BEGINNING;
 use crate::checkpoint::Caller;
 use crate::machine::Machine;
 use fermata_types::{Asked, Message};
@@ -43,8 +44,13 @@ impl Machine {
         }
         let refusal = self.refusal();
         let timeout_ms = self.config.timeout_ms;
-        if let (false, Some((why, _))) = (self.asking.waiting.is_empty(), &refusal) {
-            return self.answer_ranks(1, &format!("no checkpoint: {why}"));
+        let late = now >= self.asking.since_ms + timeout_ms;
+        if let (false, Some((why, hint))) = (self.asking.waiting.is_empty(), &refusal) {
+            // After a restart a rank may ask again before others are back.
+            if hint != HINT_BEGINNING || late {
+                self.answer_ranks(1, &format!("no checkpoint: {why}"));
+            }
+            return;
         }
         if self.asking.soon && refusal.is_none() {
             self.asking.soon = false;
@@ -57,7 +63,7 @@ impl Machine {
             self.ranks.keys().copied().filter(|rank| !self.asking.waiting.contains(rank)).collect();
         if missing.is_empty() {
             self.begin(Caller::Ranks, false, timeout_ms, now);
-        } else if now >= self.asking.since_ms + timeout_ms {
+        } else if late {
             let who = self.name_ranks(&missing);
             self.answer_ranks(1, &format!("{who} not called fermata_checkpoint in time"));
         }

@@ -430,6 +430,23 @@ fn ranks_that_ask_wait_for_the_others_until_the_deadline() {
 }
 
 #[test]
+fn a_rank_that_asks_before_others_are_back_waits_for_them() {
+    let mut world = World::new(1);
+    world.machine = Machine::new(world.machine.config.clone());
+    for rank in 0..2 {
+        world.say(rank, Hello { job: "j".into(), ..Hello::default() });
+    }
+    world.say(0, Ready { rank: 0, size: 2 });
+    world.say(0, Ask { with_all: 1 });
+    world.log.clear();
+    world.event(Event::Tick);
+    assert!(world.log.is_empty(), "{:?}", world.log);
+    world.say(1, Ready { rank: 1, size: 2 });
+    world.say(1, Ask { with_all: 1 });
+    assert_eq!(world.names_to(0), ["REQUEST"]);
+}
+
+#[test]
 fn one_rank_can_ask_for_a_checkpoint_that_nobody_waits_for() {
     let mut world = World::new(2);
     world.ask(false);
