@@ -27,10 +27,12 @@ def message_of(result):
 
 
 def _lasting(text):
-    """Without what differs from run to run: who was found first, addresses, sizes, ports."""
+    """Without what differs from run to run: who was found first, addresses, numbers, names."""
     for pattern, general in ((r"\b(ranks?) \d+(, \d+)*", r"\1 N"), (r"\b0x[0-9a-f]+", "ADDRESS"),
                              (r"^checkpoint \d+ failed", "checkpoint N failed"),
-                             (r"(\d\.\d):\d+", r"\1:PORT"),
+                             (r"(\d\.\d):\d+", r"\1:PORT"), (r"\b[0-9a-f]{40}\b", "BUILD-ID"),
+                             (r"\b(socket|pipe):\[\d+\]", r"\1:[N]"), (r"\(id \d+\)", "(id N)"),
+                             (r"/file\.\d+", "/file.N"), (r"\bon host [\w.-]+", "on host HOST"),
                              (r"\b\d+ bytes of \d+", "N bytes of M"),
                              (r"this program reads \d+", "this program reads N")):
         text = re.sub(pattern, general, text)
