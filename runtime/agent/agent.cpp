@@ -97,12 +97,13 @@ void nudge_rank() {
   if (tid != 0) launcher().nudge(tid);
 }
 
-// Lets the rank run, whatever state the checkpoint was in.
+// Ends the rank's pause, if there is one.
 void resume() {
   if (self.standing) self.pause_ns = launcher().resume();
   self.standing = false;
 }
 
+// Lets the rank run, whatever state the checkpoint was in.
 void release() {
   Crossing& shared = crossing();
   resume();

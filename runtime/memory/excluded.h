@@ -11,21 +11,18 @@
 namespace fermata::memory {
 
 /// The first part of `rest` of which nothing is excluded; an empty one at its end if there is none.
-/// Calls again with what follows it give the other parts.
+/// Calls again with what follows it give the other parts. Only their bounds mean anything, not
+/// their place in a file.
 inline Mapping first_included_part(Mapping rest) {
   const Excluded& list = excluded();
   const auto first = [](const ExcludedRegion& region) { return page_ceil(region.address); };
   const auto last = [](const ExcludedRegion& region) {
     return page_floor(region.address + region.bytes);
   };
-  const auto move_start = [&](u64 to) {
-    rest.file_offset += to - rest.start;
-    rest.start = to;
-  };
   for (u64 i = 0; i < list.count && rest.start < rest.end; i++) {
     const ExcludedRegion& region = list.regions[i];
     if (first(region) > rest.start || last(region) <= rest.start) continue;
-    move_start(last(region) < rest.end ? last(region) : rest.end);
+    rest.start = last(region) < rest.end ? last(region) : rest.end;
     i = u64(-1);  // another one may begin where this one ends, or before
   }
   for (u64 i = 0; i < list.count; i++) {

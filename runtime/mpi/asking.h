@@ -18,13 +18,6 @@ inline bool ask(u32 with_all) {
   return calls->report && calls->report(Report::kAsk, &with_all, sizeof with_all) == 0;
 }
 
-inline void copy_message(const char* from, char* to, u64 bytes) {
-  if (!to || bytes == 0) return;
-  u64 used = 0;
-  for (; from[used] && used + 1 < bytes; used++) to[used] = from[used];
-  to[used] = 0;
-}
-
 inline const char* reason_not_to_ask() {
   const Core& core = state();
   if (!core.initialized) return "MPI_Init has not been called yet";

@@ -22,6 +22,14 @@ inline void report(Report kind, const void* payload, u64 bytes) {
 
 inline u32 pending_epoch() { return __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE); }
 
+/// As much of `from` as there is room for, with its end. Does nothing where there is none.
+inline void copy_message(const char* from, char* to, u64 bytes) {
+  if (!to || bytes == 0) return;
+  u64 used = 0;
+  for (; from[used] && used + 1 < bytes; used++) to[used] = from[used];
+  to[used] = 0;
+}
+
 inline CallbackRound& round_of(int where) { return state().callback_rounds[where]; }
 
 /// True if this checkpoint has to wait for callbacks. Wakes the thread that calls them, if need be.
@@ -76,10 +84,7 @@ inline int critical_begin(const char* name) {
     before = __atomic_fetch_add(&core.sections, 1, __ATOMIC_SEQ_CST);
   }
   if (before != 0) return 0;
-  u64 used = 0;
-  for (; name && name[used] && used + 1 < sizeof core.section_name; used++)
-    core.section_name[used] = name[used];
-  core.section_name[used] = 0;
+  copy_message(name ? name : "", core.section_name, sizeof core.section_name);
   return 0;
 }
 

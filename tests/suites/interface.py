@@ -84,6 +84,14 @@ def _results(text):
     return sorted(re.findall(r"^rank (\d): (committed|restarted|failed|absent) ", text, re.M))
 
 
+def _restarted(job, mpi):
+    """Goes on elsewhere from the checkpoint that the program asked for. Returns what it printed."""
+    job.restart(OTHER[mpi])
+    text = job.finish()
+    check_equal(_results(text), [("0", "restarted"), ("1", "restarted")], "results")
+    return text
+
+
 def _now(mode, mpi):
     @timeout(120)
     def test(work):
@@ -95,10 +103,7 @@ def _now(mode, mpi):
         check(f"because: checkpoint {snapshot.name} is committed: {snapshot}" in job.running.out,
               "the message names the snapshot")
         check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
-        job.restart(OTHER[mpi])
-        text = job.finish()
-        check_equal(_results(text), [("0", "restarted"), ("1", "restarted")], "results")
-        check_equal(mpis.checksum(text), _expected(), "checksum")
+        check_equal(mpis.checksum(_restarted(job, mpi)), _expected(), "checksum")
     return test
 
 
@@ -200,10 +205,7 @@ def _misuse(mpi):
         text = job.finish()
         check_equal(_results(text), [("0", "committed"), ("1", "committed")], "results")
         check_equal(mpis.checksum(text), _expected(), "checksum")
-        job.restart(OTHER[mpi])
-        text = job.finish()
-        check_equal(_results(text), [("0", "restarted"), ("1", "restarted")], "results")
-        check_equal(mpis.checksum(text), _expected(), "checksum")
+        check_equal(mpis.checksum(_restarted(job, mpi)), _expected(), "checksum")
     return test
 
 
@@ -231,9 +233,7 @@ def _fortran(mpi):
         job.start(mpi, [program])
         text = job.finish()
         check_equal(_results(text), [("0", "committed"), ("1", "committed")], "results")
-        job.restart(OTHER[mpi])
-        text = job.finish()
-        check_equal(_results(text), [("0", "restarted"), ("1", "restarted")], "results")
+        text = _restarted(job, mpi)
         check("PASS fortran" in text, f"the end: {text!r}")
     return test
 

@@ -105,16 +105,15 @@ def replay(target):
     return len(inputs)
 
 
-def explore(target, seconds, findings, grown=None):
-    """Looks for new inputs for some seconds, beginning with the corpus and with what was `grown`
-    before. A finding is kept in the directory `findings` and fails. Returns how many inputs ran."""
+def explore(target, seconds, findings, grown):
+    """Looks for new inputs for some seconds, beginning with the corpus and with those that earlier
+    runs left in the directory `grown`, where it keeps what it finds. A finding is kept in the
+    directory `findings` and fails. Returns how many inputs ran."""
     findings.mkdir(parents=True, exist_ok=True)
-    directories = [corpus(target)]
-    if grown:
-        grown.mkdir(parents=True, exist_ok=True)
-        directories.insert(0, grown)  # libFuzzer writes into the first
+    grown.mkdir(parents=True, exist_ok=True)
     result = process.run([build(target), *LIMITS, f"-max_total_time={seconds}",
-                          f"-artifact_prefix={findings}/", "-print_final_stats=1", *directories],
+                          f"-artifact_prefix={findings}/", "-print_final_stats=1",
+                          grown, corpus(target)],  # it writes into the first
                          seconds + 60, env=_environment())
     if result.code != 0:
         raise Failed(f"{target}: a finding, kept in {findings}\n{result.err[-4000:]}")
