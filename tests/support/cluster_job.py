@@ -89,8 +89,8 @@ class Job:
 
     def finish(self, last, timeout_s=90):
         """Waits for the end, which comes after the output `last`, and returns the output. Debian's
-        MPICH 4.0.2 sometimes hangs in MPI_Finalize over TCP, natively too: then the output is
-        complete, and the coordinator says where the ranks are."""
+        MPICH 4.0.2 sometimes hangs in MPI_Finalize over TCP, natively too: then everything that
+        the program flushed before is there, and the coordinator says where the ranks are."""
         self.hold.unlink(missing_ok=True)
         self.running.wait_for(last, timeout_s)
         try:
@@ -100,7 +100,7 @@ class Job:
             known = self.mpi == "mpich" and "entered MPI_Finalize" in answer.err
             if not known:
                 raise
-            print("        (MPICH hangs in MPI_Finalize after complete output)")
+            print("        (MPICH hangs in MPI_Finalize)")
         return self.running.out
 
     @property
