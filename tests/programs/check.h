@@ -3,8 +3,9 @@
 // implementation, and the last line `PASS <checksum>` by which runs are compared.
 //
 // Options: --steps N, --step-ms M (pause per step, so that a checkpoint can hit the program
-// anywhere), --size S (program-specific). Rank 0 prints `step K` after each step. The last step
-// waits while there is a file $CHECK_HOLD, so that no checkpoint comes too late on a busy machine.
+// anywhere), --size S (program-specific), --hold-file FILE. Rank 0 prints `step K` after each step.
+// The last step waits while that file, or $CHECK_HOLD, exists, so that no checkpoint comes too late
+// on a busy machine.
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -46,13 +47,14 @@ static inline void mix_int(long long value) { mix(&value, sizeof value); }
 
 static inline struct options parse_options(int argc, char **argv, int steps, int size) {
   struct options o = {steps, 0, size};
+  hold_file = getenv("CHECK_HOLD");
   for (int i = 1; i + 1 < argc; i++) {
+    if (!strcmp(argv[i], "--hold-file")) hold_file = argv[i + 1];
     if (!strcmp(argv[i], "--steps")) o.steps = atoi(argv[i + 1]);
     if (!strcmp(argv[i], "--step-ms")) o.step_ms = atoi(argv[i + 1]);
     if (!strcmp(argv[i], "--size")) o.size = atoi(argv[i + 1]);
   }
   last_step = o.steps;
-  hold_file = getenv("CHECK_HOLD");
   return o;
 }
 
