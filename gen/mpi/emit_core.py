@@ -21,6 +21,10 @@ HEAD = """// SPDX-License-Identifier: Apache-2.0
 #include "mpi/scopes.h"
 #include "mpi/slots.h"
 
+namespace fermata::mpi {
+i64 real_displacement(Slot* win, i32 rank, i64 disp);  // windows.h
+}
+
 namespace fermata::mpi::core {
 
 inline const MpiCalls& lower_mpi() { return *crossing().lower->mpi; }
@@ -53,6 +57,8 @@ def signature(function):
 
 def argument(function, param):
     """What is handed to the lower call for `param`, and the lines that prepare it."""
+    if param.kind == "RMA_DISPLACEMENT_NNI":
+        return f"real_displacement(win, target_rank, {param.name})", []
     if param.category != "handle":
         return param.name, []
     if not param.pointer:

@@ -17,6 +17,10 @@
 #include "mpi/scopes.h"
 #include "mpi/slots.h"
 
+namespace fermata::mpi {
+i64 real_displacement(Slot* win, i32 rank, i64 disp);  // windows.h
+}
+
 namespace fermata::mpi::core {
 
 inline const MpiCalls& lower_mpi() { return *crossing().lower->mpi; }
@@ -652,13 +656,13 @@ inline int Abi_set_fortran_info(Slot* info) {
 
 inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win) {
   LowerScope scope;
-  return lower_mpi().Accumulate(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, op->real, win->real);
+  return lower_mpi().Accumulate(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
 }
 
 inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win) {
   if (!(fits_int(origin_count) && fits_int(target_count))) {
     LowerScope scope;
-    return lower_mpi().Accumulate_c(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, op->real, win->real);
+    return lower_mpi().Accumulate_c(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
   }
   int error = Accumulate(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win);
   return error;
@@ -968,7 +972,7 @@ inline int Comm_iflush_buffer(Slot* comm, Slot** request) {
 
 inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* win) {
   LowerScope scope;
-  return lower_mpi().Compare_and_swap(origin_addr, compare_addr, result_addr, datatype->real, target_rank, target_disp, win->real);
+  return lower_mpi().Compare_and_swap(origin_addr, compare_addr, result_addr, datatype->real, target_rank, real_displacement(win, target_rank, target_disp), win->real);
 }
 
 inline int Dims_create(int nnodes, int ndims, int* dims) {
@@ -1010,7 +1014,7 @@ inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* da
 
 inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* op, Slot* win) {
   LowerScope scope;
-  return lower_mpi().Fetch_and_op(origin_addr, result_addr, datatype->real, target_rank, target_disp, op->real, win->real);
+  return lower_mpi().Fetch_and_op(origin_addr, result_addr, datatype->real, target_rank, real_displacement(win, target_rank, target_disp), op->real, win->real);
 }
 
 inline int File_get_atomicity(Slot* fh, int* flag) {
@@ -1359,13 +1363,13 @@ inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
 
 inline int Get(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win) {
   LowerScope scope;
-  return lower_mpi().Get(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, win->real);
+  return lower_mpi().Get(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, win->real);
 }
 
 inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
   if (!(fits_int(origin_count) && fits_int(target_count))) {
     LowerScope scope;
-    return lower_mpi().Get_c(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, win->real);
+    return lower_mpi().Get_c(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, win->real);
   }
   int error = Get(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win);
   return error;
@@ -1373,13 +1377,13 @@ inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int
 
 inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win) {
   LowerScope scope;
-  return lower_mpi().Get_accumulate(origin_addr, origin_count, origin_datatype->real, result_addr, result_count, result_datatype->real, target_rank, target_disp, target_count, target_datatype->real, op->real, win->real);
+  return lower_mpi().Get_accumulate(origin_addr, origin_count, origin_datatype->real, result_addr, result_count, result_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
 }
 
 inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win) {
   if (!(fits_int(origin_count) && fits_int(result_count) && fits_int(target_count))) {
     LowerScope scope;
-    return lower_mpi().Get_accumulate_c(origin_addr, origin_count, origin_datatype->real, result_addr, result_count, result_datatype->real, target_rank, target_disp, target_count, target_datatype->real, op->real, win->real);
+    return lower_mpi().Get_accumulate_c(origin_addr, origin_count, origin_datatype->real, result_addr, result_count, result_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
   }
   int error = Get_accumulate(origin_addr, int(origin_count), origin_datatype, result_addr, int(result_count), result_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win);
   return error;
@@ -2039,13 +2043,13 @@ inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype
 
 inline int Put(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win) {
   LowerScope scope;
-  return lower_mpi().Put(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, win->real);
+  return lower_mpi().Put(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, win->real);
 }
 
 inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
   if (!(fits_int(origin_count) && fits_int(target_count))) {
     LowerScope scope;
-    return lower_mpi().Put_c(origin_addr, origin_count, origin_datatype->real, target_rank, target_disp, target_count, target_datatype->real, win->real);
+    return lower_mpi().Put_c(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, win->real);
   }
   int error = Put(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win);
   return error;

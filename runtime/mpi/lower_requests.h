@@ -31,21 +31,22 @@ namespace core {
 inline int Rput(const void* origin, int count, Slot* type, int target, i64 at, int target_count,
                 Slot* target_type, Slot* win, Slot** request) {
   return lower_request(request, [&](u64* real) {
-    return lower().Rput(origin, count, type->real, target, at, target_count, target_type->real,
-                        win->real, real);
+    return lower().Rput(origin, count, type->real, target, real_displacement(win, target, at),
+                        target_count, target_type->real, win->real, real);
   });
 }
 inline int Rget(void* origin, int count, Slot* type, int target, i64 at, int target_count,
                 Slot* target_type, Slot* win, Slot** request) {
   return lower_request(request, [&](u64* real) {
-    return lower().Rget(origin, count, type->real, target, at, target_count, target_type->real,
-                        win->real, real);
+    return lower().Rget(origin, count, type->real, target, real_displacement(win, target, at),
+                        target_count, target_type->real, win->real, real);
   });
 }
 inline int Raccumulate(const void* origin, int count, Slot* type, int target, i64 at,
                        int target_count, Slot* target_type, Slot* op, Slot* win, Slot** request) {
   return lower_request(request, [&](u64* real) {
-    return lower().Raccumulate(origin, count, type->real, target, at, target_count,
+    return lower().Raccumulate(origin, count, type->real, target,
+                               real_displacement(win, target, at), target_count,
                                target_type->real, op->real, win->real, real);
   });
 }
@@ -55,8 +56,8 @@ inline int Rget_accumulate(const void* origin, int count, Slot* type, void* resu
                            Slot** request) {
   return lower_request(request, [&](u64* real) {
     return lower().Rget_accumulate(origin, count, type->real, result, result_count,
-                                   result_type->real, target, at, target_count, target_type->real,
-                                   op->real, win->real, real);
+                                   result_type->real, target, real_displacement(win, target, at),
+                                   target_count, target_type->real, op->real, win->real, real);
   });
 }
 

@@ -125,15 +125,15 @@ struct AttachedMemory {  // of a dynamic window
   i64 size;
 };
 
-struct SharedSegment {  // of one member; exchanged as bytes
+struct WindowMember {  // exchanged as bytes
   i64 size;
   i64 disp_unit;
+  i64 before;  // bytes from the beginning of the real window to that of the memory
 };
 struct SharedBlock {  // see shared_windows.h
   u64 creator;
   u64 address;  // of the mapping in this rank
   u64 bytes;
-  SharedSegment* segments;  // by rank in the window
 };
 
 enum class LockKind : u8 { kNone, kUnchecked, kShared, kExclusive };
@@ -153,6 +153,7 @@ struct Window {
   i32 disp_unit;
   void* base;
   i64 size;
+  WindowMember* members;  // by rank in the window; of a dynamic one: null, it has addresses
   AttachedMemory* attached;
   SharedBlock* shared;
   Slot* errhandler;

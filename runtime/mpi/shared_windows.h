@@ -59,11 +59,11 @@ inline int shared_make(Window* window) {
   if (error) return error;
   SharedBlock* const block = arena_new<SharedBlock>();
   window->shared = block;
-  block->segments = arena_array<SharedSegment>(u64(comm->size));
-  const SharedSegment own{window->size, window->disp_unit};
-  error = lower().Allgather(&own, sizeof own, state().lower_byte, block->segments, sizeof own,
-                            state().lower_byte, real);
-  for (i32 i = 0; i < comm->size; i++) block->bytes += u64(block->segments[i].size);
+  error = members_exchange(window);
+  for (i32 i = 0; i < comm->size; i++) {
+    window->members[i].before = i64(block->bytes) % kWindowAlignment;
+    block->bytes += u64(window->members[i].size);
+  }
   block->bytes = page_ceil(block->bytes ? block->bytes : 1);
   block->creator = u64(sys::getpid()) << 32 | u32(sys::now_ns());
   if (!error)
@@ -76,9 +76,9 @@ inline int shared_make(Window* window) {
   return error;
 }
 
-inline void* shared_segment(const SharedBlock* block, i32 rank) {
-  u64 at = block->address;
-  for (i32 i = 0; i < rank; i++) at += u64(block->segments[i].size);
+inline void* shared_segment(const Window* window, i32 rank) {
+  u64 at = window->shared->address;
+  for (i32 i = 0; i < rank; i++) at += u64(window->members[i].size);
   return reinterpret_cast<void*>(at);
 }
 
@@ -93,7 +93,6 @@ inline void shared_forget(const Window* window) {
     shared_name(block, comm->id, &name);
     (void)sys::call(SYS_unlink, sys::word(name.data));
   }
-  arena_free(block->segments);
   arena_free(block);
 }
 
@@ -105,7 +104,7 @@ inline int Win_allocate_shared(i64 size, int disp_unit, Slot*, Slot* comm, void*
   return window_new(comm, kWinFlavorShared, disp_unit, win, [&](Window* window) {
     window->size = size;
     if (const int error = shared_make(window)) return error;
-    window->base = shared_segment(window->shared, comm_of(window->comm)->rank);
+    window->base = shared_segment(window, comm_of(window->comm)->rank);
     *static_cast<void**>(baseptr) = window->base;
     return int(kSuccess);
   });
@@ -114,14 +113,13 @@ inline int Win_allocate_shared(i64 size, int disp_unit, Slot*, Slot* comm, void*
 inline int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void* baseptr) {
   const Window* const window = window_of(win);
   if (!window || !window->shared) return window ? kErrRmaFlavor : kErrWin;
-  const SharedBlock* const block = window->shared;
-  const i32 members = comm_of(window->comm)->size;
+  const i32 count = comm_of(window->comm)->size;
   if (rank == kProcNull)  // the lowest rank that has any memory
-    for (rank = 0; rank + 1 < members && block->segments[rank].size == 0;) rank++;
-  if (rank < 0 || rank >= members) return kErrRank;
-  *size = block->segments[rank].size;
-  *disp_unit = int(block->segments[rank].disp_unit);
-  *static_cast<void**>(baseptr) = shared_segment(block, rank);
+    for (rank = 0; rank + 1 < count && window->members[rank].size == 0;) rank++;
+  if (rank < 0 || rank >= count) return kErrRank;
+  *size = window->members[rank].size;
+  *disp_unit = int(window->members[rank].disp_unit);
+  *static_cast<void**>(baseptr) = shared_segment(window, rank);
   return kSuccess;
 }
 

@@ -12,6 +12,10 @@
 // id, its collective clock and the messages of its epochs. It also has a second lower window over
 // two counters, see epochs.h. A window's memory is upper memory, also where MPI allocates it.
 //
+// MPICH 4.0 over UCX goes to the wrong place in a window that does not begin at a multiple of 16,
+// as segments of shared memory need not. So the real window begins at the multiple below the
+// memory, and its displacements are bytes from there.
+//
 // Invariant: both lower windows of a live window are in a lock_all epoch.
 // Invariant: Slot::spare of a window's slot is the clock of its communicator.
 // Source: docs/decisions/0019-windows-in-one-epoch.md.
@@ -22,17 +26,45 @@
 
 namespace fermata::mpi {
 
+inline constexpr i64 kWindowAlignment = 16;
+
 inline u64 no_info() { return slot_at(kInfo, kInfoNull)->real; }
+
+/// Tells all members of a window about each other's memory. Every member calls it.
+inline int members_exchange(Window* window) {
+  const i64 size = window->size;
+  const i64 before = size ? i64(sys::word(window->base)) % kWindowAlignment : 0;
+  const WindowMember own{size, window->disp_unit, before};
+  window->members = arena_array<WindowMember>(u64(comm_of(window->comm)->size));
+  return lower().Allgather(&own, sizeof own, state().lower_byte, window->members, sizeof own,
+                           state().lower_byte, window->comm->real);
+}
+
+/// Where a member's displacement is in its real window. What is none is the lower half's to refuse.
+inline i64 real_displacement(Slot* win, i32 rank, i64 disp) {
+  const Window* const window = window_of(win);
+  if (!window || !window->members || disp < 0) return disp;
+  if (rank < 0 || rank >= comm_of(window->comm)->size) return disp;
+  const WindowMember& member = window->members[rank];
+  return member.before + disp * member.disp_unit;
+}
+
+/// The real window over the memory of a window.
+inline int window_make_real(Window* window) {
+  const u64 comm = window->comm->real;
+  u64* const real = &window->slot->real;
+  if (!window->members) return lower().Win_create_dynamic(no_info(), comm, real);
+  const i64 before = window->members[comm_of(window->comm)->rank].before;
+  return lower().Win_create(static_cast<u8*>(window->base) - before, before + window->size, 1,
+                            no_info(), comm, real);
+}
 
 /// Makes a window's two real windows. Collective over its communicator, whose real one exists.
 inline int window_make(Window* window) {
   const MpiCalls& mpi = lower();
   const u64 comm = window->comm->real;
   u64* const real = &window->slot->real;
-  int error = window->flavor == kWinFlavorDynamic
-                  ? mpi.Win_create_dynamic(no_info(), comm, real)
-                  : mpi.Win_create(window->base, window->size, window->disp_unit, no_info(), comm,
-                                   real);
+  int error = window_make_real(window);
   if (!error)
     error = mpi.Win_create(window->counter, sizeof window->counter, sizeof window->counter[0],
                            no_info(), comm, &window->counters->real);
@@ -47,6 +79,7 @@ inline void shared_forget(const Window* window);  // shared_windows.h
 
 inline void window_forget(Window* window) {
   shared_forget(window);
+  arena_free(window->members);
   arena_free(window->locks);
   arena_free(window->access.ranks);
   arena_free(window->exposure.ranks);
@@ -66,6 +99,7 @@ inline void window_forget(Window* window) {
 /// one call on `comm` that is counted: a rank that has entered it finishes it before it parks.
 template <typename Memory>
 int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot** win, Memory memory) {
+  if (disp_unit < 1) return kErrDisp;
   Slot* own = nullptr;
   const auto duplicate = [&](u64* real) { return lower().Comm_dup(comm->real, real); };
   return comm_construct(comm, false, &own, duplicate, [&](Slot* made) {
@@ -149,10 +183,11 @@ inline int window_close(Window* window) {
 namespace core {
 
 inline int Win_create(void* base, i64 size, int disp_unit, Slot*, Slot* comm, Slot** win) {
+  if (size < 0) return kErrSize;
   return window_new(comm, kWinFlavorCreate, disp_unit, win, [&](Window* window) {
     window->base = base;
     window->size = size;
-    return kSuccess;
+    return members_exchange(window);
   });
 }
 inline int Win_allocate(i64 size, int disp_unit, Slot*, Slot* comm, void* baseptr, Slot** win) {
@@ -161,7 +196,7 @@ inline int Win_allocate(i64 size, int disp_unit, Slot*, Slot* comm, void* basept
     window->size = size;
     window->base = arena_alloc(u64(size));
     *static_cast<void**>(baseptr) = window->base;
-    return kSuccess;
+    return members_exchange(window);
   });
 }
 inline int Win_create_dynamic(Slot*, Slot* comm, Slot** win) {
