@@ -212,8 +212,7 @@ def leftovers(front, known):
     out = []
     hand = {"MPI_Type_extent", "MPI_Type_lb", "MPI_Type_ub", "MPI_Pcontrol"}
     for name in sorted(api.load(f"abi_{front}.json")["functions"]):
-        stem = name.removeprefix("MPI_").removeprefix("MPIX_")
-        if name in hand or stem in known or stem.isupper():  # upper case: a Fortran name
+        if name in hand | known or name.removeprefix("MPI_").isupper():  # that is a Fortran name
             continue
         answer = f"core::raise(nullptr, abi::kErrUnsupportedOperation, \"{name}\")"
         if "uery_" in name:  # "is this GPU supported?": no
@@ -229,7 +228,7 @@ def emit(front):
     out = [HEAD]
     known = set()
     for function in api.functions():
-        known.add(function.name)
+        known.add(f"MPI_{function.name}")
         if function.cls == "local":
             if function.stem.endswith(("_c2f", "_f2c", "_toint", "_fromint")) and (
                     not function.stem.startswith("Status")):
@@ -237,6 +236,7 @@ def emit(front):
             continue
         out.append(wrapper(function, notes))
         if function.cls == "pcollective" and not function.large and front == "ompi":
+            known.add(f"MPIX_{function.name}")
             out.append(extension(function))
-    known |= {"Status_c2f", "Status_f2c"}
+    known |= {"MPI_Status_c2f", "MPI_Status_f2c"}
     return "".join(out + leftovers(front, known)).rstrip() + "\n"

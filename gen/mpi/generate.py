@@ -14,7 +14,6 @@ OUTPUTS = {
     "runtime/mpi/nonblocking.gen.h": ("emit_core", "emit_nonblocking", ()),
     "runtime/backend/shim.gen.h": ("emit_backend", "emit", ()),
     "runtime/backend/names.gen.txt": ("emit_backend", "emit_names", ()),
-    "tests/harness/standin/mpi/standin.gen.h": ("emit_standin", "emit", ()),
     "runtime/frontend/ompi/tables.gen.h": ("emit_tables", "emit", ("ompi",)),
     "runtime/frontend/mpich/tables.gen.h": ("emit_tables", "emit", ("mpich",)),
     "runtime/frontend/ompi/wrappers.gen.h": ("emit_front", "emit", ("ompi",)),

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds a back end for one MPI installation: a program of the lower half, or (with SO=1, for the
-# direct test harness) a shared library.
+# Builds a back end for one MPI installation: a program of the lower half.
 # usage: runtime/backend/build.sh MPICC OUTDIR NAME
 set -eu
 export LC_ALL=C
@@ -44,11 +43,6 @@ for source in $sources; do
     -c "$source" -o "$object"
   objects="$objects $object"
 done
-if [ "${SO:-0}" = 1 ]; then
-  # shellcheck disable=SC2086
-  "$mpicc" -shared -o "$out/$name.so" $objects -pthread
-else
-  # shellcheck disable=SC2086
-  "$mpicc" -pie -o "$out/$name.new" $objects -pthread
-  mv -f "$out/$name.new" "$out/$name"
-fi
+# shellcheck disable=SC2086
+"$mpicc" -pie -o "$out/$name.new" $objects -pthread
+mv -f "$out/$name.new" "$out/$name"

@@ -1,15 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds every front end. Usage: build.sh [OUTDIR] (default: build/lib/fermata/front)
-# CORE=tests/harness/standin builds them over the pass-through core instead (translation tests).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:-build/lib/fermata/front}
 # gcc rather than g++: nothing of libstdc++ is used, so nothing of it is linked.
 flags=(-std=c++20 -O2 -g -fPIC -shared -fno-exceptions -fno-rtti -fvisibility=hidden -fno-plt
-       -fno-threadsafe-statics -Wall -Wextra -Werror)
-[ -z "${CORE:-}" ] || flags+=(-I"$CORE")  # before runtime: its mpi/core.h is the one to find
-flags+=(-Iruntime)
+       -fno-threadsafe-statics -Wall -Wextra -Werror -Iruntime)
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' control/Cargo.toml)
 flags+=("-DFERMATA_VERSION=\"$version\"")
 # What programs that want a say are built with.

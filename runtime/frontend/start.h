@@ -25,7 +25,7 @@ inline bool is_mapped(u64 address) {
   return mincore(reinterpret_cast<void*>(address), kPageBytes, &residency) == 0;
 }
 
-// The launcher's (or a test harness's) reservation may be there already.
+// The launcher's reservation may be there already.
 inline void map_slots() {
   if (is_mapped(kSlots)) return;
   void* wanted = reinterpret_cast<void*>(kSlots);

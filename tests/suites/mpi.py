@@ -4,6 +4,8 @@ checkpoints after which the same process goes on, one that stops it, and a resta
 MPI. What it prints at the end must be what an uninterrupted native run prints.
 Name: program_front_first_then_second; native_program_mpi runs it without the product."""
 import os
+import pathlib
+import re
 import signal
 
 from support import fermata, mpis, process
@@ -23,6 +25,13 @@ BEYOND = {name: ["--beyond", 1]
 
 # Number of ranks, where it is not 2 and, natively, 3 as well.
 RANKS = {"win_pairs": (4,), "win_unaligned": (3,)}
+
+
+# What programs may import from an original library: ours under the same name must have it.
+LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
+EXPORTS = {"ompi/libmpi.so.40": "P?MPIX?_.*|OMPI_C_.*", "ompi/libmpi_cxx.so.40": ".*",
+           "ompi/libmpi_mpifh.so.40": "p?mpix?_.*_",
+           "mpich/libmpich.so.12": "P?MPIX?_.*|MPIR_Dup_fn"}
 
 
 def programs():
@@ -84,8 +93,24 @@ def test_done_is_said_when_it_is_done(work):
     check("step 1\n" not in job.running.out, "the restart began at the snapshot")
 
 
+def _exported(library, pattern):
+    listing = process.run(["nm", "-D", "--defined-only", library]).expect_success("nm").out
+    names = {line.split()[-1].split("@")[0] for line in listing.splitlines()}
+    return {name for name in names if re.fullmatch(pattern, name)}
+
+
+def _make_exports(front, pattern):
+    def test(work):
+        found = _exported(LIBRARIES / pathlib.Path(front).name, pattern)
+        check(found, f"{pattern} matches no function")
+        missing = found - _exported(mpis.BUILD / "lib/fermata/front" / front, pattern)
+        check_equal(sorted(missing), [], "functions that only the original library has")
+    return test
+
+
 def generate():
-    tests = {}
+    tests = {f"test_exports_{pathlib.Path(front).name.split('.')[0]}": _make_exports(front, pattern)
+             for front, pattern in EXPORTS.items()}
     for name in programs():
         for mpi in mpis.MPIS:
             tests[f"test_native_{name}_{mpi}"] = _make_native(mpi, name)

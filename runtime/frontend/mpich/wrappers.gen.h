@@ -8261,6 +8261,12 @@ extern "C" FERMATA_EXPORT int PMPIX_Grequest_class_create(void) {
 extern "C" FERMATA_EXPORT int MPIX_Grequest_class_create(void)
     __attribute__((weak, alias("PMPIX_Grequest_class_create")));
 
+extern "C" FERMATA_EXPORT int PMPIX_Grequest_start(void) {
+  return core::raise(nullptr, abi::kErrUnsupportedOperation, "MPIX_Grequest_start");
+}
+extern "C" FERMATA_EXPORT int MPIX_Grequest_start(void)
+    __attribute__((weak, alias("PMPIX_Grequest_start")));
+
 extern "C" FERMATA_EXPORT int PMPIX_Query_cuda_support(void) {
   return 0;
 }
