@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import tempfile
 
 from support import process
 from support.cases import Failed
@@ -103,6 +104,23 @@ def replay(target):
     process.run([build(target), *LIMITS, *inputs], 120, env=_environment()
                 ).expect_success(f"replaying the corpus of {target}")
     return len(inputs)
+
+
+def minimize(target):
+    """Leaves in the corpus the inputs with a name of their own, and of those that libFuzzer named
+    by their contents as few as cover what all covered. Returns how many there were and are."""
+    inputs = list(corpus(target).iterdir())
+    with tempfile.TemporaryDirectory(dir=OUT) as kept:
+        for path in inputs:
+            if not re.fullmatch("[0-9a-f]{40}", path.name):
+                shutil.copy(path, kept)
+        process.run([build(target), *LIMITS, "-set_cover_merge=1", kept, corpus(target)], 600,
+                    env=_environment()).expect_success(f"minimizing the corpus of {target}")
+        needed = set(os.listdir(kept))
+    for path in inputs:
+        if path.name not in needed:
+            path.unlink()
+    return len(inputs), len(needed)
 
 
 def explore(target, seconds, findings, grown):
