@@ -6,7 +6,7 @@
 
 namespace fermata::protocol {
 
-inline constexpr u16 kVersion = 4;
+inline constexpr u16 kVersion = 5;
 inline constexpr u64 kPayloadBytesMax = 9437184;
 
 enum class Type : u16 {
@@ -22,6 +22,7 @@ enum class Type : u16 {
   kRebuilt = 10,
   kSaving = 11,
   kSaved = 12,
+  kNeeds = 16,
   kBye = 13,
   kHeld = 14,
   kAsk = 15,
@@ -241,6 +242,20 @@ struct Saved {
   }
 };
 
+// This rank must run on and waits for these steps of others. An empty list takes it back.
+struct Needs {
+  static constexpr Type kType = Type::kNeeds;
+  u32 epoch{};
+  Pairs list{};  // kind << 32 | world rank of the other, count
+  void write(Writer& w) const {
+    w.put(epoch);
+    w.put(list);
+  }
+  bool read(Reader& r) {
+    return r.get(epoch) && r.get(list) && r.at_end();
+  }
+};
+
 // The process ends in an orderly way.
 struct Bye {
   static constexpr Type kType = Type::kBye;
@@ -304,33 +319,33 @@ struct Request {
   }
 };
 
-// The clocks every rank has to reach before it parks. Versions grow over the whole job.
+// All that is wanted of this rank before it parks. Its versions grow over the whole job.
 struct Targets {
   static constexpr Type kType = Type::kTargets;
   u32 epoch{};
   u64 version{};
-  Pairs list{};  // comm_id, seq
+  Pairs list{};  // comm_id, seq to reach
+  Pairs needs{};  // kind << 32 | world rank that needs it, count
   void write(Writer& w) const {
     w.put(epoch);
     w.put(version);
     w.put(list);
+    w.put(needs);
   }
   bool read(Reader& r) {
-    return r.get(epoch) && r.get(version) && r.get(list) && r.at_end();
+    return r.get(epoch) && r.get(version) && r.get(list) && r.get(needs) && r.at_end();
   }
 };
 
-// Every rank is parked on these targets.
+// Every rank is parked under its newest targets.
 struct Drain {
   static constexpr Type kType = Type::kDrain;
   u32 epoch{};
-  u64 version{};
   void write(Writer& w) const {
     w.put(epoch);
-    w.put(version);
   }
   bool read(Reader& r) {
-    return r.get(epoch) && r.get(version) && r.at_end();
+    return r.get(epoch) && r.at_end();
   }
 };
 
@@ -366,7 +381,7 @@ struct Save {
   }
 };
 
-// Every rank has cut its image: one that shares memory with others may go on.
+// Every rank has cut its image: all go on.
 struct Resume {
   static constexpr Type kType = Type::kResume;
   u32 epoch{};

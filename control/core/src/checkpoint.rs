@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One checkpoint from REQUEST to commit or ABORT.
 //!
-//! Parking alone can get stuck: a rank that still owes a collective may first need a message that a
-//! parked rank has not sent yet. Nobody then makes progress, although nobody is wrong. The way out
-//! here: after a time without any report the attempt is given up, the job runs freely for a moment,
-//! and a new attempt begins, with growing patience, until the caller's time is over.
+//! How the ranks come to a safe state, and when they may go on from it, is `fermata-protocol`'s to
+//! say; here its words go over the wire, and what the rest of a checkpoint takes is added.
+//!
+//! No attempt should get stuck. If nobody says anything for a time one is given up all the same, the
+//! job runs freely for a moment, and a new attempt begins, with growing patience, until the caller's
+//! time is over.
 
 use crate::advice::{HINT_ENDING, HINT_HELD, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
-use fermata_types::{
-    Abort, Committed, Drain, Expected, Message, Progress, Request, Resume, Save, Targets,
-};
+use crate::words::{report_of, targets_of};
+use fermata_protocol::{Coordinator, Output, Report};
+use fermata_types::{Abort, Committed, Drain, Expected, Message, Progress, Request, Resume, Save};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// EAGAIN from a rank's save: what stands in the way, say a child process, may soon be gone.
@@ -25,10 +27,8 @@ const PAUSE_MS_MAX: u64 = 2000;
 
 #[derive(Debug)]
 enum Phase {
-    /// REQUEST is out; CLOCKS have come from these.
-    Clocks(BTreeSet<u32>),
-    /// TARGETS are out; these are parked on the newest version.
-    Park(BTreeSet<u32>),
+    /// REQUEST is out; the ranks are on their way to a safe state.
+    Gather,
     /// DRAIN is out; the bookmarks of these are here: rank -> messages sent by receiver.
     Bookmarks(BTreeMap<u32, Vec<(u64, u64)>>),
     /// EXPECTED is out; these have received everything.
@@ -59,12 +59,10 @@ pub(crate) struct Run {
     pub caller: Caller,
     stop: bool,
     phase: Phase,
-    targets: BTreeMap<u64, u64>,
+    protocol: Coordinator,
     kept: u64,
     /// What ranks do instead of parking, as they say.
     held: BTreeMap<u32, String>,
-    /// Ranks whose images have been cut.
-    cut: BTreeSet<u32>,
     attempts: u32,
     begun_ms: u64,
     /// When a rank first said that it cannot be saved just now.
@@ -77,8 +75,8 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn phase_name(&self) -> &'static str {
         match self.phase {
-            Phase::Clocks(_) => "reading clocks",
-            Phase::Park(_) => "parking",
+            Phase::Gather if self.protocol.has_clocks() => "parking",
+            Phase::Gather => "reading clocks",
             Phase::Bookmarks(_) => "completing collectives",
             Phase::Drain(_) => "draining messages",
             Phase::Save(_) => "writing images",
@@ -90,7 +88,8 @@ impl Run {
     /// Ranks whose part in this phase is done.
     fn done(&self) -> BTreeSet<u32> {
         match &self.phase {
-            Phase::Clocks(set) | Phase::Park(set) | Phase::Drain(set) => set.clone(),
+            Phase::Gather => self.protocol.done().collect(),
+            Phase::Drain(set) => set.clone(),
             Phase::Bookmarks(map) => map.keys().copied().collect(),
             Phase::Save(map) => map.keys().copied().collect(),
             Phase::Commit(images) => images.iter().map(|image| image.rank).collect(),
@@ -110,10 +109,9 @@ impl Machine {
             caller,
             stop,
             phase: Phase::Pause(now),
-            targets: BTreeMap::new(),
+            protocol: Coordinator::new(0),
             kept: 0,
             held: BTreeMap::new(),
-            cut: BTreeSet::new(),
             attempts: 0,
             begun_ms: now,
             transient_ms: None,
@@ -131,11 +129,10 @@ impl Machine {
         let Some(run) = &mut self.run else { return };
         run.epoch = epoch;
         run.attempts += 1;
-        run.targets.clear();
-        run.cut.clear();
         run.held.clear();
+        run.protocol = Coordinator::new(self.ranks.len());
         run.progress_ms = now;
-        run.phase = Phase::Clocks(BTreeSet::new());
+        run.phase = Phase::Gather;
         let what = if run.attempts == 1 { "begins" } else { "tries again" };
         let asked = u32::from(run.caller == Caller::Ranks);
         self.log(format!("checkpoint {epoch} {what}"));
@@ -163,6 +160,9 @@ impl Machine {
             return self.on_ask(rank, ask.with_all != 0, now);
         }
         let Some(run) = &mut self.run else { return };
+        if let Some(report) = report_of(&message, run.epoch) {
+            return self.on_word(rank, &report, now);
+        }
         let all = self.ranks.len();
         let complete = match (&mut run.phase, message) {
             (_, Message::Failed(m)) if m.epoch == run.epoch => {
@@ -173,32 +173,6 @@ impl Machine {
                 run.held.insert(rank, m.message);
                 return;
             }
-            (Phase::Clocks(have), Message::Clocks(m)) if m.epoch == run.epoch => {
-                merge(&mut run.targets, &m.list);
-                have.insert(rank);
-                have.len() == all
-            }
-            (Phase::Clocks(_), Message::Raise(m)) if m.epoch == run.epoch => {
-                merge(&mut run.targets, &[(m.comm_id, m.seq)]);
-                false
-            }
-            (Phase::Park(parked), Message::Parked(m)) if m.epoch == run.epoch => {
-                if merge(&mut run.targets, &m.list) {
-                    return self.publish_targets(now);
-                }
-                run.held.remove(&rank);
-                if m.version != self.version {
-                    return;
-                }
-                parked.insert(rank);
-                parked.len() == all
-            }
-            (Phase::Park(_), Message::Raise(m)) if m.epoch == run.epoch => {
-                if merge(&mut run.targets, &[(m.comm_id, m.seq)]) {
-                    self.publish_targets(now);
-                }
-                return;
-            }
             (Phase::Bookmarks(sent), Message::Sent(m)) if m.epoch == run.epoch => {
                 sent.insert(rank, m.list);
                 sent.len() == all
@@ -207,14 +181,6 @@ impl Machine {
                 run.kept += m.kept;
                 drained.insert(rank);
                 drained.len() == all
-            }
-            (Phase::Save(_), Message::Saving(m)) if m.epoch == run.epoch => {
-                run.cut.insert(rank);
-                if run.cut.len() == all {
-                    let epoch = run.epoch;
-                    self.send_ranks(Resume { epoch });
-                }
-                return;
             }
             (Phase::Save(done), Message::Saved(m)) if m.epoch == run.epoch => {
                 if m.error != 0 {
@@ -251,16 +217,41 @@ impl Machine {
         self.tell_progress();
     }
 
+    /// A word of the safe-state protocol, of this attempt.
+    fn on_word(&mut self, rank: u32, report: &Report, now: u64) {
+        let Some(run) = &mut self.run else { return };
+        if matches!(run.phase, Phase::Pause(_)) {
+            return;
+        }
+        if matches!(report, Report::Parked(..)) {
+            run.held.remove(&rank);
+        }
+        let mut outputs = Vec::new();
+        run.protocol.on_report(rank, report, &mut outputs);
+        run.progress_ms = now;
+        let epoch = run.epoch;
+        for output in outputs {
+            match output {
+                Output::Orders(rank, orders) => {
+                    let Some(conn) = self.ranks.get(&rank).copied() else { continue };
+                    self.send(conn, targets_of(epoch, &orders));
+                }
+                Output::Safe => self.advance(now),
+                Output::Resume => self.send_ranks(Resume { epoch }),
+                Output::Refused(rank) => self.rank_finalizes(rank, now),
+            }
+        }
+        self.tell_progress();
+    }
+
     /// Every rank has done its part of the phase.
     fn advance(&mut self, now: u64) {
         let Some(run) = &mut self.run else { return };
         let epoch = run.epoch;
         match std::mem::replace(&mut run.phase, Phase::Pause(now)) {
-            Phase::Clocks(_) => self.publish_targets(now),
-            Phase::Park(_) => {
+            Phase::Gather => {
                 run.phase = Phase::Bookmarks(BTreeMap::new());
-                let version = self.version;
-                self.send_ranks(Drain { epoch, version });
+                self.send_ranks(Drain { epoch });
             }
             Phase::Bookmarks(sent) => {
                 run.phase = Phase::Drain(BTreeSet::new());
@@ -293,17 +284,6 @@ impl Machine {
             }
             other @ (Phase::Commit(_) | Phase::Pause(_)) => run.phase = other,
         }
-    }
-
-    fn publish_targets(&mut self, now: u64) {
-        self.version += 1;
-        let version = self.version;
-        let Some(run) = &mut self.run else { return };
-        run.phase = Phase::Park(BTreeSet::new());
-        run.progress_ms = now;
-        let epoch = run.epoch;
-        let list = run.targets.iter().map(|(k, v)| (*k, *v)).collect();
-        self.send_ranks(Targets { epoch, version, list });
     }
 
     /// Turns "what I have sent to whom" into "what whom has sent to me".
@@ -413,7 +393,9 @@ impl Machine {
         }
         match run.phase {
             Phase::Pause(until) if now >= until => self.attempt(now),
-            Phase::Park(_) if now >= run.progress_ms + run.patience_ms() => {
+            Phase::Gather
+                if run.protocol.has_clocks() && now >= run.progress_ms + run.patience_ms() =>
+            {
                 let pause = (FIRST_PAUSE_MS << run.attempts.min(8)).min(PAUSE_MS_MAX);
                 run.phase = Phase::Pause(now + pause);
                 let epoch = run.epoch;
@@ -424,19 +406,6 @@ impl Machine {
             _ => {}
         }
     }
-}
-
-/// Takes the maximum per communicator; tells whether anything grew.
-fn merge(targets: &mut BTreeMap<u64, u64>, clocks: &[(u64, u64)]) -> bool {
-    let mut grew = false;
-    for (comm_id, seq) in clocks {
-        let target = targets.entry(*comm_id).or_insert(0);
-        if *seq > *target {
-            *target = *seq;
-            grew = true;
-        }
-    }
-    grew
 }
 
 fn figures(run: &Run, images: &[ImageDone], now: u64) -> serde_json::Value {

@@ -5,7 +5,7 @@
 use crate::{Action, Config, Event, Machine};
 use fermata_types::{
     Answer, Ask, Asked, Checkpoint, ClientHello, Clocks, Drained, Expected, Failed, Finalizing,
-    Held, Hello, Message, Parked, Raise, Ready, Request, Saved, Saving, Sent, Targets,
+    Held, Hello, Message, Needs, Parked, Raise, Ready, Request, Saved, Saving, Sent, Targets,
 };
 
 const CLIENT: u64 = 100;
@@ -70,8 +70,8 @@ impl World {
         self.sent_to(to).iter().map(|m| m.name()).collect()
     }
 
-    fn targets(&self) -> Targets {
-        self.sent_to(0)
+    fn targets(&self, rank: u64) -> Targets {
+        self.sent_to(rank)
             .iter()
             .rev()
             .find_map(|m| match m {
@@ -100,9 +100,8 @@ impl World {
     }
 
     fn park_all(&mut self, epoch: u32, size: u64) {
-        let Targets { version, list, .. } = self.targets();
         for conn in 0..size {
-            let list = list.clone();
+            let Targets { version, list, .. } = self.targets(conn);
             self.say(conn, Parked { epoch, version, list });
         }
     }
@@ -126,7 +125,7 @@ fn a_checkpoint_goes_through_all_phases_and_commits() {
     let mut w = World::new(2);
     w.ask(true);
     w.clocks(1, &[&[(1, 5), (7, 2)], &[(1, 6)]]);
-    assert_eq!(w.targets().list, vec![(1, 6), (7, 2)]);
+    assert_eq!(w.targets(0).list, vec![(1, 6), (7, 2)]);
     w.park_all(1, 2);
     w.say(0, Sent { epoch: 1, list: vec![(1, 3)] });
     w.say(1, Sent { epoch: 1, list: vec![(0, 4), (1, 1)] });
@@ -160,17 +159,45 @@ fn a_raise_voids_what_was_parked_before() {
     let mut w = World::new(2);
     w.ask(false);
     w.clocks(1, &[&[(1, 5)], &[(1, 5)]]);
-    let first = w.targets();
+    let first = w.targets(0);
     w.say(0, Parked { epoch: 1, version: first.version, list: vec![(1, 5)] });
     w.say(1, Raise { epoch: 1, comm_id: 1, seq: 6 });
-    let second = w.targets();
+    let second = w.targets(0);
     assert!(second.version > first.version);
     assert_eq!(second.list, vec![(1, 6)]);
-    // Rank 1's report crossed the new targets on the wire: it must not count.
-    w.say(1, Parked { epoch: 1, version: first.version, list: vec![(1, 5)] });
-    w.say(0, Parked { epoch: 1, version: second.version, list: vec![(1, 6)] });
+    assert_eq!(w.targets(1).version, first.version, "nothing has changed for who raised it");
+    w.say(1, Parked { epoch: 1, version: first.version, list: vec![(1, 6)] });
+    // Rank 0's word crossed the new targets on the wire: it must not count.
+    w.say(0, Parked { epoch: 1, version: first.version, list: vec![(1, 5)] });
     assert!(!w.names_to(0).contains(&"DRAIN"));
-    w.say(1, Parked { epoch: 1, version: second.version, list: vec![(1, 6)] });
+    w.say(0, Parked { epoch: 1, version: second.version, list: vec![(1, 6)] });
+    assert!(w.names_to(0).contains(&"DRAIN"));
+}
+
+/// The hole of the published rule, as the coordinator sees it: rank 1 waits in a collective call
+/// for rank 0, which waits for a message of rank 2, which has parked.
+#[test]
+fn a_need_makes_a_parked_rank_run_on_until_it_is_met_or_taken_back() {
+    let mut w = World::new(3);
+    w.ask(false);
+    w.clocks(1, &[&[(1, 0)], &[(1, 1)], &[]]);
+    let parked = |version| Parked { epoch: 1, version, list: vec![] };
+    let first = w.targets(2);
+    w.say(2, parked(first.version));
+    w.say(0, Needs { epoch: 1, list: vec![(1 << 32 | 2, 7)] });
+    let second = w.targets(2);
+    assert!(second.version > first.version);
+    assert_eq!(second.needs, vec![(1 << 32, 7)], "rank 0 needs the seventh message");
+    w.say(0, Needs { epoch: 1, list: vec![] });
+    let third = w.targets(2);
+    assert!(third.version > second.version && third.needs.is_empty());
+    for conn in [0, 1] {
+        let version = w.targets(conn).version;
+        w.say(conn, Parked { epoch: 1, version, list: vec![(1, 1)] });
+    }
+    w.say(2, parked(second.version));
+    assert!(!w.names_to(0).contains(&"DRAIN"));
+    w.say(2, parked(third.version));
     assert!(w.names_to(0).contains(&"DRAIN"));
 }
 
@@ -178,11 +205,11 @@ fn a_raise_voids_what_was_parked_before() {
 fn parking_beyond_a_target_raises_it() {
     let mut w = World::new(2);
     w.ask(false);
-    w.clocks(1, &[&[(1, 5)], &[(1, 5)]]);
-    let version = w.targets().version;
+    w.clocks(1, &[&[(1, 5)], &[(1, 5), (9, 0)]]);
+    let version = w.targets(0).version;
     w.say(0, Parked { epoch: 1, version, list: vec![(1, 5), (9, 1)] });
-    assert_eq!(w.targets().list, vec![(1, 5), (9, 1)]);
-    assert!(w.targets().version > version);
+    assert_eq!(w.targets(1).list, vec![(1, 5), (9, 1)]);
+    assert!(w.targets(1).version > version);
 }
 
 #[test]
@@ -190,11 +217,11 @@ fn versions_grow_from_one_epoch_to_the_next() {
     let mut w = World::new(1);
     w.ask(false);
     w.clocks(1, &[&[(1, 5)]]);
-    let first = w.targets().version;
+    let first = w.targets(0).version;
     w.say(0, Failed { epoch: 1, message: "no".into() });
     w.ask(false);
     w.clocks(2, &[&[(1, 5)]]);
-    assert!(w.targets().version > first);
+    assert!(w.targets(0).version > first);
 }
 
 #[test]

@@ -83,6 +83,19 @@ impl Coordinator {
         }
     }
 
+    /// True if every rank has told its clocks.
+    #[must_use]
+    pub fn has_clocks(&self) -> bool {
+        self.unheard == 0
+    }
+
+    /// Ranks that are where they are wanted for now: that have told their clocks or, once all have,
+    /// that are parked.
+    pub fn done(&self) -> impl Iterator<Item = RankId> + '_ {
+        let is_done = |seat: &Seat| if self.has_clocks() { seat.parked } else { seat.heard };
+        (0..).zip(&self.seats).filter(move |(_, seat)| is_done(seat)).map(|(rank, _)| rank)
+    }
+
     /// Takes a rank's report; appends what is to be done.
     pub fn on_report(&mut self, rank: RankId, report: &Report, out: &mut Vec<Output>) {
         if self.seat(rank).is_none() {

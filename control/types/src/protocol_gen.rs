@@ -4,7 +4,7 @@
 use crate::wire::{Field, Reader, WireError};
 
 /// The version both ends must speak.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;
 /// The largest payload a frame may carry, in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = 9437184;
 
@@ -144,6 +144,16 @@ pub struct Saved {
     pub crc: u32,
 }
 
+/// This rank must run on and waits for these steps of others. An empty list takes it back.
+/// Goes from agent to coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Epoch.
+    pub epoch: u32,
+    /// kind << 32 | world rank of the other, count
+    pub list: Vec<(u64, u64)>,
+}
+
 /// The process ends in an orderly way.
 /// Goes from agent to coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -186,7 +196,7 @@ pub struct Request {
     pub asked: u32,
 }
 
-/// The clocks every rank has to reach before it parks. Versions grow over the whole job.
+/// All that is wanted of this rank before it parks. Its versions grow over the whole job.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Targets {
@@ -194,18 +204,18 @@ pub struct Targets {
     pub epoch: u32,
     /// Version.
     pub version: u64,
-    /// comm_id, seq
+    /// comm_id, seq to reach
     pub list: Vec<(u64, u64)>,
+    /// kind << 32 | world rank that needs it, count
+    pub needs: Vec<(u64, u64)>,
 }
 
-/// Every rank is parked on these targets.
+/// Every rank is parked under its newest targets.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drain {
     /// Epoch.
     pub epoch: u32,
-    /// Version.
-    pub version: u64,
 }
 
 /// How many messages each rank has sent to this one.
@@ -232,7 +242,7 @@ pub struct Save {
     pub stay: u32,
 }
 
-/// Every rank has cut its image: one that shares memory with others may go on.
+/// Every rank has cut its image: all go on.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resume {
@@ -461,6 +471,8 @@ pub enum Message {
     Saving(Saving),
     /// The writer is done.
     Saved(Saved),
+    /// This rank must run on and waits for these steps of others. An empty list takes it back.
+    Needs(Needs),
     /// The process ends in an orderly way.
     Bye(Bye),
     /// This rank does not park, because of its program; for the deadline's message.
@@ -471,15 +483,15 @@ pub enum Message {
     Welcome(Welcome),
     /// A checkpoint begins.
     Request(Request),
-    /// The clocks every rank has to reach before it parks. Versions grow over the whole job.
+    /// All that is wanted of this rank before it parks. Its versions grow over the whole job.
     Targets(Targets),
-    /// Every rank is parked on these targets.
+    /// Every rank is parked under its newest targets.
     Drain(Drain),
     /// How many messages each rank has sent to this one.
     Expected(Expected),
     /// Cut the image and write it.
     Save(Save),
-    /// Every rank has cut its image: one that shares memory with others may go on.
+    /// Every rank has cut its image: all go on.
     Resume(Resume),
     /// The checkpoint is given up; the job goes on.
     Abort(Abort),
@@ -540,6 +552,7 @@ impl Message {
             Self::Rebuilt(_) => 10,
             Self::Saving(_) => 11,
             Self::Saved(_) => 12,
+            Self::Needs(_) => 16,
             Self::Bye(_) => 13,
             Self::Held(_) => 14,
             Self::Ask(_) => 15,
@@ -589,6 +602,7 @@ impl Message {
             Self::Rebuilt(_) => "REBUILT",
             Self::Saving(_) => "SAVING",
             Self::Saved(_) => "SAVED",
+            Self::Needs(_) => "NEEDS",
             Self::Bye(_) => "BYE",
             Self::Held(_) => "HELD",
             Self::Ask(_) => "ASK",
@@ -680,6 +694,10 @@ impl Message {
                 m.pause_ns.write(out);
                 m.crc.write(out);
             }
+            Self::Needs(m) => {
+                m.epoch.write(out);
+                m.list.write(out);
+            }
             Self::Bye(_) => {}
             Self::Held(m) => {
                 m.epoch.write(out);
@@ -699,10 +717,10 @@ impl Message {
                 m.epoch.write(out);
                 m.version.write(out);
                 m.list.write(out);
+                m.needs.write(out);
             }
             Self::Drain(m) => {
                 m.epoch.write(out);
-                m.version.write(out);
             }
             Self::Expected(m) => {
                 m.epoch.write(out);
@@ -858,6 +876,10 @@ impl Message {
                 pause_ns: Field::read(&mut r)?,
                 crc: Field::read(&mut r)?,
             }),
+            16 => Self::Needs(Needs {
+                epoch: Field::read(&mut r)?,
+                list: Field::read(&mut r)?,
+            }),
             13 => Self::Bye(Bye {}),
             14 => Self::Held(Held {
                 epoch: Field::read(&mut r)?,
@@ -877,10 +899,10 @@ impl Message {
                 epoch: Field::read(&mut r)?,
                 version: Field::read(&mut r)?,
                 list: Field::read(&mut r)?,
+                needs: Field::read(&mut r)?,
             }),
             35 => Self::Drain(Drain {
                 epoch: Field::read(&mut r)?,
-                version: Field::read(&mut r)?,
             }),
             36 => Self::Expected(Expected {
                 epoch: Field::read(&mut r)?,
@@ -1047,6 +1069,12 @@ impl From<Saving> for Message {
 impl From<Saved> for Message {
     fn from(m: Saved) -> Self {
         Self::Saved(m)
+    }
+}
+
+impl From<Needs> for Message {
+    fn from(m: Needs) -> Self {
+        Self::Needs(m)
     }
 }
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The words of the safe-state protocol as messages of the wire.
+
+use fermata_protocol::{Clock, Need, NeedKind, Orders, RankId, Report, Version};
+use fermata_types::{Message, Targets};
+
+/// What an agent's message means to the protocol; none if it is of another epoch, or of no concern.
+pub(crate) fn report_of(message: &Message, epoch: u32) -> Option<Report> {
+    let (of, report) = match message {
+        Message::Clocks(m) => (m.epoch, Report::Clocks(clocks(&m.list))),
+        Message::Raise(m) => (m.epoch, Report::Raise(Clock { group: m.comm_id, seq: m.seq })),
+        Message::Needs(m) if m.list.is_empty() => (m.epoch, Report::Runs),
+        Message::Needs(m) => (m.epoch, Report::Needs(m.list.iter().filter_map(need_of).collect())),
+        Message::Parked(m) => {
+            let version = Version(m.version & u64::from(u32::MAX));
+            (m.epoch, Report::Parked(version, clocks(&m.list)))
+        }
+        Message::Saving(m) => (m.epoch, Report::Cut),
+        _ => return None,
+    };
+    (of == epoch).then_some(report)
+}
+
+/// Orders for one rank. The wire's versions have the epoch in front, so that a rank cannot take
+/// orders of one attempt for those of another.
+pub(crate) fn targets_of(epoch: u32, orders: &Orders) -> Targets {
+    Targets {
+        epoch,
+        version: u64::from(epoch) << 32 | orders.version.0,
+        list: orders.targets.iter().map(|clock| (clock.group, clock.seq)).collect(),
+        needs: orders.needs.iter().map(pair_of).collect(),
+    }
+}
+
+fn clocks(list: &[(u64, u64)]) -> Vec<Clock> {
+    list.iter().map(|(group, seq)| Clock { group: *group, seq: *seq }).collect()
+}
+
+fn pair_of(need: &Need) -> (u64, u64) {
+    let kind = match need.kind {
+        NeedKind::Message => 1,
+        NeedKind::Receipt => 2,
+        NeedKind::Room => 3,
+    };
+    (kind << 32 | u64::from(need.peer), need.count)
+}
+
+fn need_of(&(key, count): &(u64, u64)) -> Option<Need> {
+    let kind = match key >> 32 {
+        1 => NeedKind::Message,
+        2 => NeedKind::Receipt,
+        3 => NeedKind::Room,
+        _ => return None,
+    };
+    let peer = RankId::try_from(key & u64::from(u32::MAX)).ok()?;
+    Some(Need { peer, kind, count })
+}
