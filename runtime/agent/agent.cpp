@@ -175,9 +175,10 @@ void on_targets(const wire::Targets& targets) {
   Crossing& shared = crossing();
   // While the list changes no version is valid; a reader that saw the old one looks again.
   store(shared.targets_version, u64{0});
-  if (!copy_pairs(targets.list, mailbox().targets))
-    return give_up(targets.epoch, "more communicators than the mailbox holds");
+  if (!copy_pairs(targets.list, mailbox().targets) || !copy_pairs(targets.needs, mailbox().needs))
+    return give_up(targets.epoch, "more communicators or ranks than the mailbox holds");
   store(shared.targets_count, targets.list.count);
+  store(shared.needs_count, targets.needs.count);
   store(shared.targets_version, targets.version);
   wake_rank();
   nudge_rank();
@@ -432,6 +433,8 @@ int agent_report(Report kind, const void* payload, u64 bytes) {
       return out.send(wire::Parked{
           epoch, version,
           wire::Pairs{words + sizeof(version), (bytes - sizeof(version)) / sizeof(Count)}});
+    case Report::kNeeds:
+      return out.send(wire::Needs{epoch, wire::Pairs{payload, bytes / sizeof(Count)}});
     case Report::kSent:
       return out.send(wire::Sent{epoch, wire::Pairs{payload, bytes / sizeof(Count)}});
     case Report::kDrained:

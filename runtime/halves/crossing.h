@@ -24,7 +24,7 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 5;
+inline constexpr u32 kCrossingVersion = 6;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 
 // The signals that belong to us. The boundary hides both from the application: it can neither block
@@ -55,9 +55,20 @@ struct ClockEntry {
 inline constexpr u64 kClockCapacity = kClockBytes / sizeof(ClockEntry);
 
 struct Count {  // one pair of a list in the mailbox
-  u64 key;      // targets: comm_id; expected: world rank of the sender
-  u64 value;    // targets: seq to reach; expected: messages that sender has sent to this rank
+  u64 key;      // targets: comm_id; needs: need_key(); expected: world rank of the sender
+  u64 value;    // targets: seq to reach; needs: how far to come; expected: messages that sender
+                // has sent to this rank
 };
+
+// A rank cannot go on before another one has made a step (control/protocol, words.rs).
+enum class NeedKind : u32 {
+  kMessage = 1,  // it has sent so many messages to the needy rank
+  kReceipt = 2,  // it has matched so many messages of the needy rank
+  kRoom = 3,     // parked, it has taken in so many messages of the needy rank
+};
+inline u64 need_key(NeedKind kind, u32 rank) { return u64(kind) << 32 | rank; }
+inline NeedKind kind_of_need(const Count& need) { return NeedKind(need.key >> 32); }
+inline u32 rank_of_need(const Count& need) { return u32(need.key); }
 
 // The life of one checkpoint as the rank sees it; set by the agent, read by the parked MPI thread.
 enum class Phase : u32 {
@@ -80,9 +91,10 @@ enum class RankState : u32 {
   kFinalizing = 2,  // MPI_Finalize has been entered
 };
 
-struct Mailbox {  // at kMailbox: `targets` from the start, `expected` from the middle
-  static constexpr u64 kCapacity = kMailboxBytes / 2 / sizeof(Count);
+struct Mailbox {  // at kMailbox
+  static constexpr u64 kCapacity = kMailboxBytes / 3 / sizeof(Count);
   Count targets[kCapacity];
+  Count needs[kCapacity];  // of other ranks towards this one
   Count expected[kCapacity];
 };
 static_assert(sizeof(Mailbox) <= kMailboxBytes);
@@ -100,6 +112,8 @@ enum class Report : u32 {
   kRebuilt = 8,     // payload: none. After a restart: every MPI object exists again.
   kHeld = 9,        // payload: text, why this rank runs on instead of parking
   kAsk = 10,        // payload: u32 whether it waits for the answer until all ranks have asked
+  kNeeds = 11,      // payload: Count[] {need_key, count}: what this rank waits for and must have;
+                    // none: it waits for nobody any more
 };
 
 struct LowerCalls {
@@ -145,8 +159,9 @@ struct Crossing {
   Phase phase;
   u32 wake;
   u32 mpi_tid;           // id of the thread that parks, the main one; 0: no MPI_Init yet
-  u64 targets_version;   // 0 = not known yet; targets[0..targets_count) belongs to it
-  u64 targets_count;
+  u64 targets_version;   // 0 = not known yet; targets[0..targets_count) and
+  u64 targets_count;     // needs[0..needs_count) belong to it
+  u64 needs_count;
   u64 expected_version;  // == pending once expected[0..expected_count) is filled for this epoch
   u64 expected_count;
   RankState state;       // written by the front end
@@ -233,9 +248,9 @@ struct LauncherCalls {
   // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
   void (*nudge)(u32 tid);
   // Configuration given on the launcher's command line; "" if absent. Keys: "socket", "job",
-  // "rank", "restore" (snapshot directory), "thread_level" (of the saved program), "front"
-  // (front-end library), "lower" (back-end program), "fermata" (the command of that name), "first"
-  // (see launch::Config).
+  // "rank", "restore" (snapshot directory), "thread_level" (of the saved program),
+  // "front" (front-end library), "lower" (back-end program), "fermata" (the command of that name),
+  // "first" (see launch::Config).
   const char* (*config)(const char* key);
   // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
   void (*leave)(void* frame);

@@ -2,8 +2,9 @@
 // The collective clock: how many collective calls this rank has begun on each communicator.
 //
 // The coordinator turns the clocks of all ranks into targets, the maximum over the members. A rank
-// may stop only where no member waits for it inside a collective call, that is, where none of its
-// clocks is behind its target.
+// may stop only where it has no duty: no member waits for it in a collective call, that is, none of
+// its clocks is behind its target, and nobody who must run on waits for a message of it (decision
+// 0038). The rules are those of control/protocol, which is checked.
 // Source: Xu and Cooperman, "Enabling Practical Transparent Checkpointing for MPI: A Topological
 // Sort Approach" (2024); here with one coordinator instead of messages between ranks.
 //
@@ -59,9 +60,22 @@ inline ClockEntry* clock_of_group(const i32* world_ranks, i32 count) {
   return clock_new(hash);
 }
 
-/// Copies the newest targets to Core::targets, by clock index. Returns their version, 0 if none.
-/// The agent fills the list before it stores targets_version, and stores the version again when it
-/// refines the list, so a copy is good if the version is the same before and after.
+/// A parked rank takes in whatever comes, so nobody needs room or a receipt: every send ends.
+inline void copy_needs() {
+  Core& core = state();
+  if (!core.needed) core.needed = arena_array<u64>(u64(core.world_size));
+  for (i32 rank = 0; rank < core.world_size; rank++) core.needed[rank] = 0;
+  for (u64 i = 0; i < crossing().needs_count && i < Mailbox::kCapacity; i++) {
+    const Count& need = mailbox().needs[i];
+    if (kind_of_need(need) == NeedKind::kMessage && rank_of_need(need) < u32(core.world_size))
+      core.needed[rank_of_need(need)] = need.value;
+  }
+}
+
+/// Copies the newest targets to Core::targets, by clock index, and the messages that others need to
+/// Core::needed, by rank. Returns their version, 0 if none.
+/// The agent fills the lists before it stores targets_version, and stores the version again when it
+/// refines them, so a copy is good if the version is the same before and after.
 inline u64 refresh_targets() {
   Core& core = state();
   Crossing& c = crossing();
@@ -75,6 +89,7 @@ inline u64 refresh_targets() {
       for (u32 i = 0; i < c.clocks_count; i++)
         if (clocks()[i].comm_id == target.key) core.targets[i] = target.value;
     }
+    copy_needs();
     if (__atomic_load_n(&c.targets_version, __ATOMIC_ACQUIRE) != version) continue;
     core.park.applied_version = version;
     return version;
@@ -87,6 +102,18 @@ inline bool owes_collective() {
   const u32 used = crossing().clocks_count;
   for (u32 i = 0; i < used; i++)
     if (clocks()[i].comm_id && clocks()[i].seq < state().targets[i]) return true;
+  return false;
+}
+
+/// True if this rank may not stand still: some member waits for it in a collective call, or another
+/// rank waits for a message that it has not sent.
+/// Preconditions: refresh_targets() returned a version.
+inline bool has_duty() {
+  if (owes_collective()) return true;
+  const Core& core = state();
+  if (core.ending) return false;  // whoever needs a message will get it from somebody else
+  for (i32 rank = 0; rank < core.world_size; rank++)
+    if (core.sent[rank] < core.needed[rank]) return true;
   return false;
 }
 

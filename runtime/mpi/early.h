@@ -17,7 +17,14 @@
 
 namespace fermata::mpi {
 
-void safe_point();  // park.h
+// What a call waits for that calls safe_point(): requests, or a message that is probed for.
+struct Awaited {
+  Slot* const* requests = nullptr;
+  i32 count = 0;
+  const Comm* probed = nullptr;
+  i32 source = 0;
+};
+void safe_point(const Awaited& awaited = {});  // park.h
 
 /// Between two polls of the lower half, where other threads may change the books.
 inline void between_polls(Patience& patience) {

@@ -104,6 +104,7 @@ inline int Finalize() {
   attributes_drop(kComm, self->slot, self->attributes);
   self->attributes = nullptr;
   LowerScope scope;
+  core.ending = true;
   count_collective(clock_of(slot_at(kComm, kCommWorld)));
   crossing().state = RankState::kFinalizing;
   report(Report::kFinalizing, nullptr, 0);

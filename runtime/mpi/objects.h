@@ -286,7 +286,10 @@ inline constexpr u32 kPredefinedCount = 0x400;
 struct ParkState {
   u32 epoch;
   u64 parked_version;
-  u64 applied_version;  // of the targets copied to Core::targets
+  u64 applied_version;  // of the targets and needs copied to Core
+  u64 waits_for;        // digest of what this rank waits for with a duty; 0: for nobody
+  u64 waits_since_ns;
+  u64 told;             // the digest that the coordinator knows
   bool sent_reported;
   bool drained_reported;
   bool held;
@@ -328,6 +331,7 @@ struct Core {
   bool slots_mapped;
   bool initialized;
   bool finalized;
+  bool ending;  // at the door of MPI_Finalize: it sends no more
   Threads threads;
   u32 sections;             // critical sections that are open; see sections.h
   u32 sections_shut;        // futex: 1 = none may begin, for the rank is parked
@@ -356,6 +360,7 @@ struct Core {
   u32 high[kKindCount];       // slots used so far, from kFirstDynamic
   Slot* free_slot[kKindCount];
   u64* targets;  // by index into clocks()
+  u64* needed;   // by world rank: messages that must have been sent to it before this rank parks
   ClockEntry* unused_clock;  // what the clock pointer of a null or freed communicator names
   i32 predefined_attributes[8];
   bool predefined_attribute_set[8];

@@ -305,7 +305,7 @@ inline int Probe(int source, int tag, Slot* comm, CanonStatus* status) {
     int flag = 0;
     const int error = probe_once(source, tag, comm, &flag, &early, status ? status : &local);
     if (flag || error) return error;
-    if (checkpoint_wanted()) safe_point();
+    if (checkpoint_wanted()) safe_point({nullptr, 0, comm_of(comm), source});
     between_polls(patience);
   }
 }
@@ -327,7 +327,7 @@ inline int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* 
     const int error =
         probe_matched(source, tag, comm, &flag, message, status ? status : &local);
     if (flag || error) return error;
-    if (checkpoint_wanted()) safe_point();
+    if (checkpoint_wanted()) safe_point({nullptr, 0, comm_of(comm), source});
     between_polls(patience);
   }
 }

@@ -5,7 +5,8 @@
 // raises the quiesce signal on itself, so that a stopped context is always a signal frame, whether
 // it was found computing, on its way out of a wrapper, waiting for a message or at the door of a
 // collective call. park() then runs inside the handler until the checkpoint is over, or until this
-// rank turns out to owe a collective call and must run on.
+// rank turns out to have a duty (clock.h) and must run on. One that must and waits says for whom
+// (needs.h).
 //
 // A parked rank keeps receiving, or the sends of ranks that still run on would never end. It sleeps
 // on Crossing::wake between polls: 20 us when something moved, up to 1 ms when nothing does.
@@ -18,6 +19,7 @@
 #include "mpi/file_access.h"
 #include "mpi/callbacks.h"
 #include "mpi/generalized.h"
+#include "mpi/needs.h"
 
 namespace fermata::mpi {
 
@@ -44,7 +46,7 @@ inline bool taking_part() {
 
 /// Preconditions: taking_part(). True before the targets are known: they are waited for in park().
 inline bool may_park() {
-  return !held_back() && (refresh_targets() == 0 || !owes_collective());
+  return !held_back() && (refresh_targets() == 0 || !has_duty());
 }
 
 inline void raise_quiesce() {
@@ -68,10 +70,19 @@ inline void park_here() {
   if (FERMATA_UNLIKELY(front::tls_gate.attention & kGateNew)) adopt_thread();  // after a restart
 }
 
-[[gnu::noinline]] inline void safe_point() {
+bool make_progress();
+
+/// With a duty, and not where this rank could park: it goes on, and says what it waits for.
+inline void run_on_waiting(const Awaited& awaited) {
+  if (state().park.told) (void)make_progress();
+  tell_needs(awaited);
+}
+
+[[gnu::noinline]] inline void safe_point(const Awaited& awaited) {
   if (front::tls_gate.depth != 1 || !taking_part()) return;
   const StoppingPlace place;
   if (may_park()) park_here();
+  else run_on_waiting(awaited);
 }
 
 /// On the way out of MPI with a checkpoint pending: is this a place to stop? If not,
@@ -83,6 +94,7 @@ inline bool rank_may_park() {
   if (shared) lock_books();
   const bool takes_part = taking_part();
   const bool may = takes_part && may_park();
+  if (takes_part && !may) tell_needs({});
   if (shared) unlock_books();
   compiler_barrier();
   gate.depth = gate.depth - 1;
@@ -273,11 +285,12 @@ inline bool follow_protocol(void* frame) {
       case Phase::kGather:
         if (held_back()) return true;
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
-          if (owes_collective() || !shut_sections()) return true;
+          if (has_duty() || !shut_sections()) return true;
           // What is still under way in other threads ends in finite time: all ranks keep receiving.
           if (core.threads != Threads::kOne && launcher().stop_others() != 0) break;
-          if (refresh_targets() != version || owes_collective()) continue;
+          if (refresh_targets() != version || has_duty()) continue;
           park.parked_version = version;
+          park.waits_for = park.told = 0;  // PARKED takes back what has been told
           report_parked(version);
         }
         break;

@@ -143,7 +143,7 @@ inline bool checkpoint_wanted() {
     bool done = false;
     const int error = poll_request(poll, handle, &done, status);
     if (FERMATA_LIKELY(done)) return error;
-    safe_point();
+    safe_point({handle, 1});
   }
 }
 

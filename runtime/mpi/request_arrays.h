@@ -185,7 +185,7 @@ using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
                                shared ? &MpiCalls::Testall : &MpiCalls::wait_all, real, count,
                                requests, &flag, statuses);
     if (FERMATA_LIKELY(flag || error != kSuccess)) return error;
-    safe_point();
+    safe_point({requests, count});
   }
 }
 
@@ -303,7 +303,7 @@ inline int Waitany(int count, Slot** requests, int* index, CanonStatus* status) 
   for (;;) {
     const int error = poll_any(real, count, requests, index, status);
     if (*index >= 0 || *index == kUndefined || error) return error;
-    if (checkpoint_wanted()) safe_point();
+    if (checkpoint_wanted()) safe_point({requests, count});
     between_polls(patience);
   }
 }
@@ -329,7 +329,7 @@ inline int Waitsome(int count, Slot** requests, int* outcount, int* indices,
     *outcount = 0;
     const int error = poll_some(real, count, requests, outcount, indices, statuses);
     if (*outcount != 0 || error) return error;
-    if (checkpoint_wanted()) safe_point();
+    if (checkpoint_wanted()) safe_point({requests, count});
     between_polls(patience);
   }
 }

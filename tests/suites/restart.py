@@ -83,6 +83,20 @@ def test_collective_dependency_with_three_ranks(work):
     _make("mpich", "mpich", "openmpi", "collective", ranks=3)(work)
 
 
+@alone
+@timeout(150)
+def test_who_owes_a_message_runs_on(work):
+    """In every step of this program some rank owes a collective call and waits for a message of one
+    that has parked. No attempt may get stuck in that and be made again."""
+    job = fermata.Job(work)
+    job.start("openmpi", _command("mpich", "collective", work, steps=60, step_ms=20), ranks=3)
+    for step in range(3, 53, 5):
+        fermata.wait_for_step(job, step)
+        taken = fermata.as_json(fermata.fermata(work, "--json", "checkpoint", "job"))
+        check_equal(taken["figures"]["attempts"], 1, "attempts")
+    check_equal(mpis.checksum(job.finish()), _expected("collective", 3, 60), "checksum")
+
+
 def _segments(job):
     """The files in /dev/shm that a job's ranks have mapped."""
     lines = {line for pid in errors.ranks_of(job)

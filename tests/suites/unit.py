@@ -6,15 +6,20 @@ from support.cases import Skipped, timeout
 from support.mpis import ROOT
 
 
+# AddressSanitizer's shadow lies where the crossing between the halves is.
+WITHOUT_SHADOW = {"duties"}
+
+
 def _make(source):
     @timeout(180)
     def test(work):
         program = work / source.stem
+        sanitizers = "undefined" if source.stem in WITHOUT_SHADOW else "address,undefined"
         process.run(["g++", "-std=c++20", "-O1", "-g", "-fno-exceptions", "-fno-rtti", "-Wall",
-                     "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+                     f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all",
                      "-I", ROOT / "runtime", "-I", ROOT / "tests", "-o", program, source],
                     150).expect_success(f"compiling {source.name}")
-        process.run([program], 60).expect_success(source.name)
+        process.run([program], 60, cwd=ROOT).expect_success(source.name)
     return test
 
 

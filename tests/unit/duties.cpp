@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a rank may park and what it says that it waits for: the runtime's text of the rules against
+// the table of what the checked machine decides (control/protocol/tests/duties.rs).
+#include <string.h>
+
+#include "unit/front.h"
+
+struct Situation {
+  u64 seq[2], target[2];
+  u64 needed, sent;
+  char place[16];
+  u64 arrived;
+  u32 duty;
+  u64 need;
+};
+
+static Comm world;
+static i32 members[] = {0, 1};
+
+static void start() {
+  Core& core = state();
+  core.world_size = 2;
+  core.sent = arena_array<u64>(3);
+  core.received = arena_array<u64>(3);
+  world.members = members;
+  world.size = 2;
+  world.remote_size = -1;
+}
+
+static void enter(const Situation& s, u64 version) {
+  Core& core = state();
+  crossing().clocks_count = 2;
+  crossing().targets_count = 2;
+  for (u64 i = 0; i < 2; i++) {
+    clocks()[i] = ClockEntry{i + 1, s.seq[i]};
+    mailbox().targets[i] = Count{i + 1, s.target[i]};
+  }
+  mailbox().needs[0] = Count{need_key(NeedKind::kMessage, 1), s.needed};
+  crossing().needs_count = s.needed != 0;
+  crossing().targets_version = version;
+  core.sent[1] = s.sent;
+  core.received[1] = s.arrived;
+  core.ending = strcmp(s.place, "ending") == 0;
+}
+
+static void test_table() {
+  FILE* const table = fopen("tests/fixtures/duties.txt", "r");
+  EXPECT(table);
+  Slot comm{};
+  comm.object = &world;
+  Slot* const slot = request_slot_new();
+  u64 lines = 0;
+  for (Situation s;; lines++) {
+    const int read = fscanf(table, "%lu %lu %lu %lu %lu %lu %15s %lu %u %lu", &s.seq[0],
+                            &s.target[0], &s.seq[1], &s.target[1], &s.needed, &s.sent, s.place,
+                            &s.arrived, &s.duty, &s.need);
+    if (read == EOF) break;
+    EXPECT(read == 10);
+    enter(s, lines + 1);
+    const bool receives = strcmp(s.place, "receiving") == 0;
+    request_start(request_of(slot), RequestKind::kRecv,
+                  receives ? RequestState::kActive : RequestState::kDone);
+    request_of(slot)->peer = 1;
+    request_of(slot)->comm = &comm;
+    EXPECT(refresh_targets() == lines + 1);
+    EXPECT(has_duty() == (s.duty != 0));
+    Count needs[2];
+    const u64 found = has_duty() ? collect_needs({&slot, 1}, needs) : 0;
+    EXPECT(found == (s.need != 0));
+    EXPECT(!found || (rank_of_need(needs[0]) == 1 && needs[0].value == s.need));
+  }
+  EXPECT(lines == 1296);
+  fclose(table);
+  request_slot_free(slot);
+}
+
+static u32 reports;
+static u64 reported_bytes;
+static int count_report(Report kind, const void*, u64 bytes) {
+  EXPECT(kind == Report::kNeeds);
+  reports++;
+  reported_bytes = bytes;
+  return 0;
+}
+
+// A need is told once, after a moment in which nothing has moved; that it is over, at once.
+static void test_telling() {
+  static LowerCalls calls{};
+  calls.report = count_report;
+  crossing().lower = &calls;
+  state().park = ParkState{};
+  tell_needs({nullptr, 0, &world, 1});
+  EXPECT(reports == 0);
+  state().park.waits_since_ns -= kBeforeNeedNs;
+  tell_needs({nullptr, 0, &world, 1});
+  tell_needs({nullptr, 0, &world, 1});
+  EXPECT(reports == 1 && reported_bytes == sizeof(Count));
+  state().received[1]++;  // with another tag: not what it waits for
+  tell_needs({nullptr, 0, &world, 1});
+  EXPECT(reports == 1);
+  state().park.waits_since_ns -= kBeforeNeedNs;
+  tell_needs({nullptr, 0, &world, 1});
+  EXPECT(reports == 2);
+  tell_needs({});
+  EXPECT(reports == 3 && reported_bytes == 0);
+  tell_needs({});
+  EXPECT(reports == 3);
+}
+
+int main() {
+  map_slots();
+  map_at(&crossing(), kCrossingBytes);
+  map_at(clocks(), kClockBytes);
+  map_at(&mailbox(), kMailboxBytes);
+  start();
+  test_table();
+  test_telling();
+  puts("PASS");
+}

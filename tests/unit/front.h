@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A front end of a few lines, for tests of the parts of the MPI core that need neither a lower half
+// nor a launcher.
+#pragma once
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "mpi/core.h"
+
+namespace fermata::front {
+
+__thread Gate tls_gate;
+mpi::Slot g_nulls[mpi::kKindCount][mpi::kPredefinedCount];
+
+inline const char* name() { return "test"; }
+inline Slot* predefined(Kind kind, u32 canonical) {
+  Slot* const slot = &g_nulls[kind][canonical];
+  slot->index = canonical;
+  slot->kind = kind;
+  slot->flags = mpi::kSlotLive | mpi::kSlotPredefined;
+  return slot;
+}
+inline void for_each_predefined(PredefinedVisitor, void*) {}
+inline void call_user_op(void*, void*, void*, int*, Slot*) {}
+inline int call_copy_attr(Kind, void*, Slot*, int, void*, mpi::AttributeValue&,
+                          mpi::AttributeValue*, int*) {
+  return 0;
+}
+inline int call_delete_attr(Kind, void*, Slot*, int, mpi::AttributeValue&, void*) { return 0; }
+inline void call_errhandler(Kind, void*, Slot*, int*) {}
+inline i32 app_error_code(int error_class) { return error_class; }
+inline int app_keyval(int keyval) { return keyval; }
+inline int call_grequest_query(void*, void*, CanonStatus*) { return 0; }
+inline int call_grequest_free(void*, void*) { return 0; }
+inline int call_grequest_cancel(void*, void*, int) { return 0; }
+inline void peer_counts(Slot*, int*, int*) {}
+inline void degree_counts(Slot*, int*, int*) {}
+
+}  // namespace fermata::front
+
+using namespace fermata;
+using namespace fermata::mpi;
+
+#define EXPECT(condition)                                                    \
+  do {                                                                       \
+    if (!(condition)) {                                                      \
+      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                               \
+    }                                                                        \
+  } while (0)
+
+inline void map_at(void* address, u64 bytes) {
+  if (mmap(address, bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1,
+           0) == MAP_FAILED)
+    perror("mmap"), exit(1);
+}
+
+/// The table of slots is mapped by map_tables(); its predefined part belongs to the front end.
+inline void map_slots() {
+  for (u64 kind = 0; kind < kKindCount; kind++)
+    map_at(slot_at(Kind(kind), 0), kFirstDynamic * sizeof(Slot));
+  map_tables();
+}
