@@ -173,6 +173,7 @@ struct Crossing {
   u32 rebuilding;        // 1 from a restart until the front end has rebuilt every MPI object;
                          // futex: the other upper threads wait for 0
   i32 thread_level;      // canonical MPI_THREAD_* the application was promised; -1 before MPI_Init
+  u32 two_phase;         // 1: --collectives 2pc; written by the front end
   u32 connections;       // communicators with processes outside the job and open ports: none may
                          // exist when an image is cut; written by the front end
   // fermata_checkpoint: the answer to Report::kAsk, written by the agent, `answered` last.
@@ -248,7 +249,7 @@ struct LauncherCalls {
   // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
   void (*nudge)(u32 tid);
   // Configuration given on the launcher's command line; "" if absent. Keys: "socket", "job",
-  // "rank", "restore" (snapshot directory), "thread_level" (of the saved program),
+  // "rank", "collectives", "restore" (snapshot directory), "thread_level" (of the saved program),
   // "front" (front-end library), "lower" (back-end program), "fermata" (the command of that name),
   // "first" (see launch::Config).
   const char* (*config)(const char* key);

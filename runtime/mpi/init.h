@@ -79,6 +79,7 @@ inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
   c.world_rank = u32(core.world_rank);
   c.world_size = u32(core.world_size);
   c.thread_level = own;
+  c.two_phase = text_equal(launcher().config("collectives"), "2pc");
   compiler_barrier();
   c.state = RankState::kRunning;
   const u32 payload[2] = {c.world_rank, c.world_size};

@@ -14,7 +14,7 @@ namespace fermata::mpi {
 template <typename Begin>
 int collective_begin(Slot* comm, Slot** handle, Begin begin) {
   if (!live_comm(comm)) return kErrComm;
-  CollectiveScope scope(comm);
+  CollectiveScope scope(comm, false);
   Slot* const slot = request_slot_new();
   void* kept = nullptr;
   const int error = begin(&slot->real, &kept);

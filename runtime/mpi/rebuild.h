@@ -15,7 +15,7 @@
 // Invariant: when rebuild() returns, every live slot has a real handle of this lower half.
 #pragma once
 
-#include "mpi/park.h"
+#include "mpi/two_phase.h"
 
 namespace fermata::mpi {
 

@@ -25,6 +25,7 @@ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 // Out of line on purpose; both are defined in park.h.
 [[gnu::cold]] void leave_interrupted();
 [[gnu::cold]] void enter_collective_pending(ClockEntry* clock);
+[[gnu::cold]] void wait_for_all_members(Slot* comm);  // two_phase.h
 // Likewise, in threads.h.
 [[gnu::cold]] void enter_attention();
 [[gnu::cold]] void leave_attention();
@@ -97,7 +98,11 @@ inline void count_collective(ClockEntry* clock) {
 /// A LowerScope around one collective call on `comm`.
 class CollectiveScope {
  public:
-  explicit CollectiveScope(Slot* comm) { count_collective(clock_of(comm)); }
+  /// `waits`: a member may have to wait in it for the others.
+  explicit CollectiveScope(Slot* comm, bool waits = true) {
+    if (FERMATA_UNLIKELY(crossing().two_phase != 0) && waits) wait_for_all_members(comm);
+    count_collective(clock_of(comm));
+  }
   CollectiveScope(const CollectiveScope&) = delete;
   CollectiveScope& operator=(const CollectiveScope&) = delete;
 

@@ -97,6 +97,19 @@ def test_who_owes_a_message_runs_on(work):
     check_equal(mpis.checksum(job.finish()), _expected("collective", 3, 60), "checksum")
 
 
+@timeout(150)
+def test_two_phases_instead_of_clocks(work):
+    """The algorithm to compare with: it must be right as well, or its times mean nothing."""
+    job = fermata.Job(work)
+    job.start("mpich", _command("mpich", "collective", work), ranks=3,
+              options=["--collectives", "2pc"])
+    for hop in range(3):
+        fermata.wait_for_step(job, 2 * hop + 2)
+        job.checkpoint_and_stop()
+        job.restart(mpis.MPIS[hop % 2])
+    check_equal(mpis.checksum(job.finish()), _expected("collective", 3), "checksum")
+
+
 def _segments(job):
     """The files in /dev/shm that a job's ranks have mapped."""
     lines = {line for pid in errors.ranks_of(job)

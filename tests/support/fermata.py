@@ -45,9 +45,10 @@ class Job:
                                        cwd=self.work, stdin=stdin)
         return self.running
 
-    def start(self, lower, command, ranks=2, env=None):
+    def start(self, lower, command, ranks=2, env=None, options=()):
         self.hold.touch()
-        return self._launch("run", "-n", ranks, "--mpi", lower, "--name", self.name, "--", *command,
+        return self._launch("run", "-n", ranks, "--mpi", lower, "--name", self.name, *options,
+                            "--", *command,
                             env={"CHECK_HOLD": str(self.hold), **(env or {})})
 
     def restart(self, lower):

@@ -36,6 +36,9 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// Clocks (decision 0003), or the two-phase algorithm.
+const COLLECTIVES: [&str; 2] = ["clock", "2pc"];
+
 /// What `run` and `restart` have in common.
 #[derive(Args)]
 pub struct StartArgs {
@@ -76,6 +79,7 @@ impl From<StartArgs> for Start {
             remote_shell: args.remote_shell,
             local_dir: args.local_dir,
             mpirun_args: args.mpirun_arg,
+            collectives: COLLECTIVES[0].into(),
         }
     }
 }
@@ -101,6 +105,10 @@ Example:
         /// The MPI the program was built for, if its libraries do not tell: ompi or mpich
         #[arg(long, value_name = "NAME")]
         front: Option<String>,
+        /// What makes collective calls whole in a snapshot: counting them, or, to compare with, a
+        /// barrier before each
+        #[arg(long, value_name = "HOW", value_parser = COLLECTIVES, default_value = COLLECTIVES[0])]
+        collectives: String,
         /// The program and its arguments, after --
         #[arg(last = true, required = true, value_hint = ValueHint::CommandWithArguments)]
         command: Vec<String>,
@@ -131,6 +139,9 @@ Example:
         /// This host keeps images here first: for hosts that do not share --dir
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         local_dir: Option<PathBuf>,
+        /// As for run
+        #[arg(long, hide = true, value_parser = COLLECTIVES, default_value = COLLECTIVES[0])]
+        collectives: String,
         /// A rank that MPI_Comm_spawn made: of no job, and never saved
         #[arg(long, hide = true)]
         spawned: bool,

@@ -52,6 +52,8 @@ pub struct ExecOptions {
     pub coordinator: Vec<String>,
     /// This host's own directory for images.
     pub local_dir: Option<PathBuf>,
+    /// What makes collective calls whole.
+    pub collectives: String,
     /// MPI_Comm_spawn made this process: it belongs to no job, and nobody saves it.
     pub spawned: bool,
     /// Snapshot to restore this rank from.
@@ -200,7 +202,7 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     rank.arg("--sites-cache").arg(prefix.sites_cache()?);
     rank.arg("--fermata").arg(prefix.fermata()?);
     rank.args(["--socket", &socket, "--job", &name]);
-    rank.args(["--rank", &manager.rank.to_string()]);
+    rank.args(["--rank", &manager.rank.to_string(), "--collectives", &options.collectives]);
     rank.arg("--ranks").arg(std::path::absolute(job_of(options, place, &name).ranks_path())?);
     // What the user pre-loads is meant for the application.
     rank.args(["--lower-env", "LD_PRELOAD="]);

@@ -31,9 +31,10 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
     let output = Output { json: cli.json };
     let place = Place::new(cli.dir);
     match cli.command {
-        Command::Run { start, ranks, name, front, command } => {
+        Command::Run { start, ranks, name, front, collectives, command } => {
             let (name, front) = (name.as_deref(), front.as_deref());
-            run::run(&start.into(), ranks, &place, name, front, &command, output)
+            let start = run::Start { collectives, ..start.into() };
+            run::run(&start, ranks, &place, name, front, &command, output)
         }
         Command::Restart { start, files, what } => {
             run::restart(&start.into(), &place, what.as_deref(), files, output)
@@ -46,6 +47,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             socket,
             coordinator,
             local_dir,
+            collectives,
             spawned,
             restore,
             files,
@@ -63,6 +65,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 socket,
                 coordinator,
                 local_dir,
+                collectives,
                 spawned,
                 restore,
                 files,

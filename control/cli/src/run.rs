@@ -50,6 +50,8 @@ pub struct Start {
     pub local_dir: Option<PathBuf>,
     /// Arguments for mpirun itself.
     pub mpirun_args: Vec<String>,
+    /// What makes collective calls whole; a restart goes on with what the image has.
+    pub collectives: String,
 }
 
 /// What a coordinator is to do beyond serving its job's record.
@@ -450,6 +452,7 @@ fn rank_command(
     command.args(["exec", "--mpi", &record.lower, "--front", &record.front]);
     command.args(["--name", &record.job, "--socket", &record.socket]);
     command.arg("--job-dir").arg(job.path());
+    command.args(["--collectives", &start.collectives]);
     if !record.addresses.is_empty() {
         let found_at = format!("{},{}", record.host, record.addresses.join(","));
         command.args(["--coordinator", &found_at]);
