@@ -115,15 +115,16 @@ inline bool rank_may_park() {
   raise_quiesce();
 }
 
-/// `clock` has been counted up. Returns when the call it stands for may begin.
-[[gnu::noinline]] inline void enter_collective_pending(ClockEntry* clock) {
+/// `clock` has been counted up. Returns when the call it stands for may begin; at once if all
+/// members have come (two_phase.h).
+[[gnu::noinline]] inline void enter_collective_pending(ClockEntry* clock, bool all_have_come) {
   Core& core = state();
   if (clock == core.unused_clock) return;
   while (taking_part()) {
     if (refresh_targets() && clock->seq <= core.targets[clock - clocks()]) return;
     clock->seq--;  // as if the call had not been begun: what would this rank do?
     bool runs_on = true;
-    if (front::tls_gate.depth == 1) {
+    if (front::tls_gate.depth == 1 && !all_have_come) {
       const StoppingPlace place;
       runs_on = !may_park();
       if (!runs_on) park_here();

@@ -24,8 +24,8 @@ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 
 // Out of line on purpose; both are defined in park.h.
 [[gnu::cold]] void leave_interrupted();
-[[gnu::cold]] void enter_collective_pending(ClockEntry* clock);
-[[gnu::cold]] void wait_for_all_members(Slot* comm);  // two_phase.h
+[[gnu::cold]] void enter_collective_pending(ClockEntry* clock, bool all_have_come);
+[[gnu::cold]] bool wait_for_all_members(Slot* comm);  // two_phase.h
 // Likewise, in threads.h.
 [[gnu::cold]] void enter_attention();
 [[gnu::cold]] void leave_attention();
@@ -89,10 +89,10 @@ inline ClockEntry* clock_of(Slot* comm) { return reinterpret_cast<ClockEntry*>(c
 
 /// Counts one collective call on a clock before it is begun; with a checkpoint pending, decides
 /// whether this rank may begin it now. Preconditions: the gate is held.
-inline void count_collective(ClockEntry* clock) {
+inline void count_collective(ClockEntry* clock, bool all_have_come = false) {
   clock->seq++;
   compiler_barrier();
-  if (FERMATA_UNLIKELY(crossing().pending != 0)) enter_collective_pending(clock);
+  if (FERMATA_UNLIKELY(crossing().pending != 0)) enter_collective_pending(clock, all_have_come);
 }
 
 /// A LowerScope around one collective call on `comm`.
@@ -100,8 +100,10 @@ class CollectiveScope {
  public:
   /// `waits`: a member may have to wait in it for the others.
   explicit CollectiveScope(Slot* comm, bool waits = true) {
-    if (FERMATA_UNLIKELY(crossing().two_phase != 0) && waits) wait_for_all_members(comm);
-    count_collective(clock_of(comm));
+    bool all_have_come = false;
+    if (FERMATA_UNLIKELY(crossing().two_phase != 0) && waits)
+      all_have_come = wait_for_all_members(comm);
+    count_collective(clock_of(comm), all_have_come);
   }
   CollectiveScope(const CollectiveScope&) = delete;
   CollectiveScope& operator=(const CollectiveScope&) = delete;

@@ -12,21 +12,22 @@
 
 namespace fermata::mpi {
 
-/// Returns when every member has come here. Nothing of the barrier is in an image: after a restart
-/// each member that was in it begins it anew.
-inline void wait_for_all_members(Slot* comm) {
-  if (comm->kind != kComm || clock_of(comm) == state().unused_clock) return;
+/// Returns true when every member has come here. Nothing of the barrier is in an image: after a
+/// restart each member that was in it begins it anew. So one that has left it may not be saved
+/// before it has begun the call: the others would wait for it.
+inline bool wait_for_all_members(Slot* comm) {
+  if (comm->kind != kComm || clock_of(comm) == state().unused_clock) return false;
   for (;;) {
     const u32 rebuilds = state().rebuilds;
     u64 real = 0;
-    if (lower().Ibarrier(comm->real, &real)) return;  // the call itself will tell
+    if (lower().Ibarrier(comm->real, &real)) return false;  // the call itself will tell
     int flag = 0;
     for (Patience patience; !flag && rebuilds == state().rebuilds; between_polls(patience)) {
       CanonStatus status{};
-      if (lower().Test(&real, &flag, &status)) return;
+      if (lower().Test(&real, &flag, &status)) return false;
       if (!flag && checkpoint_wanted()) safe_point();
     }
-    if (flag) return;
+    if (flag) return true;
   }
 }
 
