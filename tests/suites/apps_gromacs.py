@@ -21,7 +21,7 @@ def _gmx(arguments, work, text=""):
 
 
 @functools.cache
-def _input():
+def run_input():
     """The run input file, made by GROMACS itself."""
     if not shutil.which("gmx_mpi"):
         raise Skipped("gromacs is not installed: ./x setup --apps")
@@ -35,7 +35,7 @@ def _input():
 
 
 def _command():
-    return ["gmx_mpi", "mdrun", "-s", _input(), "-ntomp", 2, "-reprod", "-nsteps", STEPS]
+    return ["gmx_mpi", "mdrun", "-s", run_input(), "-ntomp", 2, "-reprod", "-nsteps", STEPS]
 
 
 def _results(directory):

@@ -17,7 +17,7 @@ OPTIONS = "-m 300 -n 300 -ksp_type pipecg -pc_type jacobi -ksp_rtol 1e-10 -ksp_m
 
 
 @functools.cache
-def _program():
+def program():
     flags = process.run(["pkg-config", "--cflags", "--libs", "petsc"])
     if flags.code or not (EXAMPLES / "ex2.c").exists():
         raise Skipped("petsc-dev and libpetsc3.18-dev-examples are not installed: ./x setup --apps")
@@ -30,7 +30,7 @@ def _program():
 
 
 def _command():
-    return [_program(), *OPTIONS.split()]
+    return [program(), *OPTIONS.split()]
 
 
 def _lines(text):
