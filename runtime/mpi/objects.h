@@ -287,14 +287,22 @@ struct ParkState {
   u32 epoch;
   u64 parked_version;
   u64 applied_version;  // of the targets and needs copied to Core
-  u64 waits_for;        // digest of what this rank waits for with a duty; 0: for nobody
-  u64 waits_since_ns;
-  u64 told;             // the digest that the coordinator knows
+  u64 told;             // digest of the needs that the coordinator knows; 0: none
   bool sent_reported;
   bool drained_reported;
   bool held;
   bool failed;
   bool held_told;
+};
+
+// For whose messages one thread of the application waits, with a duty of its rank; see needs.h.
+struct ThreadWait {
+  ThreadWait* next;
+  const Gate* of;  // whose; a gate is used again with the memory it is in
+  u32 epoch;       // the checkpoint during which it was noted
+  bool* senders;   // by world rank
+  u64 digest;      // 0: for nobody's
+  u64 since_ns;    // the digest has been the same
 };
 
 // Whether other threads of the application may be inside MPI while one is; see threads.h.
@@ -361,6 +369,7 @@ struct Core {
   Slot* free_slot[kKindCount];
   u64* targets;  // by index into clocks()
   u64* needed;   // by world rank: messages that must have been sent to it before this rank parks
+  ThreadWait* waits;
   ClockEntry* unused_clock;  // what the clock pointer of a null or freed communicator names
   i32 predefined_attributes[8];
   bool predefined_attribute_set[8];

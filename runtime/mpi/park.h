@@ -76,6 +76,7 @@ bool make_progress();
 inline void run_on_waiting(const Awaited& awaited) {
   if (state().park.told) (void)make_progress();
   tell_needs(awaited);
+  front::tls_gate.interrupted = 1;  // the way out takes it back
 }
 
 [[gnu::noinline]] inline void safe_point(const Awaited& awaited) {
@@ -291,7 +292,7 @@ inline bool follow_protocol(void* frame) {
           if (core.threads != Threads::kOne && launcher().stop_others() != 0) break;
           if (refresh_targets() != version || has_duty()) continue;
           park.parked_version = version;
-          park.waits_for = park.told = 0;  // PARKED takes back what has been told
+          forget_needs();
           report_parked(version);
         }
         break;

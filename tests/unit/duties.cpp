@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a rank may park and what it says that it waits for: the runtime's text of the rules against
 // the table of what the checked machine decides (control/protocol/tests/duties.rs).
+#include <pthread.h>
 #include <string.h>
 
 #include "unit/front.h"
@@ -15,13 +16,13 @@ struct Situation {
 };
 
 static Comm world;
-static i32 members[] = {0, 1};
+static i32 members[] = {0, 1, 2};
 
 static void start() {
   Core& core = state();
   core.world_size = 2;
-  core.sent = arena_array<u64>(3);
-  core.received = arena_array<u64>(3);
+  core.sent = arena_array<u64>(4);
+  core.received = arena_array<u64>(4);
   world.members = members;
   world.size = 2;
   world.remote_size = -1;
@@ -65,7 +66,9 @@ static void test_table() {
     EXPECT(refresh_targets() == lines + 1);
     EXPECT(has_duty() == (s.duty != 0));
     Count needs[2];
-    const u64 found = has_duty() ? collect_needs({&slot, 1}, needs) : 0;
+    bool senders[2];
+    mark_awaited({&slot, 1}, senders);
+    const u64 found = has_duty() ? list_needs(senders, needs) : 0;
     EXPECT(found == (s.need != 0));
     EXPECT(!found || (rank_of_need(needs[0]) == 1 && needs[0].value == s.need));
   }
@@ -91,20 +94,54 @@ static void test_telling() {
   state().park = ParkState{};
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 0);
-  state().park.waits_since_ns -= kBeforeNeedNs;
+  own_wait()->since_ns -= kBeforeNeedNs;
   tell_needs({nullptr, 0, &world, 1});
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 1 && reported_bytes == sizeof(Count));
   state().received[1]++;  // with another tag: not what it waits for
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 1);
-  state().park.waits_since_ns -= kBeforeNeedNs;
+  own_wait()->since_ns -= kBeforeNeedNs;
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 2);
   tell_needs({});
   EXPECT(reports == 3 && reported_bytes == 0);
   tell_needs({});
   EXPECT(reports == 3);
+}
+
+static pthread_barrier_t turn;
+static void* wait_for_rank_2(void*) {
+  tell_needs({nullptr, 0, &world, 2});
+  pthread_barrier_wait(&turn);
+  pthread_barrier_wait(&turn);
+  tell_needs({nullptr, 0, &world, 2});
+  pthread_barrier_wait(&turn);
+  pthread_barrier_wait(&turn);
+  tell_needs({});
+  return nullptr;
+}
+
+// Two threads look in turns, each for a sender of its own: neither makes the other begin anew.
+static void test_two_threads_tell_together() {
+  state().world_size = world.size = 3;
+  state().park = ParkState{};
+  state().park.epoch = 7;
+  state().waits = nullptr;
+  pthread_t other;
+  pthread_barrier_init(&turn, nullptr, 2);
+  EXPECT(pthread_create(&other, nullptr, wait_for_rank_2, nullptr) == 0);
+  pthread_barrier_wait(&turn);
+  tell_needs({nullptr, 0, &world, 1});
+  for (ThreadWait* wait = state().waits; wait; wait = wait->next) wait->since_ns -= kBeforeNeedNs;
+  pthread_barrier_wait(&turn);
+  pthread_barrier_wait(&turn);
+  EXPECT(reported_bytes == 2 * sizeof(Count));
+  pthread_barrier_wait(&turn);
+  pthread_join(other, nullptr);
+  EXPECT(reported_bytes == sizeof(Count));
+  tell_needs({});
+  EXPECT(reported_bytes == 0);
 }
 
 int main() {
@@ -115,5 +152,6 @@ int main() {
   start();
   test_table();
   test_telling();
+  test_two_threads_tell_together();
   puts("PASS");
 }

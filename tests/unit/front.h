@@ -32,6 +32,9 @@ inline int call_delete_attr(Kind, void*, Slot*, int, mpi::AttributeValue&, void*
 inline void call_errhandler(Kind, void*, Slot*, int*) {}
 inline i32 app_error_code(int error_class) { return error_class; }
 inline int app_keyval(int keyval) { return keyval; }
+inline int app_win_flavor(int canonical) { return canonical; }
+inline int app_win_model(int canonical) { return canonical; }
+inline int app_rank(int canonical) { return canonical; }
 inline int call_grequest_query(void*, void*, CanonStatus*) { return 0; }
 inline int call_grequest_free(void*, void*) { return 0; }
 inline int call_grequest_cancel(void*, void*, int) { return 0; }
