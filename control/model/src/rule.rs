@@ -14,7 +14,7 @@ pub enum Rule {
     /// The collective clock as published: nobody runs on for a message (Xu and Cooperman 2024).
     /// Parked ranks give room, as ours do; otherwise it would lose to any large message.
     Published,
-    /// As the runtime does it so far: ranks that are parked, or have told a need, take in whatever
+    /// As the runtime does it: ranks that are parked, or have told a need, take in whatever
     /// comes, so nobody asks for room or a receipt, and a synchronous send can end before its
     /// receive.
     TakesInAll,
