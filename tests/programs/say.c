@@ -3,6 +3,7 @@
 //   present    prints the version it runs under
 //   section    in step 2 rank 1 computes in a critical section until there is $CHECK_HOLD.leave,
 //              and a thread of it waits in one until there is $CHECK_HOLD.leave_thread
+//   owed       in step 2 rank 1 waits in a critical section for a message of rank 0, which computes
 //   now        all ranks ask for a checkpoint at step 3
 //   thread     the same, by a thread that the main one waits for
 //   soon       rank 0 asks for one at step 3, and goes on
@@ -58,6 +59,18 @@ static void sections(void) {
   say("left", 1);
   while (inside) compute_ms(1);
   pthread_join(thread, NULL);
+}
+
+static void owed(int step) {
+  if (rank == 0) {
+    compute_ms(700);
+    MPI_Send(&step, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+  }
+  if (rank != 1) return;
+  fermata_critical_begin("receiving the mesh");
+  say("inside", 1);
+  MPI_Recv(&step, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  fermata_critical_end();
 }
 
 static void ask_now(void) {
@@ -238,6 +251,7 @@ static void step_of_mode(int step) {
   if (!strcmp(mode, "regions")) regions(step);
   if (!strcmp(mode, "main") || !strcmp(mode, "own")) callbacks(step);
   if (!strcmp(mode, "section") && step == 2) sections();
+  if (!strcmp(mode, "owed") && step == 2) owed(step);
   if (!strcmp(mode, "now") && step == 3) ask_now();
   if (!strcmp(mode, "thread") && step == 3) ask_by_thread();
   if (!strcmp(mode, "soon") && step == 3 && rank == 0)

@@ -42,11 +42,25 @@ def _fails(job, words):
 
 def _native(mpi):
     def test(work):
-        for mode in ("present", "section", "now", "soon", "regions", "main", "own", "misuse",
+        for mode in ("present", "section", "owed", "now", "soon", "regions", "main", "own", "misuse",
                      "thread"):
             out = mpis.native(mpi, _command(mpi, mode, 0), 2, work).expect_success(mode).out
             check("version none\n" in out, f"no Fermata: {out!r}")
             check_equal(mpis.checksum(out), _expected(), f"checksum with --mode {mode}")
+    return test
+
+
+def _section_owed(mpi):
+    """A rank that is held back in a section waits for a rank that could park: it has to run on."""
+    @timeout(120)
+    def test(work):
+        job = _start(work, mpi, "owed")
+        job.running.wait_for("rank 1: inside 1\n", 60)
+        taken = fermata.as_json(fermata.fermata(work, "--json", "checkpoint", "job", "--stop"))
+        check_equal(taken["figures"]["attempts"], 1, "attempts")
+        job.running.wait(30)
+        job.restart(OTHER[mpi])
+        check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
     return test
 
 
@@ -240,6 +254,7 @@ def _fortran(mpi):
 
 def generate():
     families = {"native": _native, "present": _present, "section": _section,
+                "section_owed": _section_owed,
                 "now": functools.partial(_now, "now"), "now_late": _now_late,
                 "thread": functools.partial(_now, "thread"), "soon": _soon, "regions": _regions,
                 "callbacks_main": functools.partial(_callbacks, "main"),
