@@ -42,8 +42,8 @@ def _fails(job, words):
 
 def _native(mpi):
     def test(work):
-        for mode in ("present", "section", "owed", "now", "soon", "regions", "main", "own", "misuse",
-                     "thread"):
+        for mode in ("present", "section", "owed", "now", "soon", "regions", "main", "own",
+                     "misuse", "thread"):
             out = mpis.native(mpi, _command(mpi, mode, 0), 2, work).expect_success(mode).out
             check("version none\n" in out, f"no Fermata: {out!r}")
             check_equal(mpis.checksum(out), _expected(), f"checksum with --mode {mode}")
