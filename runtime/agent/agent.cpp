@@ -13,7 +13,6 @@
 #include "agent/agent.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,22 +21,29 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/checkpointers.h"
 #include "agent/connection.h"
 #include "agent/leftovers.h"
+#include "agent/words.h"
 #include "agent/wrappers.h"
 
 namespace fermata {
 
 namespace {
 
+using agent::Checkpointer;
 using agent::Connection;
 using agent::Frame;
+using agent::load;
+using agent::store;
+using agent::store_phase;
+using agent::wake_rank;
+using agent::wake_waiters;
 namespace wire = protocol;
 
 constexpr int kIdlePollMs = 1000;
-constexpr int kWriterPollMs = 10;
-constexpr u32 kDescribedWaitMs = 2;
-constexpr u32 kWriterKillWaitMs = 2000;
+constexpr int kSavingPollMs = 10;
+constexpr u32 kCutWaitMs = 2;
 constexpr int kReconnectEveryMs = 2000;
 constexpr int kReconnectTries = 30;
 constexpr u64 kStackBytes = 256 * 1024;
@@ -54,43 +60,17 @@ struct Agent {
   bool started;
   bool upper_known;  // the MPI thread has reported: crossing() is there
   bool stay;         // the checkpoint under way ends the run
-  u32 writer_epoch;  // of the image being written; 0 = none
-  i32 writer_pid;
-  bool describing;   // the writer still takes what the job would change by going on
-  bool asking;       // the rank waits for the answer to ASK
-  bool standing;     // the launcher keeps the rank's threads until resume()
+  const Checkpointer* checkpointer;  // what saves the rank, or has saved it last
+  i32 saving;        // its number for that; 0 = it has ended, or been given up
+  u32 saving_epoch;  // of the checkpoint whose SAVED is owed; 0 = none
+  bool cutting;      // it still takes what the job would change by going on
+  bool standing;     // the launcher keeps the rank's threads until it is resumed
   u64 pause_ns;      // how long it did
-  SaveOutcome outcome;  // of the writer, once it has ended
+  SaveOutcome outcome;  // of the checkpointer, once it has ended
+  bool asking;       // the rank waits for the answer to ASK
   Count clocks[kClockCapacity];
 };
 Agent self;
-
-template <class T>
-void store(T& place, T value) {
-  __atomic_store_n(&place, value, __ATOMIC_RELEASE);
-}
-
-template <class T>
-T load(const T& place) {
-  return __atomic_load_n(&place, __ATOMIC_ACQUIRE);
-}
-
-void store_phase(Phase phase) {
-  __atomic_store_n(reinterpret_cast<u32*>(&crossing().phase), static_cast<u32>(phase),
-                   __ATOMIC_RELEASE);
-}
-
-// Whether the MPI thread waits on a shared or a private futex is its own affair; the kernel keeps
-// the two apart, so both are woken.
-void wake_waiters(u32* word) {
-  syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
-  syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT32_MAX, nullptr, nullptr, 0);
-}
-
-void wake_rank() {
-  __atomic_add_fetch(&crossing().wake, 1, __ATOMIC_ACQ_REL);
-  wake_waiters(&crossing().wake);
-}
 
 void nudge_rank() {
   const u32 tid = load(crossing().mpi_tid);
@@ -99,7 +79,7 @@ void nudge_rank() {
 
 // Ends the rank's pause, if there is one.
 void resume() {
-  if (self.standing) self.pause_ns = launcher().resume();
+  if (self.standing) self.pause_ns = self.checkpointer->resume();
   self.standing = false;
 }
 
@@ -118,14 +98,11 @@ void give_up(u32 epoch, const char* why) {
   self.connection.send(wire::Failed{epoch, wire::text(why)});
 }
 
-void kill_writer() {
-  if (self.writer_pid > 0) {
-    kill(self.writer_pid, SIGKILL);
-    launcher().save_finish(self.writer_pid, kWriterKillWaitMs, &self.outcome);
-  }
-  self.writer_pid = 0;
-  self.writer_epoch = 0;
-  self.describing = false;
+void give_up_saving() {
+  if (self.saving > 0) self.checkpointer->give_up(self.saving);
+  self.saving = 0;
+  self.saving_epoch = 0;
+  self.cutting = false;
 }
 
 // ---- frames from the coordinator ------------------------------------------------------------
@@ -150,7 +127,7 @@ void on_request(const wire::Request& request) {
   if (shared.state != RankState::kRunning)
     return give_up(request.epoch, "the rank is not running: MPI_Finalize has been entered");
   if (load(shared.connections) != 0) return give_up(request.epoch, kConnected);
-  if (load(shared.pending) != 0 || self.writer_pid > 0)
+  if (load(shared.pending) != 0 || self.saving > 0)
     return give_up(request.epoch, "an earlier checkpoint of this rank is not over yet");
   store(shared.targets_version, u64{0});
   store(shared.expected_version, u64{0});
@@ -200,27 +177,29 @@ void on_expected(const wire::Expected& expected) {
 }
 
 void on_save(const wire::Save& save) {
-  if (!is_pending(save.epoch)) return;
+  const Checkpointer* const checkpointer = agent::find_checkpointer(save.checkpointer);
+  if (!checkpointer) return give_up(save.epoch, "it does not know this checkpointer");
+  if (checkpointer->parked ? !is_pending(save.epoch) : !load(self.upper_known)) return;
   SaveOutcome outcome{};
   if (save.path.bytes >= sizeof(self.image_path)) return give_up(save.epoch, "path too long");
   memcpy(self.image_path, save.path.data, save.path.bytes);
   self.image_path[save.path.bytes] = 0;
-  store_phase(Phase::kSave);
-  wake_rank();
   const SaveRequest request{self.image_path,       save.epoch,       crossing().world_rank,
                             crossing().world_size, save.deadline_ms, self.job};
-  const i32 pid = launcher().save(&request, &outcome);
-  if (pid <= 0) {
+  const i32 number = checkpointer->begin(&request, &outcome);
+  if (number <= 0) {
     // The coordinator answers with ABORT, which lets this rank go like all the others.
     outcome.message[sizeof(outcome.message) - 1] = 0;
-    self.connection.send(wire::Saved{save.epoch, pid ? -pid : EIO, wire::text(outcome.message),
-                                     0, 0, 0});
+    self.connection.send(wire::Saved{save.epoch, number ? -number : EIO,
+                                     wire::text(outcome.message), 0, 0, 0});
     return;
   }
-  self.writer_pid = pid;
-  self.writer_epoch = save.epoch;
+  self.checkpointer = checkpointer;
+  self.saving = number;
+  self.saving_epoch = save.epoch;
   self.stay = save.stay != 0;
-  self.describing = self.standing = true;
+  self.pause_ns = 0;
+  self.cutting = self.standing = checkpointer->parked;
 }
 
 // Until now the rank stood still: a rank that was not yet saved might have taken in what this one
@@ -232,7 +211,7 @@ void on_resume(const wire::Resume& message) {
 }
 
 void on_abort(const wire::Abort& abort) {
-  if (self.writer_epoch == abort.epoch) kill_writer();
+  if (self.saving_epoch == abort.epoch) give_up_saving();
   if (is_pending(abort.epoch)) release();
 }
 
@@ -285,25 +264,25 @@ void dispatch(const Frame& frame) {
 
 // Writing shared memory may take minutes, and the coordinator may give the checkpoint up meanwhile:
 // so this waits only for a moment.
-void poll_described() {
-  if (!launcher().save_described(self.writer_pid, kDescribedWaitMs)) return;
-  self.describing = false;
-  self.connection.send(wire::Saving{self.writer_epoch});
+void poll_cut() {
+  if (!self.checkpointer->cut(self.saving, kCutWaitMs)) return;
+  self.cutting = false;
+  self.connection.send(wire::Saving{self.saving_epoch});
 }
 
 // The pause ends with RESUME, and SAVED tells how long it was. A failure is told at once: while it
 // is not known, RESUME may not come.
-void poll_writer() {
-  if (self.describing) poll_described();
-  if (self.writer_epoch == 0 || self.describing) return;
+void poll_saving() {
+  if (self.cutting) poll_cut();
+  if (self.saving_epoch == 0 || self.cutting) return;
   SaveOutcome& outcome = self.outcome;
-  if (self.writer_pid > 0) {
-    if (launcher().save_finish(self.writer_pid, 0, &outcome) == 0) return;
-    self.writer_pid = 0;
+  if (self.saving > 0) {
+    if (!self.checkpointer->finish(self.saving, 0, &outcome)) return;
+    self.saving = 0;
   }
   if (self.standing && outcome.error == 0) return;
-  const u32 epoch = self.writer_epoch;
-  self.writer_epoch = 0;
+  const u32 epoch = self.saving_epoch;
+  self.saving_epoch = 0;
   outcome.message[sizeof(outcome.message) - 1] = 0;
   self.connection.send(wire::Saved{epoch, outcome.error, wire::text(outcome.message),
                                    outcome.image_bytes, self.pause_ns, outcome.image_crc});
@@ -327,7 +306,7 @@ int greet() {
 
 // Without a coordinator no checkpoint can end well, so the one under way is given up at once.
 void forget_checkpoint() {
-  kill_writer();
+  give_up_saving();
   if (load(self.upper_known) && load(crossing().pending) != 0) release();
   constexpr char kGone[] = "the coordinator is gone";
   answer(1, kGone, sizeof(kGone) - 1);
@@ -356,10 +335,10 @@ void* agent_main(void*) {
   leave_the_ranks_core();
   do {
     for (;;) {
-      const int patience = self.describing ? 0 : self.writer_pid > 0 ? kWriterPollMs : kIdlePollMs;
+      const int patience = self.cutting ? 0 : self.saving > 0 ? kSavingPollMs : kIdlePollMs;
       if (self.connection.receive(patience) != 0) break;
       for (Frame frame; self.connection.next(&frame);) dispatch(frame);
-      poll_writer();
+      poll_saving();
     }
     self.connection.close();
     forget_checkpoint();
@@ -444,10 +423,10 @@ int agent_report(Report kind, const void* payload, u64 bytes) {
       return out.send(
           wire::Held{epoch, wire::Text{static_cast<const char*>(payload), u32(bytes)}});
     case Report::kAsk: {
-      u32 with_all = 0;
-      if (bytes >= sizeof(with_all)) memcpy(&with_all, payload, sizeof(with_all));
-      if (with_all) store(self.asking, true);
-      const int sent = out.send(wire::Ask{with_all});
+      u32 ask[2] = {};  // with_all, saves_itself
+      if (bytes >= sizeof(ask)) memcpy(ask, payload, sizeof(ask));
+      if (ask[0]) store(self.asking, true);
+      const int sent = out.send(wire::Ask{ask[0], ask[1]});
       if (sent != 0) store(self.asking, false);
       return sent;
     }

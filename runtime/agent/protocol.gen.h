@@ -285,11 +285,13 @@ struct Held {
 struct Ask {
   static constexpr Type kType = Type::kAsk;
   u32 with_all{};  // 1: when all ranks have asked; answered by ASKED
+  u32 saves_itself{};  // 1: the program has a function for that
   void write(Writer& w) const {
     w.put(with_all);
+    w.put(saves_itself);
   }
   bool read(Reader& r) {
-    return r.get(with_all) && r.at_end();
+    return r.get(with_all) && r.get(saves_itself) && r.at_end();
   }
 };
 
@@ -363,21 +365,24 @@ struct Expected {
   }
 };
 
-// Cut the image and write it.
+// Save the rank.
 struct Save {
   static constexpr Type kType = Type::kSave;
   u32 epoch{};
-  Text path{};
+  Text checkpointer{};  // the name of what saves it
+  Text path{};  // where to: the image, or a directory
   u32 deadline_ms{};  // for stopping all threads of the rank
   u32 stay{};  // 1: the MPI thread stays stopped until EXIT or ABORT
   void write(Writer& w) const {
     w.put(epoch);
+    w.put(checkpointer);
     w.put(path);
     w.put(deadline_ms);
     w.put(stay);
   }
   bool read(Reader& r) {
-    return r.get(epoch) && r.get(path) && r.get(deadline_ms) && r.get(stay) && r.at_end();
+    return r.get(epoch) && r.get(checkpointer) && r.get(path) && r.get(deadline_ms) &&
+           r.get(stay) && r.at_end();
   }
 };
 

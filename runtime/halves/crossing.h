@@ -111,7 +111,8 @@ enum class Report : u32 {
   kFailed = 7,      // payload: text, why this rank cannot take part; the checkpoint is given up
   kRebuilt = 8,     // payload: none. After a restart: every MPI object exists again.
   kHeld = 9,        // payload: text, why this rank runs on instead of parking
-  kAsk = 10,        // payload: u32 whether it waits for the answer until all ranks have asked
+  kAsk = 10,        // payload: u32 whether it waits for the answer until all ranks have asked,
+                    // u32 whether the program has a function to save itself
   kNeeds = 11,      // payload: Count[] {need_key, count}: what this rank waits for and must have;
                     // none: it waits for nobody any more
 };
@@ -181,6 +182,13 @@ struct Crossing {
   u32 answered;          // futex: 1 = there is an answer
   u32 answer;            // 0 = committed, else failed
   char answer_text[256]; // where the snapshot is, or why there is none
+  // A program that saves itself. The agent writes the directory and then save_epoch, and wakes
+  // `answered`; the thread in fermata_checkpoint writes the rest, saved_epoch last.
+  u32 save_epoch;        // newest checkpoint for which the program has been told to save itself
+  u32 saved_epoch;       // == save_epoch once it has
+  i32 saved_code;        // what its function returned
+  i32 saved_error;       // errno of flushing what it wrote
+  char save_directory[4096];
 };
 inline constexpr u64 kCrossingMagic = 0x4154414d'52454678;  // "xFERMATA"
 static_assert(kCrossing + sizeof(Crossing) <= kInterface);
@@ -249,9 +257,9 @@ struct LauncherCalls {
   // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
   void (*nudge)(u32 tid);
   // Configuration given on the launcher's command line; "" if absent. Keys: "socket", "job",
-  // "rank", "collectives", "restore" (snapshot directory), "thread_level" (of the saved program),
-  // "front" (front-end library), "lower" (back-end program), "fermata" (the command of that name),
-  // "first" (see launch::Config).
+  // "rank", "collectives", "restore" (snapshot directory), "state" (directory of what the program
+  // has saved itself), "thread_level" (of the saved program), "front" (front-end library), "lower"
+  // (back-end program), "fermata" (the command of that name), "first" (see launch::Config).
   const char* (*config)(const char* key);
   // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
   void (*leave)(void* frame);

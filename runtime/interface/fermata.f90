@@ -8,7 +8,7 @@ module fermata
   private
   public :: fermata_is_here, fermata_version, fermata_critical_begin, fermata_critical_end
   public :: fermata_checkpoint, fermata_request, fermata_callback, fermata_no_callback
-  public :: fermata_exclude, fermata_include
+  public :: fermata_exclude, fermata_include, fermata_self_save, fermata_self_state
 
   integer, parameter, public :: fermata_committed = 0, fermata_restarted = 1
   integer, parameter, public :: fermata_absent = -1, fermata_failed = -2, fermata_misuse = -3
@@ -20,7 +20,7 @@ module fermata
     integer(c_int) :: abi, bytes
     character(kind=c_char) :: version(16)
     type(c_funptr) :: critical_begin, critical_end, checkpoint, request
-    type(c_funptr) :: callback, no_callback, exclude, include
+    type(c_funptr) :: callback, no_callback, exclude, include, self_save, self_state
   end type
 
   abstract interface
@@ -30,6 +30,13 @@ module fermata
       integer(c_int), value :: when
       type(c_ptr), value :: argument
     end subroutine
+    ! Saves the program: integer(c_int) function f(directory, argument) bind(c). The directory's
+    ! name ends with c_null_char.
+    integer(c_int) function fermata_saver(directory, argument) bind(c)
+      import :: c_int, c_char, c_ptr
+      character(kind=c_char), intent(in) :: directory(*)
+      type(c_ptr), value :: argument
+    end function
     integer(c_int) function no_arguments() bind(c)
       import :: c_int
     end function
@@ -48,13 +55,21 @@ module fermata
       type(c_funptr), value :: function
       type(c_ptr), value :: argument
     end function
+    integer(c_int) function with_saver(function, argument) bind(c)
+      import :: c_int, c_ptr, c_funptr
+      type(c_funptr), value :: function
+      type(c_ptr), value :: argument
+    end function
+    type(c_ptr) function gives_text() bind(c)
+      import :: c_ptr
+    end function
     integer(c_int) function with_memory(address, bytes) bind(c)
       import :: c_int, c_ptr, c_size_t
       type(c_ptr), value :: address
       integer(c_size_t), value :: bytes
     end function
   end interface
-  public :: fermata_function
+  public :: fermata_function, fermata_saver
 
   interface
     type(c_ptr) function getauxval(kind) bind(c)
@@ -198,6 +213,40 @@ contains
     procedure(with_memory), pointer :: call_it
     call c_f_procpointer(entry_point, call_it)
     code = call_it(address, bytes)
+  end function
+
+  integer function fermata_self_save(function, argument) result(code)
+    procedure(fermata_saver) :: function
+    type(c_ptr), intent(in) :: argument
+    type(table), pointer :: found
+    procedure(with_saver), pointer :: call_it
+    code = fermata_absent
+    found => find()
+    if (.not. associated(found)) return
+    call c_f_procpointer(found%self_save, call_it)
+    code = call_it(c_funloc(function), argument)
+  end function
+
+  ! '' where the program begins.
+  function fermata_self_state() result(directory)
+    character(len=:), allocatable :: directory
+    type(table), pointer :: found
+    procedure(gives_text), pointer :: call_it
+    character(kind=c_char), pointer :: text(:)
+    type(c_ptr) :: address
+    integer :: i
+    directory = ''
+    found => find()
+    if (.not. associated(found)) return
+    call c_f_procpointer(found%self_state, call_it)
+    address = call_it()
+    if (.not. c_associated(address)) return
+    call c_f_pointer(address, text, [4096])
+    i = 1
+    do while (text(i) /= c_null_char)
+      directory = directory // text(i)
+      i = i + 1
+    end do
   end function
 
 end module

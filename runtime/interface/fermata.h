@@ -38,6 +38,7 @@ enum { FERMATA_BEFORE = 0, FERMATA_CONTINUE = 1, FERMATA_RESTART = 2 };
 enum { FERMATA_ON_MAIN_THREAD = 0, FERMATA_ON_OWN_THREAD = 1 };
 
 typedef void (*fermata_function)(int when, void *argument);
+typedef int (*fermata_saver)(const char *directory, void *argument);
 
 /* The table; it only grows, and `bytes` says how far. Not for programs: use the functions below. */
 struct fermata_table {
@@ -52,6 +53,8 @@ struct fermata_table {
   int (*no_callback)(int where, fermata_function function, void *argument);
   int (*exclude)(void *address, size_t bytes);
   int (*include)(void *address, size_t bytes);
+  int (*self_save)(fermata_saver function, void *argument);
+  const char *(*self_state)(void);
 };
 
 #define FERMATA_AUXV 0x4645524dUL
@@ -157,6 +160,35 @@ static __inline__ int fermata_exclude(void *address, size_t bytes) {
 static __inline__ int fermata_include(void *address, size_t bytes) {
   const struct fermata_table *const table = fermata_find();
   return table ? table->include(address, bytes) : FERMATA_ABSENT;
+}
+
+/*
+ * For programs that would rather save their own state. Run by `fermata run --checkpointer self`,
+ * fermata_checkpoint saves no process but has `function` called in every rank, on the thread that
+ * called fermata_checkpoint; that is then the only place where the job is saved, also when a
+ * command asks for it. `directory` is new, the same for all ranks, and part of the snapshot: it
+ * becomes one when the function has returned 0 in all ranks, and vanishes otherwise. The function
+ * may call MPI. When it returns, its files must be complete and closed.
+ *
+ * Such a job is restarted by starting the program anew, perhaps on another MPI: it calls MPI_Init
+ * as ever and makes its communicators again; no message of the old run arrives. After
+ * fermata_checkpoint it never finds FERMATA_RESTARTED. Callbacks and excluded memory play no part.
+ *
+ * Under `--checkpointer native`, the default, the function is never called. Every rank sets one, or
+ * the checkpoint fails and says so; NULL takes it back. FERMATA_MISUSE: fermata_checkpoint is
+ * running.
+ */
+static __inline__ int fermata_self_save(fermata_saver function, void *argument) {
+  const struct fermata_table *const table = fermata_find();
+  return table ? table->self_save(function, argument) : FERMATA_ABSENT;
+}
+/*
+ * The directory to go on from, of a program that has saved itself; it is only to be read. NULL:
+ * there is none, the program begins. It may be asked for before MPI_Init.
+ */
+static __inline__ const char *fermata_self_state(void) {
+  const struct fermata_table *const table = fermata_find();
+  return table ? table->self_state() : NULL;
 }
 
 #ifdef __cplusplus

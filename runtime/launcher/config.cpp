@@ -25,7 +25,7 @@ constexpr Option kOptions[] = {
     {"--program", &Config::program}, {"--probe", &Config::probe},
     {"--fermata", &Config::fermata}, {"--first", &Config::first},
     {"--limits", &Config::limits},   {"--ranks", &Config::ranks},
-    {"--collectives", &Config::collectives},
+    {"--collectives", &Config::collectives}, {"--state", &Config::state},
 };
 
 bool take_option(const char* flag, const char* value) {

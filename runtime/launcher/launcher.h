@@ -39,6 +39,7 @@ struct Config {
   const char* program = "";      // path of the application; "" = argv[0]
   const char* rank = "";
   const char* restore = "";      // snapshot directory; "" = start the application
+  const char* state = "";        // directory that the program has saved itself in; "" = it has not
   const char* fermata = "";      // the program that makes ranks of spawned processes
   const char* probe = "";        // not "": end, with status 0, where a rank would be started
   const char* collectives = "";  // "2pc": a barrier before each, to compare with

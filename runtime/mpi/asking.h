@@ -5,6 +5,9 @@
 // The coordinator begins when all ranks have asked, and its answer comes by the agent. A process
 // that wakes in here after a restart finds out whether this was the checkpoint it was saved by: the
 // agent notes the epoch that all have asked for, and the image has the one it was cut in.
+//
+// A program that saves itself is told to while it waits in here. Its function is called in all
+// ranks or in none, whatever becomes of the checkpoint meanwhile: it may contain collective calls.
 #pragma once
 
 #include "mpi/park.h"
@@ -15,7 +18,8 @@ namespace fermata::mpi {
 inline bool ask(u32 with_all) {
   const LowerScope scope;
   const LowerCalls* const calls = crossing().lower;
-  return calls->report && calls->report(Report::kAsk, &with_all, sizeof with_all) == 0;
+  const u32 payload[2] = {with_all, state().self_save != nullptr};
+  return calls->report && calls->report(Report::kAsk, payload, sizeof payload) == 0;
 }
 
 inline const char* reason_not_to_ask() {
@@ -28,10 +32,31 @@ inline const char* reason_not_to_ask() {
   return nullptr;
 }
 
+/// Writes to disk what this host has written to the directory. Returns 0 or an errno.
+inline i32 flush(const char* directory) {
+  const Result<u64> fd = sys::open(directory, sys::kReadOnly | sys::kDirectory | sys::kCloseOnExec);
+  if (!fd) return fd.error;
+  const Result<u64> flushed = sys::syncfs(int(fd.value));
+  (void)sys::close(int(fd.value));
+  return flushed.error;
+}
+
+/// If the program has been told to save itself for another checkpoint than `*last`, it does.
+inline void save_itself(u32* last) {
+  Crossing& shared = crossing();
+  const u32 epoch = __atomic_load_n(&shared.save_epoch, __ATOMIC_ACQUIRE);
+  if (epoch == *last) return;
+  *last = epoch;
+  shared.saved_code = state().self_save(shared.save_directory, state().self_argument);
+  shared.saved_error = shared.saved_code == 0 ? flush(shared.save_directory) : 0;
+  __atomic_store_n(&shared.saved_epoch, epoch, __ATOMIC_RELEASE);
+}
+
 /// Asks, and waits for the answer or for a restart. Preconditions: no other thread does.
 inline int ask_and_wait(char* message, u64 bytes) {
   constexpr u64 kLookAgainNs = 10'000'000;
   Crossing& shared = crossing();
+  u32 saved = shared.save_epoch;
   for (;;) {
     const u32 restarts = shared.restarts;
     __atomic_store_n(&shared.answered, 0u, __ATOMIC_RELEASE);
@@ -41,10 +66,12 @@ inline int ask_and_wait(char* message, u64 bytes) {
     }
     while (!__atomic_load_n(&shared.answered, __ATOMIC_ACQUIRE) && shared.restarts == restarts) {
       sys::futex_wait(&shared.answered, 0, kLookAgainNs);
+      save_itself(&saved);
       // A signal stops no rank that has callbacks on its main thread.
       if (round_of(FERMATA_ON_MAIN_THREAD).in_use() && is_main_thread()) leave_interrupted();
     }
     if (__atomic_load_n(&shared.answered, __ATOMIC_ACQUIRE)) {
+      save_itself(&saved);  // told to, and given up since: the other ranks may need this one in it
       copy_message(shared.answer_text, message, bytes);
       return shared.answer == 0 ? FERMATA_COMMITTED : FERMATA_FAILED;
     }
@@ -67,6 +94,20 @@ inline int checkpoint(char* message, size_t bytes) {
   const int result = ask_and_wait(message, bytes);
   __atomic_store_n(asking, 0u, __ATOMIC_RELEASE);
   return result;
+}
+
+inline int set_self_save(fermata_saver function, void* argument) {
+  if (__atomic_exchange_n(&state().asking, 1, __ATOMIC_ACQUIRE)) return FERMATA_MISUSE;
+  state().self_save = function;
+  state().self_argument = argument;
+  __atomic_store_n(&state().asking, 0u, __ATOMIC_RELEASE);
+  return 0;
+}
+
+/// Null unless the program was started to go on from what it has saved itself.
+inline const char* self_state() {
+  const char* const directory = launcher().config("state");
+  return directory[0] ? directory : nullptr;
 }
 
 inline int request() {

@@ -23,7 +23,9 @@ inline void fill_interface(const char* version) {
             .callback = add_callback,
             .no_callback = remove_callback,
             .exclude = exclude,
-            .include = include};
+            .include = include,
+            .self_save = set_self_save,
+            .self_state = self_state};
   copy_message(version, table->version, sizeof table->version);
 }
 

@@ -345,6 +345,8 @@ struct Core {
   u32 sections_shut;        // futex: 1 = none may begin, for the rank is parked
   char section_name[64];
   u32 asking;               // 1: a thread is in fermata_checkpoint
+  int (*self_save)(const char* directory, void* argument);  // the program's; null = none
+  void* self_argument;
   u32 restored_epoch;       // the checkpoint that this process was restored from; 0 = none
   pthread_mutex_t excluded_mutex;  // of the list of excluded memory
   Callbacks callbacks;

@@ -72,6 +72,7 @@ inline Result<u64> lseek(int fd, i64 offset, int whence) {
   return call(SYS_lseek, u64(fd), u64(offset), u64(whence));
 }
 inline Result<u64> fsync(int fd) { return call(SYS_fsync, u64(fd)); }
+inline Result<u64> syncfs(int fd) { return call(SYS_syncfs, u64(fd)); }
 inline Result<u64> fcntl(int fd, int command, u64 argument = 0) {
   return call(SYS_fcntl, u64(fd), u64(command), argument);
 }

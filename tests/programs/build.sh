@@ -8,7 +8,13 @@ for mpi in openmpi mpich; do
   command -v mpicc.$mpi > /dev/null || { echo "tests: mpicc.$mpi is missing: ./x setup"; exit 1; }
   out=build/tests/$mpi
   mkdir -p "$out"
-  stale() { [[ ! -f $2 || $1 -nt $2 || tests/programs/check.h -nt $2 || $0 -nt $2 ]]; }
+  stale() {
+    local on
+    for on in "$1" tests/programs/check.h runtime/interface/fermata.{h,f90} "$0"; do
+      [[ $on -nt $2 ]] && return  # also if there is no $2
+    done
+    return 1
+  }
   mkdir -p "$out/mpi"
   for source in tests/programs/*.c tests/programs/mpi/*.c; do
     name=${source#tests/programs/}

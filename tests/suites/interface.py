@@ -243,6 +243,7 @@ def _fortran(mpi):
         program = mpis.program(mpi, "fortran/say")
         out = mpis.native(mpi, [program], 2, work).expect_success("natively").out
         check("version none\n" in out and "PASS fortran" in out, f"no Fermata: {out!r}")
+        check('state ""\n' in out, f"nothing to go on from: {out!r}")
         job = fermata.Job(work)
         job.start(mpi, [program])
         text = job.finish()

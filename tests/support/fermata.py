@@ -47,9 +47,8 @@ class Job:
 
     def start(self, lower, command, ranks=2, env=None, options=()):
         self.hold.touch()
-        return self._launch("run", "-n", ranks, "--mpi", lower, "--name", self.name, *options,
-                            "--", *command,
-                            env={"CHECK_HOLD": str(self.hold), **(env or {})})
+        return self._launch("run", "-n", ranks, "--mpi", lower, "--name", self.name, *options, "--",
+                            *command, env={"CHECK_HOLD": str(self.hold), **(env or {})})
 
     def restart(self, lower):
         return self._launch("restart", self.name, "--mpi", lower)

@@ -8,6 +8,7 @@ use crate::output::parse_duration_ms;
 use crate::run::{KEEP_DEFAULT, Start};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use fermata_types::Checkpointer;
 use std::path::PathBuf;
 
 const OVERVIEW_EXAMPLE: &str = "\
@@ -78,6 +79,7 @@ impl From<StartArgs> for Start {
             hostfile: args.hostfile,
             remote_shell: args.remote_shell,
             local_dir: args.local_dir,
+            checkpointer: Checkpointer::default(),
             mpirun_args: args.mpirun_arg,
             collectives: COLLECTIVES[0].into(),
         }
@@ -109,6 +111,9 @@ Example:
         /// barrier before each
         #[arg(long, value_name = "HOW", value_parser = COLLECTIVES, default_value = COLLECTIVES[0])]
         collectives: String,
+        /// What saves the ranks: native, or self for a program with a function for that (fermata.h)
+        #[arg(long, value_name = "NAME", default_value_t)]
+        checkpointer: Checkpointer,
         /// The program and its arguments, after --
         #[arg(last = true, required = true, value_hint = ValueHint::CommandWithArguments)]
         command: Vec<String>,
@@ -163,6 +168,9 @@ Example:
         /// Snapshots to keep [default: 2]
         #[arg(long, value_name = "K")]
         keep: Option<u32>,
+        /// What saves the ranks: native or self
+        #[arg(long, value_name = "NAME", default_value_t)]
+        checkpointer: Checkpointer,
         /// The program and its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true,
               value_hint = ValueHint::CommandWithArguments)]

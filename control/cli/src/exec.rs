@@ -10,6 +10,7 @@
 use crate::app::App;
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
+use crate::hosts::check_shares;
 use crate::jobs::{Place, unix_now_s};
 use crate::programs;
 use crate::reach::{self, Whereabouts, tag};
@@ -20,7 +21,7 @@ use fermata_coordinator::Client;
 use fermata_storage::{JobDir, image_name, read_manifest};
 use fermata_sysio::host_name;
 use fermata_transport::Secret;
-use fermata_types::JobRecord;
+use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY};
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -68,6 +69,8 @@ pub struct ExecOptions {
     pub every_ms: u64,
     /// Snapshots to keep (likewise).
     pub keep: Option<u32>,
+    /// What saves the ranks (likewise), unless a snapshot says.
+    pub checkpointer: Checkpointer,
 }
 
 /// What the process manager says about this rank.
@@ -177,6 +180,8 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     if !launcher.exists() {
         return Err(refused(format!("{} is missing\n  hint: ./x build", launcher.display())));
     }
+    let options = &ExecOptions { checkpointer: checkpointer_of(options)?, ..options.clone() };
+    check_shares(options.checkpointer, options.local_dir.as_deref())?;
     let (name, socket) = if options.spawned {
         ("spawned".to_owned(), String::new())
     } else {
@@ -210,14 +215,30 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     for (key, value) in lower.env.iter().filter(|(key, _)| !set_by_user(key)) {
         rank.arg("--lower-env").arg(format!("{key}={value}"));
     }
-    if let Some(snapshot) = &restore {
+    let itself = options.checkpointer == Checkpointer::Itself;
+    if let Some(snapshot) = restore.as_ref().filter(|_| itself) {
+        rank.arg("--state").arg(std::path::absolute(snapshot.join(PROGRAM_DIRECTORY))?);
+    }
+    let image = restore.filter(|_| !itself);
+    if let Some(snapshot) = &image {
         rank.arg("--restore").arg(snapshot);
     }
-    prepare_files(options, restore.as_deref(), manager.rank, &mut rank)?;
+    prepare_files(options, image.as_deref(), manager.rank, &mut rank)?;
     rank.env_remove(Secret::VARIABLE);
     rank.arg("--").args(&app.argv);
     let error = rank.exec();
     Err(error).with_context(|| format!("cannot start {}", launcher.display()))
+}
+
+/// What saves this rank: whoever made the snapshot that it is to go on from.
+fn checkpointer_of(options: &ExecOptions) -> Result<Checkpointer> {
+    match options.restore.as_ref().filter(|path| path.is_dir() && options.local_dir.is_none()) {
+        Some(snapshot) => {
+            let manifest = read_manifest(snapshot).map_err(|why| damaged(why.to_string()))?;
+            Ok(manifest.checkpointer)
+        }
+        None => Ok(options.checkpointer),
+    }
 }
 
 /// A spawned program that is none for us (static, say) is the MPI's own affair.
@@ -249,7 +270,7 @@ fn prepare_files(
     let Some((offset, path)) = options.stdin.as_ref().and_then(|text| text.split_once(':')) else {
         return Ok(());
     };
-    if number == 0 && options.restore.is_none() {
+    if number == 0 && snapshot.is_none() {
         let mut file = File::open(path).with_context(|| format!("cannot open {path}"))?;
         file.seek(SeekFrom::Start(offset.parse()?))?;
         rank.stdin(file);
@@ -305,6 +326,7 @@ fn coordinator_for(
             front: front.into(),
             started_unix_s: unix_now_s(),
             keep: options.keep.unwrap_or(KEEP_DEFAULT),
+            checkpointer: options.checkpointer,
             ..JobRecord::default()
         };
         job.create()?;

@@ -7,6 +7,7 @@
 use crate::exit::usage;
 use crate::registry::Family;
 use anyhow::{Context, Result};
+use fermata_types::Checkpointer;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -112,6 +113,17 @@ pub fn hand_over(mpirun: &mut Command, family: Family, name: &str, value: &str) 
         mpirun.args(["-x", name]);
     }
     // MPICH's hands over the whole environment by itself.
+}
+
+/// A program that saves itself writes to one directory with all its ranks.
+pub fn check_shares(checkpointer: Checkpointer, local_dir: Option<&Path>) -> Result<()> {
+    if checkpointer == Checkpointer::Itself && local_dir.is_some() {
+        return Err(usage(
+            "--local-dir is for images, and a program that saves itself makes none\n  \
+             hint: --dir on a directory that all hosts share",
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

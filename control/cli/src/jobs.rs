@@ -10,7 +10,7 @@ use fermata_coordinator::{ClientError, Outcome};
 use fermata_storage::{
     Image, JobDir, Verified, list_jobs, list_snapshots, prune as prune_job, read_manifest, verify,
 };
-use fermata_types::{JobRecord, file_kind, object_kind};
+use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -133,11 +133,14 @@ pub fn checkpoint(
                        "snapshot": answer.snapshot, "figures": figures});
     let text = if ok {
         let number = |key: &str| figures[key].as_u64().unwrap_or(0);
+        // Ranks know what their images hold, but not what a program wrote by itself.
+        let own = || read_manifest(Path::new(&answer.snapshot)).map_or(0, |m| m.bytes());
+        let bytes = Some(number("bytes")).filter(|bytes| *bytes != 0).unwrap_or_else(own);
         format!(
             "{}\n  {} ranks, {}, pause {:.1} ms, {:.2} s in all",
             answer.message,
             number("ranks"),
-            human_bytes(number("bytes")),
+            human_bytes(bytes),
             number("pause_ns_max") as f64 / 1e6,
             number("milliseconds") as f64 / 1e3
         )
@@ -245,7 +248,7 @@ pub fn snapshots(place: &Place, name: Option<&str>, output: Output) -> Result<u8
     for snapshot in list_snapshots(&job) {
         match read_manifest(&snapshot.path) {
             Ok(manifest) => {
-                let bytes: u64 = manifest.images.iter().map(|image| image.bytes).sum();
+                let bytes = manifest.bytes();
                 let age = unix_now_s().saturating_sub(manifest.created_unix_s);
                 text += &format!(
                     "{:>6}  {} ranks  {:>10}  {age} s ago  from {}  {}\n",
@@ -300,9 +303,17 @@ pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> 
     let verified = verify_shown(&path, output);
     let good = verified.is_good();
     let text = if good {
-        let ranks = verified.manifest.map_or(0, |manifest| manifest.size);
+        let ranks = verified.manifest.as_ref().map_or(0, |manifest| manifest.size);
         let bytes = human_bytes(verified.bytes);
-        format!("{} is intact: {ranks} ranks, {bytes} of pages", path.display())
+        match verified.manifest.filter(|manifest| manifest.checkpointer == Checkpointer::Itself) {
+            Some(own) => format!(
+                "{} is complete: {} files of the program's own, {}",
+                path.display(),
+                own.files.len(),
+                human_bytes(own.bytes())
+            ),
+            None => format!("{} is intact: {ranks} ranks, {bytes} of pages", path.display()),
+        }
     } else {
         let problems = verified.problems.join("\n  ");
         eprintln!("fermata: the snapshot {} cannot be used:\n  {problems}", path.display());
@@ -316,7 +327,7 @@ pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> 
 
 /// Checks every byte and shows how far it is.
 pub fn verify_shown(snapshot: &Path, output: Output) -> Verified {
-    let total = read_manifest(snapshot).map_or(0, |m| m.images.iter().map(|i| i.bytes).sum());
+    let total = read_manifest(snapshot).map_or(0, |manifest| manifest.bytes());
     let mut progress = Progress::new(output, "checking the snapshot", total);
     verify(snapshot, |bytes| progress.advance(bytes))
 }
@@ -326,12 +337,13 @@ pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> 
     let path = snapshot_path(place, what)?;
     let manifest = read_manifest(&path).map_err(|error| damaged(error.to_string()))?;
     let mut text = format!(
-        "job {}, checkpoint {}, {} ranks, front end {}, saved on {}\n  {}\n",
+        "job {}, checkpoint {}, {} ranks, front end {}, saved on {}{}\n  {}\n",
         manifest.job,
         manifest.epoch,
         manifest.size,
         manifest.front,
         manifest.lower,
+        if manifest.checkpointer == Checkpointer::Itself { " by the program itself" } else { "" },
         manifest.argv.join(" ")
     );
     let mut rows = Vec::new();
@@ -344,6 +356,9 @@ pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> 
         let (rank_text, value) = describe(&image, rank.is_some());
         text += &format!("rank {}: {rank_text}", record.rank);
         rows.push(value);
+    }
+    for file in &manifest.files {
+        text += &format!("{}: {}\n", file.path, human_bytes(file.bytes));
     }
     let value = json!({"manifest": manifest, "images": rows});
     output.result(text, &value);

@@ -31,9 +31,9 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
     let output = Output { json: cli.json };
     let place = Place::new(cli.dir);
     match cli.command {
-        Command::Run { start, ranks, name, front, collectives, command } => {
+        Command::Run { start, ranks, name, front, collectives, checkpointer, command } => {
             let (name, front) = (name.as_deref(), front.as_deref());
-            let start = run::Start { collectives, ..start.into() };
+            let start = run::Start { collectives, checkpointer, ..start.into() };
             run::run(&start, ranks, &place, name, front, &command, output)
         }
         Command::Restart { start, files, what } => {
@@ -55,6 +55,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             stdin,
             every,
             keep,
+            checkpointer,
             command,
         } => {
             let options = exec::ExecOptions {
@@ -73,6 +74,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 stdin,
                 every_ms: every,
                 keep,
+                checkpointer,
             };
             match exec::exec(&options, &place, &command)? {}
         }

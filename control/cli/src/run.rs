@@ -19,7 +19,7 @@ use fermata_coordinator::{Handle, Options};
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
 use fermata_sysio::host_name;
 use fermata_transport::Secret;
-use fermata_types::{JobRecord, Manifest};
+use fermata_types::{Checkpointer, JobRecord, Manifest};
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::Seek;
@@ -40,6 +40,8 @@ pub struct Start {
     pub every_ms: u64,
     /// Snapshots to keep; `None`: as the job was started with, else 2.
     pub keep: Option<u32>,
+    /// What saves the ranks; at a restart the snapshot knows.
+    pub checkpointer: Checkpointer,
     /// Hosts as given, `NAME` or `NAME:RANKS`; none = this one.
     pub hosts: Vec<String>,
     /// A file of them.
@@ -102,6 +104,7 @@ pub fn run(
         front: front.name.into(),
         started_unix_s: unix_now_s(),
         keep: start.keep.unwrap_or(KEEP_DEFAULT),
+        checkpointer: start.checkpointer,
         ..JobRecord::default()
     };
     launch(&prefix, &lower, start, job, record, None, output)
@@ -142,9 +145,10 @@ pub fn restart(
         started_unix_s: unix_now_s(),
         restored_epoch: manifest.epoch,
         keep: start.keep.or(before.map(|record| record.keep)).unwrap_or(KEEP_DEFAULT),
+        checkpointer: manifest.checkpointer,
         ..JobRecord::default()
     };
-    let images = files::images_of(&snapshot, &manifest);
+    let images = files::images_of(&snapshot, &manifest); // none if the program saved itself
     if !spans_hosts(start) {
         programs::check(&images)?;
     }
@@ -307,6 +311,7 @@ fn launch(
     output: Output,
 ) -> Result<u8> {
     let hosts = Hosts::from(&start.hosts, start.hostfile.as_deref(), record.size)?;
+    hosts::check_shares(record.checkpointer, start.local_dir.as_deref())?;
     make_directory(&job)?;
     let job = JobDir::at(fs::canonicalize(job.path())?);
     let network = spans_hosts(start);
@@ -319,6 +324,9 @@ fn launch(
     }
     let restore = restore.as_ref().map(|(snapshot, files)| (snapshot.as_path(), *files));
     rank_command(&mut command, prefix, start, &record, &job, restore)?;
+    if record.checkpointer == Checkpointer::Itself {
+        command.current_dir(&record.cwd); // as an image has it, where there is one
+    }
     let child = command
         .spawn()
         .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()));
@@ -365,6 +373,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         argv: record.argv.clone(),
         front: record.front.clone(),
         cwd: record.cwd.clone(),
+        checkpointer: record.checkpointer,
         keep: record.keep,
         every_ms: service.every_ms,
         linger: service.linger,
@@ -463,7 +472,10 @@ fn rank_command(
     if let Some((snapshot, files)) = restore {
         command.arg("--restore").arg(snapshot);
         command.args(["--files", files.name(), "--settled", &host_name()]);
-    } else if let Some(stdin) = stdin_file() {
+    }
+    // An image has its own standard input.
+    let begins = restore.is_none() || record.checkpointer == Checkpointer::Itself;
+    if let Some(stdin) = stdin_file().filter(|_| begins) {
         command.args(["--stdin", &stdin]).stdin(Stdio::null());
     }
     command.arg("--").args(&record.argv);

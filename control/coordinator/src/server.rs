@@ -4,9 +4,12 @@
 use crate::depot::Depot;
 use crate::lines::{Input, Reception};
 use fermata_core::{Action, CommitPlan, Config, Event, Machine};
-use fermata_storage::{JobDir, commit, discard, image_name, list_snapshots, prepare, prune};
+use fermata_storage::{
+    JobDir, StorageError, commit, discard, image_name, list_snapshots, prepare, prepare_program,
+    program_files, prune,
+};
 use fermata_transport::{Outlet, Secret, SecureListener, UnixTransport, runtime_dir};
-use fermata_types::{ImageRecord, MANIFEST_FORMAT, Manifest, encode_frame};
+use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest, encode_frame};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -32,6 +35,8 @@ pub struct Options {
     pub front: String,
     /// Goes into manifests.
     pub cwd: String,
+    /// What saves the ranks.
+    pub checkpointer: Checkpointer,
     /// Snapshots to keep.
     pub keep: u32,
     /// Interval of periodic checkpoints in ms; 0 = none.
@@ -148,6 +153,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         timeout_ms: 60_000,
         save_timeout_ms: 1_800_000,
         quiesce_ms: 10_000,
+        checkpointer: options.checkpointer,
     };
     let shared = Arc::new(Shared::default());
     let over = Arc::new(AtomicBool::new(false));
@@ -288,7 +294,7 @@ impl Server {
                 None
             }
             Action::Prepare(epoch) => {
-                let error = prepare(&self.options.job, epoch).err()?;
+                let error = self.prepare(epoch).err()?;
                 Some(Event::Stored(epoch, Err(error.to_string())))
             }
             Action::Commit(plan) => {
@@ -307,7 +313,22 @@ impl Server {
         }
     }
 
+    fn prepare(&self, epoch: u32) -> Result<(), StorageError> {
+        prepare(&self.options.job, epoch)?;
+        match self.options.checkpointer {
+            Checkpointer::Native => Ok(()),
+            Checkpointer::Itself => prepare_program(&self.options.job, epoch),
+        }
+    }
+
     fn commit(&mut self, plan: CommitPlan) -> Result<String, String> {
+        let (images, files) = match self.options.checkpointer {
+            Checkpointer::Native => (plan.images, Vec::new()),
+            Checkpointer::Itself => {
+                let files = program_files(&self.options.job, plan.epoch);
+                (Vec::new(), files.map_err(|error| error.to_string())?)
+            }
+        };
         let manifest = Manifest {
             format: MANIFEST_FORMAT,
             job: self.options.name.clone(),
@@ -318,8 +339,9 @@ impl Server {
             front: self.options.front.clone(),
             argv: self.options.argv.clone(),
             cwd: self.options.cwd.clone(),
-            images: plan
-                .images
+            checkpointer: self.options.checkpointer,
+            files,
+            images: images
                 .into_iter()
                 .map(|image| ImageRecord {
                     rank: image.rank,

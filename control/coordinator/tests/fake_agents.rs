@@ -10,8 +10,8 @@ use fermata_daemon::{LocalImages, Way};
 use fermata_storage::{JobDir, list_snapshots, samples, verify};
 use fermata_transport::{Secret, dial_any};
 use fermata_types::{
-    Attached, Clocks, DaemonHello, Drained, FrameBuffer, Hello, Message, Parked, Ready, Relayed,
-    Saved, Saving, Sent, encode_frame,
+    Attached, Checkpointer, Clocks, DaemonHello, Drained, FrameBuffer, Hello, Message, Parked,
+    Ready, Relayed, Saved, Saving, Sent, encode_frame,
 };
 use std::fs;
 use std::io::{Read, Write};
@@ -164,6 +164,7 @@ impl Job {
             argv: vec!["app".into()],
             front: "ompi".into(),
             cwd: "/".into(),
+            checkpointer: Checkpointer::Native,
             keep: 2,
             every_ms: 0,
             linger: None,

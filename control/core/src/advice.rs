@@ -17,6 +17,9 @@ pub(crate) const HINT_ENDING: &str = "the job is about to end; save it earlier, 
 /// A rank's program does not let it stop.
 pub(crate) const HINT_HELD: &str =
     "try again; the program lets no checkpoint happen there, so --timeout must outlast it";
+/// A program that saves itself has not come to a place where it can.
+pub(crate) const HINT_ASK: &str =
+    "it saves itself when all its ranks call fermata_checkpoint; --timeout must outlast that";
 /// No MPI_Init yet.
 pub(crate) const HINT_BEGINNING: &str = "try again once all ranks have called MPI_Init";
 

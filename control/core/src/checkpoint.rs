@@ -8,7 +8,7 @@
 //! and a new one begins, with growing patience, until the caller's time is over. NEEDs are there so
 //! that this is not seen; a program that polls, and waits in no call, can still bring it about.
 
-use crate::advice::{HINT_ENDING, HINT_HELD, HINT_REFUSED, with_hint};
+use crate::advice::{HINT_ASK, HINT_ENDING, HINT_HELD, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
 use crate::words::{report_of, targets_of};
 use fermata_protocol::{Coordinator, Output, Report};
@@ -27,13 +27,15 @@ const PAUSE_MS_MAX: u64 = 2000;
 
 #[derive(Debug)]
 enum Phase {
+    /// Until all ranks of a program that saves itself have asked (asking.rs).
+    Ask,
     /// REQUEST is out; the ranks are on their way to a safe state.
     Gather,
     /// DRAIN is out; the bookmarks of these are here: rank -> messages sent by receiver.
     Bookmarks(BTreeMap<u32, Vec<(u64, u64)>>),
     /// EXPECTED is out; these have received everything.
     Drain(BTreeSet<u32>),
-    /// SAVE is out; these images are complete.
+    /// SAVE is out; these ranks are saved.
     Save(BTreeMap<u32, ImageDone>),
     /// The shell makes the snapshot durable.
     Commit(Vec<ImageDone>),
@@ -57,6 +59,8 @@ pub(crate) enum Caller {
 pub(crate) struct Run {
     pub epoch: u32,
     pub caller: Caller,
+    /// All ranks wait for its outcome in their programs.
+    pub asked: bool,
     stop: bool,
     phase: Phase,
     protocol: Coordinator,
@@ -75,6 +79,7 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn phase_name(&self) -> &'static str {
         match self.phase {
+            Phase::Ask => "waiting for fermata_checkpoint",
             Phase::Gather if self.protocol.has_clocks() => "parking",
             Phase::Gather => "reading clocks",
             Phase::Bookmarks(_) => "completing collectives",
@@ -93,8 +98,13 @@ impl Run {
             Phase::Bookmarks(map) => map.keys().copied().collect(),
             Phase::Save(map) => map.keys().copied().collect(),
             Phase::Commit(images) => images.iter().map(|image| image.rank).collect(),
-            Phase::Pause(_) => BTreeSet::new(),
+            Phase::Ask | Phase::Pause(_) => BTreeSet::new(),
         }
+    }
+
+    /// Whether it begins once the program lets it.
+    pub(crate) fn awaits_program(&self) -> bool {
+        matches!(self.phase, Phase::Ask)
     }
 
     fn patience_ms(&self) -> u64 {
@@ -107,6 +117,7 @@ impl Machine {
         self.run = Some(Run {
             epoch: self.epoch,
             caller,
+            asked: caller == Caller::Ranks,
             stop,
             phase: Phase::Pause(now),
             protocol: Coordinator::new(0),
@@ -132,11 +143,16 @@ impl Machine {
         run.held.clear();
         run.protocol = Coordinator::new(self.ranks.len());
         run.progress_ms = now;
-        run.phase = Phase::Gather;
+        let asked = u32::from(run.asked);
         let what = if run.attempts == 1 { "begins" } else { "tries again" };
-        let asked = u32::from(run.caller == Caller::Ranks);
         self.log(format!("checkpoint {epoch} {what}"));
-        self.send_ranks(Request { epoch, asked });
+        let Some(run) = &mut self.run else { return };
+        if self.config.checkpointer.waits_for_program() {
+            run.phase = Phase::Ask;
+        } else {
+            run.phase = Phase::Gather;
+            self.send_ranks(Request { epoch, asked });
+        }
         self.tell_progress();
     }
 
@@ -157,7 +173,7 @@ impl Machine {
             return self.log(format!("{} from a process without a rank", message.name()));
         };
         if let Message::Ask(ask) = message {
-            return self.on_ask(rank, ask.with_all != 0, now);
+            return self.on_ask(rank, &ask, now);
         }
         let Some(run) = &mut self.run else { return };
         if let Some(report) = report_of(&message, run.epoch) {
@@ -257,19 +273,7 @@ impl Machine {
                 run.phase = Phase::Drain(BTreeSet::new());
                 self.send_expected(epoch, &sent);
             }
-            Phase::Drain(_) => {
-                run.phase = Phase::Save(BTreeMap::new());
-                run.safe_ms = now;
-                run.deadline_ms = now.saturating_add(self.config.save_timeout_ms);
-                let stay = u32::from(run.stop);
-                let deadline_ms = self.config.quiesce_ms;
-                self.out.push(Action::Prepare(epoch));
-                for (rank, conn) in self.ranks.clone() {
-                    let root = &self.config.snapshots;
-                    let path = format!("{root}/{epoch}.partial/rank-{rank}.img");
-                    self.send(conn, Save { epoch, path, deadline_ms, stay });
-                }
-            }
+            Phase::Drain(_) => self.save(now),
             Phase::Save(done) => {
                 let images: Vec<ImageDone> = done.into_values().collect();
                 run.phase = Phase::Commit(images.clone());
@@ -282,7 +286,26 @@ impl Machine {
                     .unwrap_or_default();
                 self.out.push(Action::Commit(CommitPlan { epoch, size, lower, images }));
             }
-            other @ (Phase::Commit(_) | Phase::Pause(_)) => run.phase = other,
+            other @ (Phase::Ask | Phase::Commit(_) | Phase::Pause(_)) => run.phase = other,
+        }
+    }
+
+    /// All ranks are where they can be saved.
+    pub(crate) fn save(&mut self, now: u64) {
+        let Some(run) = &mut self.run else { return };
+        let epoch = run.epoch;
+        run.phase = Phase::Save(BTreeMap::new());
+        run.safe_ms = now;
+        run.deadline_ms = now.saturating_add(self.config.save_timeout_ms);
+        let stay = u32::from(run.stop);
+        let deadline_ms = self.config.quiesce_ms;
+        let checkpointer = self.config.checkpointer;
+        self.out.push(Action::Prepare(epoch));
+        for (rank, conn) in self.ranks.clone() {
+            let root = &self.config.snapshots;
+            let path = format!("{root}/{epoch}.partial/{}", checkpointer.place(rank));
+            let checkpointer = checkpointer.name().into();
+            self.send(conn, Save { epoch, checkpointer, path, deadline_ms, stay });
         }
     }
 
@@ -319,13 +342,13 @@ impl Machine {
         self.log(text.clone());
         self.last_outcome.clone_from(&text);
         self.send_ranks(Committed { epoch });
-        match run.caller {
-            Caller::Client(client) => self.answer(client, 0, &text, &directory, figures),
-            Caller::Ranks => self.answer_ranks(0, &text),
-            Caller::Nobody => {}
+        if let Caller::Client(client) = run.caller {
+            self.answer(client, 0, &text, &directory, figures);
         }
         if run.stop {
             self.stop_all();
+        } else if run.asked {
+            self.answer_ranks(0, &text);
         }
     }
 
@@ -349,7 +372,7 @@ impl Machine {
         self.last_outcome.clone_from(&text);
         self.send_ranks(Abort { epoch, reason: why.into() });
         self.out.push(Action::Discard(epoch));
-        if run.caller == Caller::Ranks {
+        if run.asked {
             self.answer_ranks(1, &text);
         }
         if let Caller::Client(client) = run.caller {
@@ -386,6 +409,10 @@ impl Machine {
             if let (false, Some((who, what))) = (is_writing, held) {
                 let why = format!("{} {what}", self.name_rank(who));
                 return self.fail(&why, HINT_HELD, now);
+            }
+            if run.awaits_program() {
+                let who = self.name_ranks(&self.not_asking());
+                return self.fail(&format!("{who} not called it in time"), HINT_ASK, now);
             }
             let why = format!("{} not done so in time", self.name_ranks(&late));
             let hint = self.hint_for_lateness(is_writing);

@@ -4,8 +4,9 @@
 
 use crate::{Action, Config, Event, Machine};
 use fermata_types::{
-    Answer, Ask, Asked, Checkpoint, ClientHello, Clocks, Drained, Expected, Failed, Finalizing,
-    Held, Hello, Message, Needs, Parked, Raise, Ready, Request, Saved, Saving, Sent, Targets,
+    Answer, Ask, Asked, Checkpoint, Checkpointer, ClientHello, Clocks, Drained, Expected, Failed,
+    Finalizing, Held, Hello, Message, Needs, Parked, Raise, Ready, Request, Saved, Saving, Sent,
+    Targets,
 };
 
 const CLIENT: u64 = 100;
@@ -18,6 +19,10 @@ struct World {
 
 impl World {
     fn new(size: u32) -> Self {
+        Self::with(size, Checkpointer::Native)
+    }
+
+    fn with(size: u32, checkpointer: Checkpointer) -> Self {
         let config = Config {
             job: "j".into(),
             snapshots: "/s".into(),
@@ -27,6 +32,7 @@ impl World {
             timeout_ms: 60_000,
             save_timeout_ms: 600_000,
             quiesce_ms: 1000,
+            checkpointer,
         };
         let mut world = Self { machine: Machine::new(config), now: 0, log: Vec::new() };
         for rank in 0..size {
@@ -428,57 +434,5 @@ fn a_rank_that_its_program_holds_back_is_named_with_what_it_says() {
     assert!(text.contains("parking: rank 1 is in a critical section (io); the job"), "{text}");
 }
 
-#[test]
-fn a_checkpoint_that_all_ranks_ask_for_begins_with_the_last_and_answers_all() {
-    let mut world = World::new(2);
-    world.say(1, Ask { with_all: 1 });
-    assert!(world.names_to(1).is_empty(), "rank 0 has not asked yet");
-    world.say(0, Ask { with_all: 1 });
-    assert!(world.sent_to(0).contains(&&Message::from(Request { epoch: 1, asked: 1 })));
-    world.clocks(1, &[&[], &[]]);
-    world.park_all(1, 2);
-    world.save_all(1, 2);
-    assert!(!world.names_to(0).contains(&"ASKED"), "nothing is stored yet");
-    world.event(Event::Stored(1, Ok("/s/1".into())));
-    let message = "checkpoint 1 is committed: /s/1".into();
-    let asked = Message::from(Asked { outcome: 0, message });
-    assert!((0..2).all(|rank| world.sent_to(rank).contains(&&asked)), "{:?}", world.log);
-}
-
-#[test]
-fn ranks_that_ask_wait_for_the_others_until_the_deadline() {
-    let mut world = World::new(3);
-    world.say(2, Ask { with_all: 1 });
-    world.now += 60_001;
-    world.event(Event::Tick);
-    let Message::Asked(asked) = world.sent_to(2)[0] else { panic!("{:?}", world.log) };
-    assert_eq!(asked.outcome, 1);
-    assert!(asked.message.contains("ranks 0, 1 on host h0 have not called"), "{}", asked.message);
-}
-
-#[test]
-fn a_rank_that_asks_before_others_are_back_waits_for_them() {
-    let mut world = World::new(1);
-    world.machine = Machine::new(world.machine.config.clone());
-    for rank in 0..2 {
-        world.say(rank, Hello { job: "j".into(), ..Hello::default() });
-    }
-    world.say(0, Ready { rank: 0, size: 2 });
-    world.say(0, Ask { with_all: 1 });
-    world.log.clear();
-    world.event(Event::Tick);
-    assert!(world.log.is_empty(), "{:?}", world.log);
-    world.say(1, Ready { rank: 1, size: 2 });
-    world.say(1, Ask { with_all: 1 });
-    assert_eq!(world.names_to(0), ["REQUEST"]);
-}
-
-#[test]
-fn one_rank_can_ask_for_a_checkpoint_that_nobody_waits_for() {
-    let mut world = World::new(2);
-    world.ask(false);
-    world.say(0, Ask { with_all: 0 });
-    assert_eq!(world.names_to(0), ["REQUEST"], "another one is under way");
-    world.say(1, Failed { epoch: 1, message: "no".into() });
-    assert!(world.sent_to(1).contains(&&Message::from(Request { epoch: 2, asked: 0 })));
-}
+#[path = "asking_tests.rs"]
+mod asking;

@@ -6,7 +6,7 @@ use crate::advice::{HINT_BEGINNING, HINT_ENDING, with_hint};
 use crate::asking::Asking;
 use crate::checkpoint::{Caller, Run};
 use crate::names::list_ranks;
-use fermata_types::{Answer, Checkpoint, Exit, Hello, Message, Welcome};
+use fermata_types::{Answer, Checkpoint, Checkpointer, Exit, Hello, Message, Welcome};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A connection, numbered by the shell; never reused.
@@ -31,6 +31,8 @@ pub struct Config {
     pub save_timeout_ms: u64,
     /// How long a rank may take to stop its threads when its image is cut.
     pub quiesce_ms: u32,
+    /// What saves the ranks.
+    pub checkpointer: Checkpointer,
 }
 
 /// What the world tells the machine.

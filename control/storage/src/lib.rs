@@ -4,7 +4,7 @@
 //! ```text
 //!     <dir>/<job>/job.json
 //!     <dir>/<job>/snapshots/<epoch>.partial/     being written: nobody may restart from it
-//!     <dir>/<job>/snapshots/<epoch>/             rank-N.img ..., manifest.json
+//!     <dir>/<job>/snapshots/<epoch>/             rank-N.img ... or program/, manifest.json
 //!     <dir>/<job>/snapshots/latest -> <epoch>
 //! ```
 //!
@@ -14,12 +14,14 @@
 mod build_id;
 mod image;
 mod job;
+mod program;
 mod snapshot;
 mod verify;
 
 pub use build_id::build_id;
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, list_jobs};
+pub use program::{prepare_program, program_files};
 pub use snapshot::{
     SnapshotInfo, StorageError, commit, discard, image_name, list_snapshots, partial_image,
     prepare, prune, read_manifest,

@@ -43,7 +43,7 @@ pub struct SnapshotInfo {
     pub path: PathBuf,
 }
 
-fn partial_path(job: &JobDir, epoch: u32) -> PathBuf {
+pub(crate) fn partial_path(job: &JobDir, epoch: u32) -> PathBuf {
     job.snapshots().join(format!("{epoch}.partial"))
 }
 

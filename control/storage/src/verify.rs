@@ -3,8 +3,9 @@
 //! and named, not only the first, so that one look tells what is lost.
 
 use crate::image::{Image, ImageProblem};
+use crate::program::program_problems;
 use crate::snapshot::read_manifest;
-use fermata_types::{ImageRecord, Manifest};
+use fermata_types::{Checkpointer, ImageRecord, Manifest};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -27,8 +28,8 @@ impl Verified {
     }
 }
 
-/// Checks the manifest and every rank's image with all its pages. `progress` gets bytes as they are
-/// read.
+/// Checks the manifest and every rank's image with all its pages, or the program's own files.
+/// `progress` gets bytes as they are read.
 pub fn verify(snapshot: &Path, mut progress: impl FnMut(u64)) -> Verified {
     let mut out = Verified { manifest: None, problems: Vec::new(), bytes: 0 };
     let manifest = match read_manifest(snapshot) {
@@ -38,8 +39,10 @@ pub fn verify(snapshot: &Path, mut progress: impl FnMut(u64)) -> Verified {
             return out;
         }
     };
+    out.problems = program_problems(snapshot, &manifest);
     let listed: BTreeSet<u32> = manifest.images.iter().map(|image| image.rank).collect();
-    for rank in (0..manifest.size).filter(|rank| !listed.contains(rank)) {
+    let has_images = manifest.checkpointer == Checkpointer::Native;
+    for rank in (0..manifest.size).filter(|rank| has_images && !listed.contains(rank)) {
         out.problems.push(format!("rank {rank}: not in the manifest"));
     }
     for record in &manifest.images {

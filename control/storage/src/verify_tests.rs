@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A snapshot is committed, then damaged in every way that can be named.
 
-use crate::{JobDir, commit, discard, list_snapshots, prepare, prune, samples, verify};
-use fermata_types::{ImageRecord, MANIFEST_FORMAT, Manifest};
+use crate::{
+    JobDir, commit, discard, list_snapshots, prepare, prepare_program, program_files, prune,
+    samples, verify,
+};
+use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -49,7 +52,9 @@ impl Scratch {
             front: String::new(),
             argv: vec![],
             cwd: String::new(),
+            checkpointer: Checkpointer::Native,
             images,
+            files: vec![],
         }
     }
 
@@ -170,4 +175,37 @@ fn pruning_keeps_the_newest() {
     assert_eq!(left, [10, 11]);
     prune(&scratch.job(), 0);
     assert_eq!(list_snapshots(&scratch.job()).len(), 1);
+}
+
+#[test]
+fn what_a_program_saved_itself_is_listed_and_missed() {
+    let scratch = Scratch::new();
+    let (job, partial) = (scratch.job(), prepare(&scratch.job(), 5).unwrap());
+    prepare_program(&job, 5).unwrap();
+    fs::create_dir(partial.join("program/sub")).unwrap();
+    fs::write(partial.join("program/sub/b"), "state").unwrap();
+    fs::write(partial.join("program/a"), "").unwrap();
+    let files = program_files(&job, 5).unwrap();
+    let listed: Vec<_> = files.iter().map(|file| (file.path.as_str(), file.bytes)).collect();
+    assert_eq!(listed, [("program/a", 0), ("program/sub/b", 5)]);
+    let images = vec![];
+    let checkpointer = Checkpointer::Itself;
+    let manifest = Manifest { epoch: 5, images, files, checkpointer, ..scratch.fill(4) };
+    let snapshot = commit(&job, &manifest).unwrap();
+    assert_eq!(verify(&snapshot, |_| {}).problems, Vec::<String>::new());
+    fs::write(snapshot.join("program/sub/b"), "sta").unwrap();
+    fs::remove_file(snapshot.join("program/a")).unwrap();
+    let problems = verify(&snapshot, |_| {}).problems;
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(problems[1].contains("program/sub/b: has 3 bytes, not 5"), "{problems:?}");
+}
+
+#[test]
+fn what_a_program_saved_must_be_files() {
+    let scratch = Scratch::new();
+    let partial = prepare(&scratch.job(), 5).unwrap();
+    prepare_program(&scratch.job(), 5).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", partial.join("program/link")).unwrap();
+    let error = program_files(&scratch.job(), 5).unwrap_err().to_string();
+    assert!(error.contains("program/link: it is neither a file nor a directory"), "{error}");
 }

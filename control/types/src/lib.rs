@@ -4,6 +4,7 @@
 //!
 //! Nothing here does I/O; everything here may be used by every other crate.
 
+mod checkpointer;
 #[rustfmt::skip]
 mod image_gen;
 #[rustfmt::skip]
@@ -11,6 +12,7 @@ mod protocol_gen;
 mod records;
 mod wire;
 
+pub use checkpointer::*;
 pub use image_gen::*;
 pub use protocol_gen::*;
 pub use records::*;

@@ -176,6 +176,8 @@ pub struct Held {
 pub struct Ask {
     /// 1: when all ranks have asked; answered by ASKED
     pub with_all: u32,
+    /// 1: the program has a function for that
+    pub saves_itself: u32,
 }
 
 /// Answer to HELLO.
@@ -228,13 +230,15 @@ pub struct Expected {
     pub list: Vec<(u64, u64)>,
 }
 
-/// Cut the image and write it.
+/// Save the rank.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Save {
     /// Epoch.
     pub epoch: u32,
-    /// Path.
+    /// the name of what saves it
+    pub checkpointer: String,
+    /// where to: the image, or a directory
     pub path: String,
     /// for stopping all threads of the rank
     pub deadline_ms: u32,
@@ -489,7 +493,7 @@ pub enum Message {
     Drain(Drain),
     /// How many messages each rank has sent to this one.
     Expected(Expected),
-    /// Cut the image and write it.
+    /// Save the rank.
     Save(Save),
     /// Every rank has cut its image: all go on.
     Resume(Resume),
@@ -705,6 +709,7 @@ impl Message {
             }
             Self::Ask(m) => {
                 m.with_all.write(out);
+                m.saves_itself.write(out);
             }
             Self::Welcome(m) => {
                 m.epoch.write(out);
@@ -728,6 +733,7 @@ impl Message {
             }
             Self::Save(m) => {
                 m.epoch.write(out);
+                m.checkpointer.write(out);
                 m.path.write(out);
                 m.deadline_ms.write(out);
                 m.stay.write(out);
@@ -887,6 +893,7 @@ impl Message {
             }),
             15 => Self::Ask(Ask {
                 with_all: Field::read(&mut r)?,
+                saves_itself: Field::read(&mut r)?,
             }),
             32 => Self::Welcome(Welcome {
                 epoch: Field::read(&mut r)?,
@@ -910,6 +917,7 @@ impl Message {
             }),
             37 => Self::Save(Save {
                 epoch: Field::read(&mut r)?,
+                checkpointer: Field::read(&mut r)?,
                 path: Field::read(&mut r)?,
                 deadline_ms: Field::read(&mut r)?,
                 stay: Field::read(&mut r)?,

@@ -4,11 +4,12 @@
 //! A manifest carries its own checksum, because a restart believes what it says (which ranks exist,
 //! how large their images are) before it looks at any image.
 
+use crate::Checkpointer;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The version of `manifest.json`.
-pub const MANIFEST_FORMAT: u32 = 1;
+pub const MANIFEST_FORMAT: u32 = 2;
 
 /// One rank's image in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,15 @@ pub struct ImageRecord {
     pub pause_ns: u64,
     /// Host it ran on.
     pub host: String,
+}
+
+/// A file that the program has saved itself in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Where it lies inside the snapshot directory.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// `manifest.json` of a snapshot.
@@ -48,8 +58,14 @@ pub struct Manifest {
     pub argv: Vec<String>,
     /// Where the job was started.
     pub cwd: String,
-    /// One record per rank, ascending.
+    /// What saved the ranks, and so what a restart needs.
+    #[serde(default)]
+    pub checkpointer: Checkpointer,
+    /// One record per rank, ascending; of checkpointers that make images.
     pub images: Vec<ImageRecord>,
+    /// What a program that saves itself has left, by path.
+    #[serde(default)]
+    pub files: Vec<FileRecord>,
 }
 
 /// Why a manifest cannot be believed.
@@ -86,6 +102,13 @@ struct Sealed {
 }
 
 impl Manifest {
+    /// Size of all that was saved.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let images = self.images.iter().map(|image| image.bytes);
+        images.chain(self.files.iter().map(|file| file.bytes)).sum()
+    }
+
     fn checksum(&self) -> Result<u32, ManifestError> {
         let text = serde_json::to_string(self).map_err(|e| ManifestError::Syntax(e.to_string()))?;
         Ok(crc32c::crc32c(text.as_bytes()))
@@ -153,6 +176,8 @@ pub struct JobRecord {
     pub restored_epoch: u32,
     /// How many snapshots are kept.
     pub keep: u32,
+    /// What saves its ranks.
+    pub checkpointer: Checkpointer,
 }
 
 #[cfg(test)]
@@ -178,6 +203,8 @@ mod tests {
                 pause_ns: 1,
                 host: "a".into(),
             }],
+            checkpointer: Checkpointer::Itself,
+            files: vec![FileRecord { path: "program/state".into(), bytes: 7 }],
         }
     }
 
@@ -185,6 +212,8 @@ mod tests {
     fn a_sealed_manifest_comes_back() {
         let text = manifest().seal().unwrap();
         assert_eq!(Manifest::unseal(&text).unwrap(), manifest());
+        assert!(text.contains("\"checkpointer\": \"self\""), "{text}");
+        assert_eq!(manifest().bytes(), 8192 + 7);
     }
 
     #[test]

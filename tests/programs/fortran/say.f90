@@ -6,12 +6,20 @@ module counting
   use fermata, only: fermata_before
   implicit none
   integer(c_int), target, volatile :: calls(0:2) = 0
+  integer :: saves = 0
 contains
   subroutine count_call(when, argument) bind(c)
     integer(c_int), value :: when
     type(c_ptr), value :: argument
     if (c_associated(argument)) calls(when) = calls(when) + 1
   end subroutine
+
+  integer(c_int) function save_nothing(directory, argument) bind(c)
+    character(kind=c_char), intent(in) :: directory(*)
+    type(c_ptr), value :: argument
+    saves = saves + 1
+    save_nothing = merge(0, 1, directory(1) == '/' .and. .not. c_associated(argument))
+  end function
 end module
 
 program say
@@ -36,6 +44,8 @@ program say
   call expect(fermata_critical_end() == there, 'end')
   call expect(fermata_critical_end() == merge(fermata_misuse, there, there == 0), 'misuse')
 
+  if (rank == 0) print '(3a)', 'state "', fermata_self_state(), '"'
+  call expect(fermata_self_save(save_nothing, c_null_ptr) == there, 'self')
   allocate(scratch(words))
   scratch = 7
   bytes = 8_c_size_t * words
@@ -45,7 +55,8 @@ program say
   select case (code)
   case (fermata_committed)
     call expect(index(message, 'is committed') > 0, 'message')
-    call expect(calls(0) > 0 .and. calls(0) == calls(1) .and. calls(2) == 0, 'continue')
+    call expect(calls(0) > 0 .neqv. saves > 0, 'either callbacks or its own function')
+    call expect(calls(0) == calls(1) .and. calls(2) == 0, 'continue')
     call expect(all(scratch == 7), 'kept')
     print '(a,i0,a)', 'rank ', rank, ': committed 0'
   case (fermata_restarted)
