@@ -39,6 +39,12 @@ for mpi in openmpi mpich; do
     mpicxx.$mpi -std=c++17 -O2 -g -Wall -Wextra -Wno-cast-function-type \
       -o "$out/cxx_bindings" tests/programs/cxx_bindings.cpp
   fi
+  # The interpreter of random programs: all of its files at once.
+  sources=(tests/programs/chaos tests/programs/check.h "$0")
+  if [[ -n $(find "${sources[@]}" -newer "$out/chaos" 2>&1) ]]; then
+    mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow -Wno-stringop-overread \
+      -fvisibility=hidden -o "$out/chaos" tests/programs/chaos/*.c -lm
+  fi
 done
 
 # One program per item of what a rank may hold. Flags of its own stand in a line `// Flags: ...`.
