@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random programs under random treatment: tests/programs/chaos, saved at random calls and moments,
+killed in random ways and restarted under random MPIs. All of it follows from a seed, but for the
+moment that a timer hits. The result must be that of the same program run natively without
+disturbance."""
+import contextlib
+import dataclasses
+import json
+import os
+import random
+import re
+import signal
+import time
+
+from support import errors, fermata, mpis, process
+from support.cases import Failed, TestTimeout, check
+
+RECORDS = mpis.BUILD / "tests/chaos"
+MOMENTS = mpis.BUILD / "tests/moments/moments.so"
+STEPS, STEP_MS = 120, 30
+MOST_RANKS = 6
+DEADLINE_S = 300
+# What ends a hop. The last four leave the snapshot before as the latest, or the one in the making.
+ENDS = ("stop", "kill a rank", "kill mpirun", "kill the coordinator", "kill all",
+        "kill a rank during a checkpoint", "kill all during a checkpoint")
+# A checkpoint may be given up for these reasons, and the job runs on (docs/limits.md).
+EARLY = ("there is no job", "is not running", "returned from MPI_Init")
+GIVEN_UP = ("in time",)
+MOST_GIVEN_UP = 3  # of one checkpoint
+
+
+@dataclasses.dataclass
+class Options:
+    """What replaces a part of what a seed says; shrinking changes these."""
+    steps: int = STEPS
+    first: int = 1
+    without: tuple = ()
+    ranks: int = 0
+    hops: int = -1
+    wrong: str = ""
+
+    def words(self):
+        words = ["--steps", self.steps]
+        for name, value, none in (("--from", self.first, 1), ("--ranks", self.ranks, 0),
+                                  ("--hops", self.hops, -1), ("--wrong", self.wrong, ""),
+                                  ("--without", ",".join(self.without), "")):
+            words += [name, value] if value != none else []
+        return words
+
+
+@dataclasses.dataclass
+class Hop:
+    """A life of the job: some checkpoints, at calls or after a while, and an end."""
+    pauses_s: list
+    end: str
+    during_s: float
+    victim: float
+    next_mpi: str
+
+
+def kinds():
+    """The kinds of steps that a program has."""
+    source = mpis.ROOT / "tests/programs/chaos/main.c"
+    return re.findall(r'^    {"(\w+)", \1, \d+},$', source.read_text(), re.M)
+
+
+class Plan:
+    """What follows from a seed."""
+
+    def __init__(self, seed, options):
+        chance = random.Random(f"chaos {seed}")
+        self.seed, self.options = seed, options
+        self.ranks = options.ranks or chance.randint(2, MOST_RANKS)
+        self.front, self.first = chance.choice(mpis.MPIS), chance.choice(mpis.MPIS)
+        self.caller, self.calls = chance.random(), chance.randint(4, 7)
+        mpi, self.hops = self.first, []
+        for _ in range(chance.randint(2, 4)):
+            if chance.random() < 0.7:
+                mpi = mpis.MPIS[1 - mpis.MPIS.index(mpi)]
+            pauses = [0.6 * chance.random() ** 2 for _ in range(chance.randint(1, 3))]
+            self.hops.append(Hop(pauses, chance.choice(ENDS), 0.25 * chance.random(),
+                                 chance.random(), mpi))
+        if options.hops >= 0:
+            self.hops = self.hops[:options.hops]
+
+    def command(self, mpi, directory, step_ms):
+        """Without pauses, the undisturbed run; only the other one may be wrong."""
+        directory.mkdir()
+        o = self.options
+        words = [mpis.program(mpi, "chaos"), "--seed", self.seed, "--from", o.first,
+                 "--steps", o.first + o.steps - 1, "--step-ms", step_ms, "--dir", directory]
+        words += ["--without", ",".join(o.without)] if o.without else []
+        return words + (["--wrong", o.wrong] if o.wrong and step_ms else [])
+
+    def reproduce(self):
+        return " ".join(map(str, ["./x chaos --seed", self.seed, *self.options.words()]))
+
+    def __str__(self):
+        route = ">".join([self.first, *(hop.next_mpi for hop in self.hops)])
+        return f"seed {self.seed}: {self.ranks} ranks, built for {self.front}, {route}"
+
+
+def sums(text):
+    """What the ranks say at their end, in their order."""
+    lines = sorted(line for line in text.split("\n") if re.match(r"rank \d+ [0-9a-f]{16}$", line))
+    return [*lines, mpis.checksum(text)]
+
+
+def native(plan, work):
+    """The result without disturbance, and the fewest MPI calls that a rank makes."""
+    env = mpis.environment(LD_PRELOAD=str(MOMENTS), FERMATA_MOMENTS_COUNT=str(work / "calls"))
+    mpi = "mpich" if plan.front == "openmpi" else "openmpi"
+    command = plan.command(mpi, work / "native", 0)
+    result = process.run([*mpis.mpirun(mpi, plan.ranks), *map(str, command)], 90, env, work)
+    counts = [int(path.read_text()) for path in work.glob("calls.*")]
+    return sums(result.expect_success("the native run").out), min(counts)
+
+
+class Chaos:
+    """A job that is treated as its plan says."""
+
+    def __init__(self, plan, work):
+        self.plan, self.work = plan, work
+        self.job = fermata.Job(work)
+        self.calls = work / "calls"
+        self.answered = set()
+        self.checkpoints = self.given_up = self.restarts = self.crossings = 0
+
+    def start(self, total_calls):
+        plan = self.plan
+        self.calls.mkdir()
+        k = max(1, int(total_calls * 0.9 / plan.calls))
+        chosen = ",".join(str(k * (i + 1)) for i in range(plan.calls))
+        env = {"LD_PRELOAD": str(MOMENTS), "FERMATA_MOMENTS_DIR": str(self.calls),
+               "FERMATA_MOMENTS": f"{int(plan.caller * plan.ranks)}:{chosen}"}
+        command = plan.command(plan.front, self.work / "files", STEP_MS)
+        self.job.start(plan.first, command, plan.ranks, env=env)
+
+    def be_well(self):
+        job = self.job.running
+        check("FAIL" not in job.out and job.process.poll() is None,
+              f"the job ended (code {job.process.poll()})\n"
+              f"{process.tail(job.out)}\n{process.tail(job.err)}")
+
+    # ---- checkpoints ----------------------------------------------------------------------------
+
+    def checkpoint(self, *arguments):
+        """Takes one; as soon as the job can be saved, which at its start takes a moment."""
+        until, given_up = time.monotonic() + 60, 0
+        while True:
+            result = fermata.fermata(self.work, "checkpoint", "job", "--timeout", "20s", *arguments)
+            if result.code == 0:
+                self.checkpoints += 1
+                return
+            if not any(text in result.err for text in EARLY):
+                check(any(text in result.err for text in GIVEN_UP), result.err)
+                given_up, self.given_up = given_up + 1, self.given_up + 1
+            self.be_well()
+            check(given_up < MOST_GIVEN_UP and time.monotonic() < until, result.err)
+            time.sleep(0.02)
+
+    def a_call_waits(self):
+        """Is there a rank that waits in one of the chosen calls?"""
+        fresh = {path.name for path in self.calls.glob("moment.*")} - self.answered
+        self.answered |= fresh
+        return bool(fresh)
+
+    def hop(self, hop):
+        """Checkpoints, each after its pause or when a call waits for one."""
+        for pause in hop.pauses_s:
+            until = time.monotonic() + pause
+            while not self.a_call_waits() and time.monotonic() < until:
+                time.sleep(0.003)
+            self.checkpoint()
+        if hop.end == "stop":
+            self.checkpoint("--stop")
+            self.job.running.wait(40)
+            check("PASS" not in self.job.running.out, "the run ended before it was stopped")
+        else:
+            self.kill(hop)
+        for marker in self.calls.glob("moment.*"):
+            marker.unlink()  # The ranks go back to before some of them.
+        self.answered.clear()
+
+    # ---- deaths ---------------------------------------------------------------------------------
+
+    def victims(self, hop):
+        run = self.job.running.process.pid
+        if "a rank" in hop.end:
+            ranks = errors.ranks_of(self.job)
+            return ranks[int(hop.victim * len(ranks)):][:1]
+        if "mpirun" in hop.end:
+            return [pid for pid in process.descendants(run)
+                    if re.search(rb"/?(mpirun|mpiexec)[^/]*$", process.command_line(pid)[0])][:1]
+        return [run] if "coordinator" in hop.end else [run, *process.descendants(run)]
+
+    def kill(self, hop):
+        """Kills what the hop says; what that leaves behind is killed a little later, as a batch
+        system would."""
+        run = self.job.running
+        everybody = [run.process.pid, *process.descendants(run.process.pid)]
+        victims = self.victims(hop)
+        check(victims, f"nobody to kill: {hop.end}")
+        asked = None
+        if "during" in hop.end:
+            env = mpis.environment(FERMATA_DIR=str(self.work / "fermata"))
+            asked = process.Running([fermata.FERMATA, "checkpoint", "job", "--timeout", "20s"],
+                                    self.work, name=f"killed{self.restarts}", env=env,
+                                    cwd=self.work)
+            time.sleep(hop.during_s)
+        _kill(victims)
+        if asked and asked.wait(60).code == 0:
+            self.checkpoints += 1
+        if "a rank" in hop.end:
+            check(run.wait(60).code != 0, "the job has lost a rank and says so")
+        else:
+            time.sleep(hop.during_s)
+        _kill(everybody)
+        run.wait(30)
+        _bury(pid for pid in everybody if pid != run.process.pid)
+        check("FAIL" not in run.out, process.tail(run.out))
+
+    # ---- the end --------------------------------------------------------------------------------
+
+    def restart(self, mpi, before):
+        self.job.restart(mpi)
+        self.restarts += 1
+        self.crossings += mpi != before
+
+    def finish(self):
+        """Lets the job end; calls that wait for a checkpoint get it."""
+        run = self.job.running
+        until = time.monotonic() + 120
+        self.job.release()
+        while run.process.poll() is None and time.monotonic() < until:
+            if self.a_call_waits():
+                with contextlib.suppress(Failed):  # the job may be at its end
+                    self.checkpoint()
+            time.sleep(0.003)
+        return sums(self.job.finish(20))
+
+
+def _kill(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _bury(pids, timeout_s=20):
+    """Waits until they have ended. Some have become children of ours."""
+    until = time.monotonic() + timeout_s
+    for pid in pids:
+        while os.path.exists(f"/proc/{pid}"):
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+            check(time.monotonic() < until, f"process {pid} does not end")
+            time.sleep(0.002)
+
+
+def run(seed, options, work):
+    """One seed. Prints its line; fails with what reproduces it."""
+    plan = Plan(seed, options)
+    chaos = Chaos(plan, work)
+    began, why = time.monotonic(), "did not come to its end"
+    try:
+        expected, calls = native(plan, work)
+        chaos.start(calls)
+        mpi = plan.first
+        for hop in plan.hops:
+            chaos.hop(hop)
+            chaos.restart(hop.next_mpi, mpi)
+            mpi = hop.next_mpi
+        found = chaos.finish()
+        check(found == expected, f"sums {found}, natively {expected}")
+        why = None
+    except (Failed, TestTimeout) as reason:
+        why = str(reason)
+        ends = ", ".join(hop.end for hop in plan.hops)
+        raise Failed(f"{plan} ({ends})\n{plan.reproduce()}\n{reason}") from None
+    finally:
+        verdict = "FAIL" if why else "ok"
+        record = {"seed": seed, "ranks": plan.ranks, "verdict": verdict, "why": why,
+                  "checkpoints": chaos.checkpoints, "given_up": chaos.given_up,
+                  "restarts": chaos.restarts, "crossings": chaos.crossings,
+                  "seconds": round(time.monotonic() - began, 1)}
+        RECORDS.mkdir(parents=True, exist_ok=True)
+        (RECORDS / f"{seed}.json").write_text(json.dumps(record))
+        print(f"{plan}, {chaos.checkpoints} checkpoints ({chaos.given_up} given up), "
+              f"{chaos.restarts} restarts ({chaos.crossings} under the other MPI): {verdict}")
