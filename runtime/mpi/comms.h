@@ -347,13 +347,16 @@ inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
   if (g->rank == kUndefined) return kSuccess;  // collective over the group alone
   LowerScope scope;
   count_collective(clock_of_group(g->ranks, g->size));
-  u64 lower_handle = 0, real = 0;
-  int error = lower_group(g->ranks, g->size, &lower_handle);
+  // MPICH 4.0 takes it for granted that the group of `comm` has been asked for in this process.
+  u64 parents = 0, lower_handle = 0, real = 0;
+  int error = lower().Comm_group(comm->real, &parents);
+  if (!error) error = lower_group(g->ranks, g->size, &lower_handle);
   if (!error) {
     const BlockingCall open;
     error = lower().Comm_create_group(comm->real, lower_handle, tag, &real);
   }
   if (lower_handle) (void)lower().Group_free(&lower_handle);
+  if (parents) (void)lower().Group_free(&parents);
   return error ? error : comm_adopt(real, false, from->errhandler, newcomm);
 }
 

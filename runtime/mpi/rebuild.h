@@ -74,11 +74,6 @@ inline void rebuild_comm(Comm* comm) {
   if (error) rebuild_failed("a communicator", error);
   if (real != plain) (void)lower().Comm_free(&plain);
   comm->slot->real = real;
-  // As when it was first made: MPICH 4.0 makes the group when somebody asks for it, and crashes in
-  // MPI_Comm_create_group if nobody has.
-  u64 group = 0;
-  if (lower().Comm_group(real, &group) || lower().Group_free(&group))
-    rebuild_failed("the group of a communicator", kErrIntern);
   int rank = -1;
   if (lower().Comm_rank(real, &rank) || rank != comm->rank)
     rebuild_failed("a communicator with the same ranks", kErrIntern);
