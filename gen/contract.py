@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns the contract in spec/ into the C++ of the runtime and the Rust of the control plane.
 
-The two programs share only spec/image.toml (what an image file looks like) and spec/protocol.toml
-(what agents, coordinator and commands say to each other). Writing both sides by hand would let
-them drift apart silently, so both are generated, committed, and proved fresh by `--check`.
+The two programs share only spec/image.toml (what an image file looks like), spec/protocol.toml
+(what agents, coordinator and commands say to each other) and spec/faults.toml (where a fault can be
+made to happen). Writing both sides by hand would let them drift apart silently, so both are
+generated, committed, and proved fresh by `--check`.
 
 Invariant: structures have no hidden padding. Every field lies at a multiple of its own alignment
 and every size is a multiple of the structure's alignment, so the C++ struct *is* the file format
@@ -355,6 +356,81 @@ def protocol_rust(spec):
     return "\n".join(out) + "\n"
 
 
+# ------------------------------------------------------------------------------------- faults ---
+
+
+def check_faults(spec, protocol):
+    """The points that a message comes after, as (number of the message, name of the point)."""
+    numbers = {message["name"].upper(): message["type"] for message in protocol["message"]}
+    names = [point["name"] for point in spec["point"]]
+    if len(set(names)) != len(names):
+        raise ContractError("two fault points share a name")
+    for point in spec["point"]:
+        if point["kind"] not in spec["kinds"]:
+            raise ContractError(f"{point['name']}: unknown kind {point['kind']}")
+        if (point["kind"] == "send") != ("message" in point):
+            raise ContractError(f"{point['name']}: a message belongs to the kind `send` alone")
+        if point.get("message", "REQUEST") not in numbers:
+            raise ContractError(f"{point['name']}: unknown message {point['message']}")
+    return [(numbers[point["message"]], point["name"], point["message"])
+            for point in spec["point"] if "message" in point]
+
+
+def fault_camel(name):
+    return camel(name.replace("-", "_"))
+
+
+def faults_cpp(spec, protocol):
+    sends = check_faults(spec, protocol)
+    out = ["// SPDX-License-Identifier: Apache-2.0",
+           "// " + NOTE.format(source="spec/faults.toml"), "#pragma once", "",
+           '#include "base/types.h"', "", "namespace fermata::faults {", "",
+           "enum class Fault : u32 {", "  kNone,  // no point at all"]
+    for point in spec["point"]:
+        out += wrap_comment(point["after"][0].upper() + point["after"][1:] + ".", "  //")
+        out.append(f"  k{fault_camel(point['name'])},")
+    out += ["};", "inline constexpr const char* kFaultNames[] = {", '    "",']
+    out += [f'    "{point["name"]}",' for point in spec["point"]]
+    out += ["};", "", "enum class Action : u32 {", "  kNone,"]
+    out += [f"  k{camel(action)}," for action in spec["actions"]]
+    out += ["};", "inline constexpr const char* kActionNames[] = {", '    "",']
+    out += [f'    "{action}",' for action in spec["actions"]]
+    out += ["};", "", "/// The point before a message of this number is sent.",
+            "constexpr Fault sending(u16 message) {", "  switch (message) {"]
+    for number, name, message in sends:
+        out.append(f"    case {number}: return Fault::k{fault_camel(name)};  // {message}")
+    out += ["    default: return Fault::kNone;", "  }", "}", "",
+            "}  // namespace fermata::faults", ""]
+    return "\n".join(out)
+
+
+def faults_rust(spec, protocol):
+    sends = check_faults(spec, protocol)
+    out = ["// SPDX-License-Identifier: Apache-2.0",
+           "//! " + NOTE.format(source="spec/faults.toml"), ""]
+
+    def enum(name, doc, values):
+        lines = [f"/// {doc}", "#[derive(Clone, Copy, Debug, PartialEq, Eq)]", f"pub enum {name} {{"]
+        for value, text in values:
+            lines += wrap_comment(text[0].upper() + text[1:] + ".", "    ///")
+            lines.append(f"    {fault_camel(value)},")
+        lines += ["}", "", f"impl {name} {{", "    /// Each with its name."]
+        lines += [f"    pub const ALL: &'static [(&'static str, {name})] = &["]
+        lines += [f'        ("{value}", {name}::{fault_camel(value)}),' for value, _ in values]
+        return lines + ["    ];"]
+
+    out += enum("Fault", "A point between two steps; what has just happened there.",
+                [(point["name"], point["after"]) for point in spec["point"]])
+    out += ["", "    /// The point before a message of this number is sent.", "    #[must_use]",
+            "    pub fn sending(message: u16) -> Option<Self> {", "        match message {"]
+    out += [f"            {number} => Some(Self::{fault_camel(name)}), // {message}"
+            for number, name, message in sends]
+    out += ["            _ => None,", "        }", "    }", "}", ""]
+    out += enum("Action", "What happens at a point.", [(a, f"`{a}`") for a in spec["actions"]])
+    out += ["}"]
+    return "\n".join(out) + "\n"
+
+
 # --------------------------------------------------------------------------------------- main ---
 
 
@@ -371,6 +447,10 @@ def outputs():
             protocol = tomllib.load(file)
         out["runtime/agent/protocol.gen.h"] = protocol_cpp(protocol)
         out["control/types/src/protocol_gen.rs"] = protocol_rust(protocol)
+        with open(ROOT / "spec/faults.toml", "rb") as file:
+            faults = tomllib.load(file)
+        out["runtime/sys/faults.gen.h"] = faults_cpp(faults, protocol)
+        out["control/faults/src/points_gen.rs"] = faults_rust(faults, protocol)
     return out
 
 

@@ -35,7 +35,7 @@ LAYERS = {
     "mpi": "base sys halves interface libc frontend/callbacks.h",
     "frontend": "base sys halves mpi libc",
     "backend": "base halves agent libc",
-    "agent": "base halves libc",
+    "agent": "base sys halves libc",
     "sites": "base libc",
 }
 FREESTANDING = {"stddef.h", "stdint.h", "stdarg.h", "stdbool.h", "immintrin.h", "x86intrin.h",

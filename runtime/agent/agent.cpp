@@ -26,6 +26,7 @@
 #include "agent/leftovers.h"
 #include "agent/words.h"
 #include "agent/wrappers.h"
+#include "sys/faults.h"
 
 namespace fermata {
 
@@ -39,6 +40,8 @@ using agent::store;
 using agent::store_phase;
 using agent::wake_rank;
 using agent::wake_waiters;
+using faults::Fault;
+using faults::fault;
 namespace wire = protocol;
 
 constexpr int kIdlePollMs = 1000;
@@ -122,6 +125,7 @@ u64 read_clocks_after_fence() {
 }
 
 void on_request(const wire::Request& request) {
+  fault(Fault::kAgentAsked);
   if (!load(self.upper_known)) return give_up(request.epoch, "MPI_Init has not returned yet");
   Crossing& shared = crossing();
   if (shared.state != RankState::kRunning)
@@ -134,6 +138,7 @@ void on_request(const wire::Request& request) {
   store_phase(Phase::kGather);
   if (request.asked) store(shared.asked_epoch, request.epoch);
   store(shared.pending, request.epoch);
+  fault(Fault::kAgentPending);
   const u64 found = read_clocks_after_fence();
   self.connection.send(wire::Clocks{request.epoch, wire::Pairs{self.clocks, found}});
   nudge_rank();
@@ -157,6 +162,7 @@ void on_targets(const wire::Targets& targets) {
   store(shared.targets_count, targets.list.count);
   store(shared.needs_count, targets.needs.count);
   store(shared.targets_version, targets.version);
+  fault(Fault::kAgentTargets);
   wake_rank();
   nudge_rank();
 }
@@ -164,6 +170,7 @@ void on_targets(const wire::Targets& targets) {
 void on_drain(const wire::Drain& drain) {
   if (!is_pending(drain.epoch)) return;
   store_phase(Phase::kDrain);
+  fault(Fault::kAgentDraining);
   wake_rank();
 }
 
@@ -173,6 +180,7 @@ void on_expected(const wire::Expected& expected) {
     return give_up(expected.epoch, "more senders than the mailbox holds");
   store(crossing().expected_count, expected.list.count);
   store(crossing().expected_version, u64{expected.epoch});
+  fault(Fault::kAgentExpected);
   wake_rank();
 }
 
@@ -180,6 +188,7 @@ void on_save(const wire::Save& save) {
   const Checkpointer* const checkpointer = agent::find_checkpointer(save.checkpointer);
   if (!checkpointer) return give_up(save.epoch, "it does not know this checkpointer");
   if (checkpointer->parked ? !is_pending(save.epoch) : !load(self.upper_known)) return;
+  fault(Fault::kAgentSave);
   SaveOutcome outcome{};
   if (save.path.bytes >= sizeof(self.image_path)) return give_up(save.epoch, "path too long");
   memcpy(self.image_path, save.path.data, save.path.bytes);
@@ -200,6 +209,7 @@ void on_save(const wire::Save& save) {
   self.stay = save.stay != 0;
   self.pause_ns = 0;
   self.cutting = self.standing = checkpointer->parked;
+  fault(Fault::kAgentForked);
 }
 
 // Until now the rank stood still: a rank that was not yet saved might have taken in what this one
@@ -207,16 +217,19 @@ void on_save(const wire::Save& save) {
 void on_resume(const wire::Resume& message) {
   if (!is_pending(message.epoch) || !self.standing) return;
   resume();
+  fault(Fault::kAgentResumed);
   if (!self.stay) release();
 }
 
 void on_abort(const wire::Abort& abort) {
   if (self.saving_epoch == abort.epoch) give_up_saving();
   if (is_pending(abort.epoch)) release();
+  fault(Fault::kAgentAborted);
 }
 
 void on_committed(const wire::Committed& committed) {
   if (load(self.upper_known)) store(crossing().committed_epoch, committed.epoch);
+  fault(Fault::kAgentCommitted);
 }
 
 void answer(u32 outcome, const char* text, u64 bytes) {
@@ -363,6 +376,7 @@ void say(const char* what, int error) {
 void agent_start(const LowerCalls* lower) {
   const char* path = launcher().config("socket");
   if (path[0] == 0 || self.started) return;
+  faults::arm(launcher().config("faults"), launcher().config("rank"));
   self.lower = lower;
   snprintf(self.socket_path, sizeof(self.socket_path), "%s", path);
   snprintf(self.job, sizeof(self.job), "%s", launcher().config("job"));

@@ -10,6 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "sys/faults.h"
+
 namespace fermata::agent {
 
 namespace {
@@ -57,6 +59,16 @@ void Connection::close() {
 }
 
 int Connection::send_frame(protocol::Type type, u64 payload_bytes) {
+  const faults::Action action = faults::fault(faults::sending(static_cast<u16>(type))).action;
+  if (action == faults::Action::kDrop) return 0;
+  if (action == faults::Action::kTwice) {
+    const int result = put_frame(type, payload_bytes);
+    if (result != 0) return result;
+  }
+  return put_frame(type, payload_bytes);
+}
+
+int Connection::put_frame(protocol::Type type, u64 payload_bytes) {
   if (fd_ <= 0) return -ENOTCONN;
   const u32 length = static_cast<u32>(payload_bytes);
   const u16 words[2] = {static_cast<u16>(type), protocol::kVersion};

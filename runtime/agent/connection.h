@@ -51,6 +51,7 @@ class Connection {
 
  private:
   int send_frame(protocol::Type type, u64 payload_bytes);
+  int put_frame(protocol::Type type, u64 payload_bytes);
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   // 0 = none (ours is never that low), so that the large object stays in zero pages.

@@ -4,6 +4,7 @@
 #include "image/reader.h"
 
 #include "base/crc32c.h"
+#include "sys/faults.h"
 #include "sys/sys.h"
 
 namespace fermata::image {
@@ -118,6 +119,8 @@ Status open_image(const char* path, Reader& out, Message& why) {
 }
 
 Status read_extent(const Reader& reader, const ImageExtent& extent, void* place) {
+  const Status reading = faults::failing(faults::Fault::kRestorePages);
+  if (!reading) return reading;
   const Result<u64> got = sys::pread_full(reader.fd, place, extent.bytes, extent.offset);
   if (!got) return failure(got.error);
   const bool intact = got.value == extent.bytes && crc32c(place, extent.bytes) == extent.crc;

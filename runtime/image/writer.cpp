@@ -2,8 +2,11 @@
 #include "image/writer.h"
 
 #include "base/crc32c.h"
+#include "sys/faults.h"
 
 namespace fermata::image {
+
+using faults::Fault;
 
 Status Writer::create(const char* path) {
   const Result<u64> file =
@@ -39,7 +42,7 @@ Status Writer::pages(u64 address, const void* from, u64 bytes) {
   ImageExtent* extent = extents.add();
   if (!extent) return failure(sys::kEnomem);
   *extent = {address, bytes, at_, crc32c(from, bytes), 0};
-  const Status done = sys::pwrite_full(fd_, from, bytes, at_);
+  const Status done = faults::pwrite_full(Fault::kWriterPages, fd_, from, bytes, at_);
   at_ += bytes;
   return done;
 }
@@ -48,7 +51,8 @@ template <typename T>
 Status Writer::put_table(const Table<T>& table, TableRef& ref) {
   const u64 bytes = table.count * sizeof(T);
   ref = {at_, table.count, bytes, crc32c(table.entries, bytes), 0};
-  const Status done = sys::pwrite_full(fd_, table.entries, bytes, at_);
+  const Status done =
+      faults::pwrite_full(Fault::kWriterTables, fd_, table.entries, bytes, at_);
   at_ += (bytes + 7) & ~u64(7);
   return done;
 }
@@ -69,8 +73,11 @@ Status Writer::finish() {
   if (!size) return failure(size.error);
   h.header_crc = 0;
   h.header_crc = crc32c(header_page_, kHeaderBytes);
-  const Status put = sys::pwrite_full(fd_, header_page_, kHeaderBytes, 0);
+  const Status put =
+      faults::pwrite_full(Fault::kWriterHeader, fd_, header_page_, kHeaderBytes, 0);
   if (!put) return put;
+  const Status flushing = faults::failing(Fault::kWriterFlush);
+  if (!flushing) return flushing;
   const Result<u64> flushed = sys::fsync(fd_);
   return flushed ? success() : failure(flushed.error);
 }

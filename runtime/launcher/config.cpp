@@ -67,6 +67,7 @@ void parse_command_line(u64* initial_stack) {
 const char* config_value(const char* key) {
   if (text_equal(key, "thread_level")) return saved_thread_level.data;
   if (text_equal(key, "front")) return config.front;
+  if (text_equal(key, "faults")) return environment("FERMATA_FAULT");
   for (const Option& option : kOptions)
     if (text_equal(option.flag + 2, key)) return config.*option.field;
   return "";

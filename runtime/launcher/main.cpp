@@ -5,6 +5,7 @@
 #include <elf.h>
 
 #include "launcher/launcher.h"
+#include "sys/faults.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -45,6 +46,7 @@ void move_process_manager_descriptor(int first) {
 
 extern "C" void fermata_main(u64* initial_stack) {
   parse_command_line(initial_stack);
+  faults::arm(config_value("faults"), config.rank);
   if (!(auxv_value(AT_HWCAP2) & 2))
     die("this kernel does not let programs write FS and GS", "FSGSBASE", 0,
         "needs a CPU since 2012, Linux 5.9, and no nofsgsbase on the kernel's command line");

@@ -9,10 +9,14 @@
 #include "memory/locks.h"
 #include "memory/restore.h"
 #include "memory/shared.h"
+#include "sys/faults.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
 namespace {
+
+using faults::Fault;
+using faults::fault;
 
 constexpr const char* kAdvice =
     "check the snapshot with `fermata verify`; older ones: `fermata snapshots`";
@@ -139,14 +143,17 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   static image::Reader reader;
   path << directory << "/rank-" << world_rank << ".img";
   Message why;
-  const Status opened = image::open_image(path.data, reader, why);
+  Status opened = faults::failing(Fault::kRestoreBegun);
+  if (opened) opened = image::open_image(path.data, reader, why);
   if (!opened) die("cannot restart from this snapshot", why.data, opened.error, kAdvice);
   const image::ImageHeader& h = *reader.header;
   check_fits(h, path.data, lower, world_rank, world_size);
+  fault(Fault::kRestoreOpened);
 
   const u64 all = ~kOurSignals | sys::signal_bit(kSignalQuiesce);
   (void)sys::sigprocmask(sys::kSigSetMask, &all, nullptr);
   restore_memory(reader, lower, path.data);
+  fault(Fault::kRestoreMemory);
   placement = {h.brk_start, h.brk_end, h.mmap_cursor};
   refresh_vdso();
   // For the next image; copied, because this image may be removed while the program runs.
@@ -172,6 +179,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   restore_limits(h.limits, h.limits_changed);
   memory::restore_locks(reader);
   restore_actions(reader);
+  fault(Fault::kRestoreFiles);
 
   const image::ImageThread& main = reader.threads[h.main_thread];
   relink_crossing(lower);
@@ -182,9 +190,11 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   (void)sys::call(SYS_set_tid_address, main.clear_tid);
   if (main.robust_list) (void)sys::call(SYS_set_robust_list, main.robust_list, main.robust_bytes);
   create_threads(reader);
+  fault(Fault::kRestoreThreads);
   restore_affinity(reader);
   restore_timers(reader);
   restore_signals(reader);
+  fault(Fault::kRestoreResume);
   shift_carried_call(reinterpret_cast<UserContext*>(main.frame));
   arch::write_fs_base(main.fs_base);
   arch::fermata_hold_resume(main.hold_stack);

@@ -9,10 +9,14 @@
 #include "memory/locks.h"
 #include "memory/objects.h"
 #include "memory/save.h"
+#include "sys/faults.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
 namespace {
+
+using faults::Fault;
+using faults::fault;
 
 struct OutcomePage {
   SaveOutcome outcome;
@@ -134,9 +138,11 @@ bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome
   static image::Writer writer;
   static Message why;
   SaveOutcome& outcome = outcome_page->outcome;
-  Status status = writer.create(request.path);
+  Status status = faults::failing(Fault::kWriterBegun);
+  if (status) status = writer.create(request.path);
   if (!status) why << "cannot create " << request.path;
   outcome_page->image_fd = writer.fd();
+  fault(Fault::kWriterCreated);
   const u32 job_pid = u32(sys::call(SYS_getppid).value);
   if (status) status = refuse_children(job_pid, sys::getpid(), why);
   // Listing the mappings costs a walk over the page tables: the job waits for it only if it must.
@@ -148,6 +154,7 @@ bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome
   }
   __atomic_store_n(&outcome_page->described, 1, __ATOMIC_RELEASE);
   sys::futex_wake_shared(&outcome_page->described);
+  fault(Fault::kWriterDescribed);
   if (status) {
     fill_header(writer, request, job_pid);
     add_threads(writer);
@@ -169,6 +176,7 @@ bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome
   }
   outcome.image_bytes = writer.file_bytes();
   outcome.image_crc = writer.header().header_crc;
+  fault(Fault::kWriterFlushed);
   sys::exit_group(status ? 0 : 1);
 }
 
@@ -209,6 +217,7 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
     fail(outcome, held.error, "the MPI thread did not come to the safe point in time");
     return -held.error;
   }
+  fault(Fault::kSaveHeld);
   u32 late = 0;
   const Status stopped = quiesce(deadline, &late);
   if (!stopped) {
@@ -218,6 +227,7 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
     release();
     return -stopped.error;
   }
+  fault(Fault::kSaveStopped);
   if (!threads[0].hold_stack) {
     fail(outcome, sys::kEperm, "MPI_Init was called by a thread other than the main one");
     release();
@@ -230,6 +240,7 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
     release();
     return -taken.error;
   }
+  fault(Fault::kSaveTaken);
   const Status lifted = memory::lift_fork_advice(why);
   if (!lifted) {
     fail(outcome, lifted.error, why.data);
