@@ -138,6 +138,9 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     let json = cli.json;
+    if let Err(text) = fermata_faults::check() {
+        return fail(&text, exit::USAGE, json);
+    }
     match perform(cli) {
         Ok(code) => ExitCode::from(code),
         Err(error) => fail(&format!("{error:#}"), exit::code_of(&error), json),

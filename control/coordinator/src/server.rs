@@ -4,6 +4,7 @@
 use crate::depot::Depot;
 use crate::lines::{Input, Reception};
 use fermata_core::{Action, CommitPlan, Config, Event, Machine};
+use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
 use fermata_storage::{
     JobDir, StorageError, commit, discard, image_name, list_snapshots, prepare, prepare_program,
     program_files, prune,
@@ -282,7 +283,15 @@ impl Server {
         match action {
             Action::Send(conn, message) => {
                 let peer = self.peers.get_mut(&conn)?;
-                if let Err(error) = peer.send(&encode_frame(&message)) {
+                let frame = encode_frame(&message);
+                let sent = match Fault::sending(message.type_number()).map(fault) {
+                    Some(Effect::Act(FaultAction::Drop)) => Ok(()),
+                    Some(Effect::Act(FaultAction::Twice)) => {
+                        peer.send(&frame).and_then(|()| peer.send(&frame))
+                    }
+                    _ => peer.send(&frame),
+                };
+                if let Err(error) = sent {
                     // The reading thread sees the end too and reports the connection closed.
                     peer.end();
                     self.say(&format!("connection {conn}: {}: {error}", message.name()));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The life of a snapshot directory: prepared, committed by one rename or discarded, pruned.
 
-use crate::image::read_header;
+use crate::image::{ImageProblem, read_header};
 use crate::job::JobDir;
+use fermata_faults::{Fault, failing, fault};
 use fermata_types::Manifest;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -66,10 +67,8 @@ pub fn image_name(rank: u32) -> String {
 pub fn prepare(job: &JobDir, epoch: u32) -> Result<PathBuf, StorageError> {
     let path = partial_path(job, epoch);
     discard(job, epoch);
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&path)
+    failing(Fault::CoordinatorPrepare)
+        .and_then(|()| fs::DirBuilder::new().recursive(true).mode(0o700).create(&path))
         .map_err(|e| StorageError::at("make", &path, &e))?;
     Ok(path)
 }
@@ -81,7 +80,12 @@ pub fn discard(job: &JobDir, epoch: u32) {
     let partial = partial_path(job, epoch);
     let discarded = job.snapshots().join(format!("{epoch}.discarded"));
     let _ = fs::remove_dir_all(&discarded);
-    let doomed = if fs::rename(&partial, &discarded).is_ok() { discarded } else { partial };
+    let doomed = if fs::rename(&partial, &discarded).is_ok() {
+        fault(Fault::DiscardRenamed);
+        discarded
+    } else {
+        partial
+    };
     let _ = fs::remove_dir_all(doomed);
 }
 
@@ -94,7 +98,9 @@ pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError
     let partial = partial_path(job, manifest.epoch);
     for image in &manifest.images {
         let path = partial.join(&image.file);
-        let header = read_header(&path)
+        let header = failing(Fault::CommitCheck)
+            .map_err(ImageProblem::from)
+            .and_then(|()| read_header(&path))
             .map_err(|why| StorageError::new("use the image", &path, &why.to_string()))?;
         if header.header_crc != image.header_crc
             || header.file_bytes != image.bytes
@@ -105,8 +111,8 @@ pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError
             let why = "it is not the image that rank reported";
             return Err(StorageError::new("use the image", &path, why));
         }
-        File::open(&path)
-            .and_then(|file| file.sync_all())
+        failing(Fault::CommitFlush)
+            .and_then(|()| File::open(&path)?.sync_all())
             .map_err(|e| StorageError::at("flush", &path, &e))?;
     }
     let text = manifest.seal().map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
@@ -115,17 +121,20 @@ pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError
         .and_then(|()| fermata_sysio::sync_directory(&partial))
         .map_err(|e| StorageError::at("write", &manifest_path, &e))?;
     let committed = job.snapshots().join(manifest.epoch.to_string());
-    fs::rename(&partial, &committed)
+    failing(Fault::CommitRename)
+        .and_then(|()| fs::rename(&partial, &committed))
+        .and_then(|()| failing(Fault::CommitRenamed))
         .and_then(|()| fermata_sysio::sync_directory(&job.snapshots()))
         .map_err(|e| StorageError::at("commit", &committed, &e))?;
     // From here on the snapshot exists. `latest` is a convenience, found again by counting.
-    let _ = point_latest(job, manifest.epoch);
+    let _ = failing(Fault::CommitLatest).and_then(|()| point_latest(job, manifest.epoch));
     Ok(committed)
 }
 
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
-    file.write_all(bytes)?;
+    fermata_faults::write_all(Fault::CommitManifest, &mut file, bytes)?;
+    failing(Fault::CommitManifestFlush)?;
     file.sync_all()
 }
 
@@ -158,6 +167,7 @@ pub fn list_snapshots(job: &JobDir) -> Vec<SnapshotInfo> {
 /// Removes all but the newest `keep` snapshots and returns the removed ones. At least one stays.
 pub fn prune(job: &JobDir, keep: u32) -> Vec<SnapshotInfo> {
     let mut list = list_snapshots(job);
+    fault(Fault::CommitPrune);
     let keep = keep.max(1) as usize;
     let old = list.len().saturating_sub(keep);
     list.truncate(old);
@@ -165,6 +175,7 @@ pub fn prune(job: &JobDir, keep: u32) -> Vec<SnapshotInfo> {
         // Renamed first, so that a half-removed snapshot is never taken for a whole one.
         let doomed = partial_path(job, snapshot.epoch);
         let renamed = fs::rename(&snapshot.path, &doomed).is_ok();
+        fault(Fault::CommitPruning);
         renamed && fs::remove_dir_all(&doomed).is_ok()
     });
     list
