@@ -410,7 +410,8 @@ def faults_rust(spec, protocol):
            "//! " + NOTE.format(source="spec/faults.toml"), ""]
 
     def enum(name, doc, values):
-        lines = [f"/// {doc}", "#[derive(Clone, Copy, Debug, PartialEq, Eq)]", f"pub enum {name} {{"]
+        lines = [f"/// {doc}", "#[derive(Clone, Copy, Debug, PartialEq, Eq)]"]
+        lines += [f"pub enum {name} {{"]
         for value, text in values:
             lines += wrap_comment(text[0].upper() + text[1:] + ".", "    ///")
             lines.append(f"    {fault_camel(value)},")
@@ -423,8 +424,8 @@ def faults_rust(spec, protocol):
                 [(point["name"], point["after"]) for point in spec["point"]])
     out += ["", "    /// The point before a message of this number is sent.", "    #[must_use]",
             "    pub fn sending(message: u16) -> Option<Self> {", "        match message {"]
-    out += [f"            {number} => Some(Self::{fault_camel(name)}), // {message}"
-            for number, name, message in sends]
+    out += [f"            {number} => Some(Self::{fault_camel(name)}),"
+            for number, name, _ in sends]
     out += ["            _ => None,", "        }", "    }", "}", ""]
     out += enum("Action", "What happens at a point.", [(a, f"`{a}`") for a in spec["actions"]])
     out += ["}"]

@@ -183,23 +183,23 @@ impl Fault {
     #[must_use]
     pub fn sending(message: u16) -> Option<Self> {
         match message {
-            4 => Some(Self::AgentSendsClocks),           // CLOCKS
-            6 => Some(Self::AgentSendsParked),           // PARKED
-            7 => Some(Self::AgentSendsSent),             // SENT
-            8 => Some(Self::AgentSendsDrained),          // DRAINED
-            11 => Some(Self::AgentSendsSaving),          // SAVING
-            12 => Some(Self::AgentSendsSaved),           // SAVED
-            13 => Some(Self::AgentSendsBye),             // BYE
-            33 => Some(Self::CoordinatorSendsRequest),   // REQUEST
-            34 => Some(Self::CoordinatorSendsTargets),   // TARGETS
-            35 => Some(Self::CoordinatorSendsDrain),     // DRAIN
-            36 => Some(Self::CoordinatorSendsExpected),  // EXPECTED
-            37 => Some(Self::CoordinatorSendsSave),      // SAVE
-            41 => Some(Self::CoordinatorSendsResume),    // RESUME
-            39 => Some(Self::CoordinatorSendsCommitted), // COMMITTED
-            38 => Some(Self::CoordinatorSendsAbort),     // ABORT
-            40 => Some(Self::CoordinatorSendsExit),      // EXIT
-            10 => Some(Self::AgentSendsRebuilt),         // REBUILT
+            4 => Some(Self::AgentSendsClocks),
+            6 => Some(Self::AgentSendsParked),
+            7 => Some(Self::AgentSendsSent),
+            8 => Some(Self::AgentSendsDrained),
+            11 => Some(Self::AgentSendsSaving),
+            12 => Some(Self::AgentSendsSaved),
+            13 => Some(Self::AgentSendsBye),
+            33 => Some(Self::CoordinatorSendsRequest),
+            34 => Some(Self::CoordinatorSendsTargets),
+            35 => Some(Self::CoordinatorSendsDrain),
+            36 => Some(Self::CoordinatorSendsExpected),
+            37 => Some(Self::CoordinatorSendsSave),
+            41 => Some(Self::CoordinatorSendsResume),
+            39 => Some(Self::CoordinatorSendsCommitted),
+            38 => Some(Self::CoordinatorSendsAbort),
+            40 => Some(Self::CoordinatorSendsExit),
+            10 => Some(Self::AgentSendsRebuilt),
             _ => None,
         }
     }

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every fault of spec/faults.toml at every point: kill, sleep, a failing or short write, a flipped
+bit, a message lost or sent twice. A job is saved under one MPI and stopped; it goes on under the
+other with the fault armed and meets it in its next checkpoint, or on its way there. Afterwards
+either the new snapshot or the one before verifies and restarts to the right result, and the job, if
+it was not the one killed, has run on to it. Nothing waits for ever.
+
+`./x faults` runs all of them and makes docs/faults.md; --quick runs a few, chosen by a seed that is
+printed (FERMATA_SEED repeats it)."""
+import json
+import os
+import random
+import re
+import time
+import tomllib
+
+from support import fermata, mpis, process
+from support.cases import check, check_equal, slow, timeout
+from support.errors import DAMAGED, USAGE, HealthyJob
+from support.mpis import BUILD, MPIS, ROOT
+
+RECORDS = BUILD / "tests/faults"
+SPEC = tomllib.loads((ROOT / "spec/faults.toml").read_text())
+SAMPLE = 12
+# Longer than the coordinator waits for the first word of a rank before it tries again.
+SLEEP_MS = 2500
+ENDS_S = 60
+NO_SPACE, READ_ONLY = 28, 30
+OF_RANKS = ("agent-", "save-", "restore-")
+# What a fault needs beside itself to be met.
+ABORT = "writer-begun@1=error:5"
+
+
+def is_met_later(point):
+    """Of what is done for each rank in turn the second is the more interesting one: the first has
+    got it already."""
+    return point["name"].startswith("coordinator-sends") or point["name"] in ("commit-check",
+                                                                              "commit-flush")
+
+
+class Case:
+    """One point, one action."""
+
+    def __init__(self, number, point, action):
+        self.point, self.action, self.part = point, action, point["part"]
+        self.name = f"{point['name']}_{action}".replace("-", "_")
+        self.first, self.second = MPIS[number % 2], MPIS[(number + 1) % 2]
+        self.victim = number // 2 % 2
+        self.error = NO_SPACE if number % 2 else READ_ONLY
+
+    @property
+    def of_rank(self):
+        return self.point["name"].startswith((*OF_RANKS, "writer-"))
+
+    def kills(self, *owners):
+        return self.action == "kill" and self.point["name"].startswith(owners)
+
+    def armed(self):
+        what = {"sleep": f"sleep:{SLEEP_MS}", "error": f"error:{self.error}"}
+        where = f"@{self.victim}" if self.of_rank else "#2" if is_met_later(self.point) else ""
+        words = [f"{self.point['name']}{where}={what.get(self.action, self.action)}"]
+        return ",".join(words + ([ABORT] if self.part == "abort" else []))
+
+
+def cases():
+    pairs = [(point, action) for point in SPEC["point"] for action in SPEC["kinds"][point["kind"]]
+             if point.get(action, True)]
+    return [Case(number, *pair) for number, pair in enumerate(pairs)]
+
+
+class FaultyJob(HealthyJob):
+    def go_on(self, lower, faults, *options):
+        self._launch("restart", self.name, "--mpi", lower, *options, env={"FERMATA_FAULT": faults})
+
+    def ends(self):
+        """Waits until the run and all its ranks have ended, in whatever way."""
+        self.release()
+        self.running.process.wait(ENDS_S)
+        until = time.monotonic() + ENDS_S
+        while process.descendants() and time.monotonic() < until:
+            process.reap()
+            time.sleep(0.05)
+        check(not process.descendants(), "all ranks have ended")
+
+    def good_snapshot(self, may_be_damaged):
+        """The newest, or the one before where the newest has been damaged, which verify says."""
+        for snapshot in reversed(self.snapshots()):
+            verified = fermata.fermata(self.work, "verify", snapshot)
+            if verified.code == 0:
+                return snapshot
+            check_equal((verified.code, may_be_damaged), (DAMAGED, True), verified.err)
+        check(False, "no snapshot is good")
+
+
+def met(job, case):
+    said = f"fermata: fault: {case.point['name']}={case.action}\n"
+    check(said in job.running.err, f"the fault was not met\n{process.tail(job.running.err)}")
+
+
+def in_a_restart(job, case):
+    """Returns what became of the run."""
+    job.go_on(case.second, case.armed())
+    job.ends()
+    met(job, case)
+    if case.action in ("kill", "error"):
+        check(job.running.process.poll() != 0, "the restart has failed and says so")
+        return "ended"
+    check_equal(mpis.checksum(job.running.out), job.expected(), "checksum of the run")
+    return "ran on"
+
+
+def in_a_checkpoint(job, case):
+    """Returns what became of the run."""
+    keep = ["--keep", "1"] if case.point["name"] == "commit-pruning" else []
+    job.go_on(case.second, case.armed(), *keep)
+    fermata.wait_for_step(job, 1)
+    stop = ["--stop"] if case.part == "stop" else []
+    result = job.try_checkpoint("--timeout", "20s", *stop)
+    check(result.code in (0, 1, 2, 3), f"exit code {result.code}\n{result.err}")
+    if case.part == "abort":
+        check(result.code != 0, "the checkpoint fails, as it was to")
+    if case.part == "stop" and result.code == 0:
+        job.ends()
+        met(job, case)
+        return "stopped"
+    if case.kills(*OF_RANKS):
+        job.ends()
+        met(job, case)
+        check(job.running.process.poll() != 0, "the job has failed and says so")
+        return "ended"
+    if case.kills("coordinator-", "commit-", "discard-"):
+        check(result.code != 0, "the command hears of it")
+        job.ends()
+    else:
+        job.finish()
+    met(job, case)
+    check_equal(mpis.checksum(job.running.out), job.expected(), "checksum of the run")
+    return "ran on"
+
+
+def try_case(work, case):
+    job = FaultyJob(work).begin(case.first)
+    job.checkpoint_and_stop()
+    before = job.snapshots()
+    part = in_a_restart if case.part == "restart" else in_a_checkpoint
+    became = part(job, case)
+    good = job.good_snapshot(may_be_damaged=case.action == "flip")
+    job.hold.touch()
+    job._launch("restart", good, "--mpi", case.first)
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum after the restart")
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    value = {"point": case.point["name"], "action": case.action, "run": became,
+             "snapshot": "before" if good in before else "new"}
+    (RECORDS / f"{case.name}.json").write_text(json.dumps(value, indent=1))
+
+
+def test_unknown_names_are_refused(work):
+    """Before anything is started, and with the names that there are."""
+    for word, least in (("commit-rename=explode", "kill, sleep"), ("nowhere=kill", "commit-rename"),
+                        ("commit-rename", "POINT[@RANK][#NTH]=ACTION")):
+        command = [fermata.FERMATA, "run", "--mpi", "openmpi", "--",
+                   mpis.program("openmpi", "selfcheck")]
+        result = process.run(command, 60, mpis.environment(
+            FERMATA_DIR=str(work / "fermata"), FERMATA_FAULT=word), work)
+        check_equal(result.code, USAGE, f"exit code with {word}\n{result.err}")
+        check(least in result.err and not result.out, result.err)
+
+
+def test_table_is_complete(work):
+    """docs/faults.md has a result for each action of each point."""
+    rows = {}
+    for line in (ROOT / "docs/faults.md").read_text().split("\n"):
+        cells = [cell.strip() for cell in line.strip("| ").split("|")]
+        if re.fullmatch(r"`[a-z-]+`", cells[0]):
+            rows[cells[0].strip("`")] = dict(zip(SPEC["actions"], cells[2:]))
+    check_equal(sorted(rows), sorted(point["name"] for point in SPEC["point"]), "points")
+    for case in cases():
+        check(rows[case.point["name"]][case.action] != "", f"no result for {case.name}")
+
+
+def generate():
+    seed = int(os.environ.get("FERMATA_SEED") or time.time_ns() % 1_000_000)
+    all_cases = cases()
+    sample = {case.name for case in random.Random(seed).sample(all_cases, SAMPLE)}
+
+    def make(case):
+        @timeout(240)
+        def test(work):
+            print(f"seed {seed}: {case.armed()}, {case.first} then {case.second}")
+            try_case(work, case)
+        return test if case.name in sample else slow(test)
+    return {f"test_{case.name}": make(case) for case in all_cases}
