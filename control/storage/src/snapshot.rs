@@ -164,11 +164,29 @@ pub fn list_snapshots(job: &JobDir) -> Vec<SnapshotInfo> {
     list
 }
 
+/// Removes what coordinators that died in a checkpoint, or while they pruned, have left: parts of
+/// snapshots older than the newest whole one. A checkpoint under way is newer.
+fn remove_leftovers(job: &JobDir, newest: u32) {
+    let Ok(entries) = fs::read_dir(job.snapshots()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let part = name.to_str().and_then(|name| name.split_once('.'));
+        let Some((epoch, "partial" | "discarded")) = part else { continue };
+        if epoch.parse::<u32>().is_ok_and(|epoch| epoch < newest) {
+            // If this fails, the next time may do better.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// Removes all but the newest `keep` snapshots and returns the removed ones. At least one stays.
 pub fn prune(job: &JobDir, keep: u32) -> Vec<SnapshotInfo> {
     let mut list = list_snapshots(job);
     fault(Fault::CommitPrune);
     let keep = keep.max(1) as usize;
+    if let Some(newest) = list.last() {
+        remove_leftovers(job, newest.epoch);
+    }
     let old = list.len().saturating_sub(keep);
     list.truncate(old);
     list.retain(|snapshot| {

@@ -100,6 +100,24 @@ fn every_flipped_byte_that_matters_is_noticed_and_the_rank_named() {
 }
 
 #[test]
+fn pruning_removes_what_a_dead_coordinator_left() {
+    let scratch = Scratch::new();
+    let job = scratch.job();
+    for epoch in [1, 2, 5] {
+        scratch.fill(epoch);
+    }
+    fs::rename(job.snapshots().join("2.partial"), job.snapshots().join("2.discarded")).unwrap();
+    scratch.snapshot(3);
+    assert!(prune(&job, 2).is_empty());
+    let mut left: Vec<_> = fs::read_dir(job.snapshots())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["3", "5.partial", "latest"], "a checkpoint under way is left alone");
+}
+
+#[test]
 fn truncation_is_named() {
     let scratch = Scratch::new();
     let snapshot = scratch.snapshot(1);
