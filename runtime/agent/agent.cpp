@@ -63,6 +63,7 @@ struct Agent {
   bool started;
   bool upper_known;  // the MPI thread has reported: crossing() is there
   bool stay;         // the checkpoint under way ends the run
+  u32 saved_epoch;   // of the last SAVE, which is obeyed once
   const Checkpointer* checkpointer;  // what saves the rank, or has saved it last
   i32 saving;        // its number for that; 0 = it has ended, or been given up
   u32 saving_epoch;  // of the checkpoint whose SAVED is owed; 0 = none
@@ -130,6 +131,7 @@ void on_request(const wire::Request& request) {
   Crossing& shared = crossing();
   if (shared.state != RankState::kRunning)
     return give_up(request.epoch, "the rank is not running: MPI_Finalize has been entered");
+  if (load(shared.pending) == request.epoch) return;  // said twice
   if (load(shared.connections) != 0) return give_up(request.epoch, kConnected);
   if (load(shared.pending) != 0 || self.saving > 0)
     return give_up(request.epoch, "an earlier checkpoint of this rank is not over yet");
@@ -188,6 +190,8 @@ void on_save(const wire::Save& save) {
   const Checkpointer* const checkpointer = agent::find_checkpointer(save.checkpointer);
   if (!checkpointer) return give_up(save.epoch, "it does not know this checkpointer");
   if (checkpointer->parked ? !is_pending(save.epoch) : !load(self.upper_known)) return;
+  if (save.epoch == self.saved_epoch) return;
+  self.saved_epoch = save.epoch;
   fault(Fault::kAgentSave);
   SaveOutcome outcome{};
   if (save.path.bytes >= sizeof(self.image_path)) return give_up(save.epoch, "path too long");
