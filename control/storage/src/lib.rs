@@ -12,6 +12,8 @@
 //!            rename, after every image, the manifest and the directory itself have been flushed.
 
 mod build_id;
+#[cfg(test)]
+mod fault_tests;
 mod image;
 mod job;
 mod program;

@@ -95,4 +95,4 @@ fn check_image(
 
 #[cfg(test)]
 #[path = "verify_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const RANKS: u32 = 3;
 
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub PathBuf);
 
 impl Scratch {
-    fn new() -> Self {
+    pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("fermata-storage-{}-{number}", std::process::id());
@@ -24,11 +24,11 @@ impl Scratch {
         Self(path)
     }
 
-    fn job(&self) -> JobDir {
+    pub fn job(&self) -> JobDir {
         JobDir::new(&self.0, "j")
     }
 
-    fn fill(&self, epoch: u32) -> Manifest {
+    pub fn fill(&self, epoch: u32) -> Manifest {
         let job = self.job();
         job.create().unwrap();
         let partial = prepare(&job, epoch).unwrap();
@@ -58,7 +58,7 @@ impl Scratch {
         }
     }
 
-    fn snapshot(&self, epoch: u32) -> PathBuf {
+    pub fn snapshot(&self, epoch: u32) -> PathBuf {
         let manifest = self.fill(epoch);
         commit(&self.job(), &manifest).unwrap()
     }
