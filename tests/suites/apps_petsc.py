@@ -18,9 +18,11 @@ OPTIONS = "-m 300 -n 300 -ksp_type pipecg -pc_type jacobi -ksp_rtol 1e-10 -ksp_m
 
 @functools.cache
 def program():
+    if not (EXAMPLES / "ex2.c").exists() or not shutil.which("pkg-config"):
+        raise Skipped("petsc-dev, libpetsc3.18-dev-examples or pkg-config is not installed: "
+                      "./x setup --apps")
     flags = process.run(["pkg-config", "--cflags", "--libs", "petsc"])
-    if flags.code or not (EXAMPLES / "ex2.c").exists():
-        raise Skipped("petsc-dev and libpetsc3.18-dev-examples are not installed: ./x setup --apps")
+    flags.expect_success("pkg-config petsc")
     work = BUILD / "tests/petsc"
     work.mkdir(parents=True, exist_ok=True)
     shutil.copy(EXAMPLES / "ex2.c", work)
