@@ -32,22 +32,30 @@ int collective_begin(Slot* comm, Slot** handle, Begin begin) {
   return kSuccess;
 }
 
-// Real handles of the two datatype arrays of an alltoallw, kept until it ends.
+// Real handles of the two datatype arrays of an alltoallw, kept until it ends. Open MPI 4.1 reads
+// as many of each as a communicator with a topology has neighbours, in MPI_Ialltoallw too:
+// predefined ones stand where the application has none.
 struct KeptTypes {
   u64* sends;
   u64* receives;
 };
 using Lengths = void (*)(Slot* comm, int* sends, int* receives);
+inline u64* keep_reals(Slot* const* types, int count, u64* reals, int room) {
+  for (int i = 0; i < room; i++)
+    reals[i] = types && i < count ? types[i]->real : state().lower_byte;
+  return reals;
+}
 inline KeptTypes keep_types(Lengths lengths, Slot* comm, const void* sendbuf,
                             Slot* const* sendtypes, Slot* const* recvtypes, void** kept) {
-  int sends = 0, receives = 0;
+  int sends = 0, receives = 0, to = 0, from = 0;
   lengths(comm, &sends, &receives);
-  u64* const reals = arena_array<u64>(u64(sends + receives));
-  for (int i = 0; i < sends && sendtypes && sendbuf != kInPlace; i++)
-    reals[i] = sendtypes[i]->real;
-  for (int i = 0; i < receives && recvtypes; i++) reals[sends + i] = recvtypes[i]->real;
+  front::degree_counts(comm, &to, &from);
+  const int send_room = sends > to ? sends : to, receive_room = receives > from ? receives : from;
+  u64* const reals = arena_array<u64>(u64(send_room + receive_room));
   *kept = reals;
-  return KeptTypes{reals, reals + sends};
+  return KeptTypes{
+      keep_reals(sendbuf == kInPlace ? nullptr : sendtypes, sends, reals, send_room),
+      keep_reals(recvtypes, receives, reals + send_room, receive_room)};
 }
 
 namespace core {
