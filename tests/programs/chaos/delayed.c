@@ -87,6 +87,7 @@ void persistent(struct step *step) {
   struct rounds *const rounds = memory(sizeof *rounds);
   rounds->count = 1 + below(&step->chance, kMost), rounds->last = 1 + below(&step->chance, 4);
   rounds->gap = 1 + below(&step->chance, 5), rounds->due = step->number + rounds->gap;
+  hold_comm(comm, step->number + rounds->gap * rounds->last);
   for (int i = 0; i < rounds->count; i++)
     rounds->message[i] = draw_message(step, comm, i, 1);
   for (int i = 0; i < rounds->count; i++) {
@@ -126,6 +127,7 @@ void cancelled(struct step *step) {
   static int nothing;
   struct comm *const comm = draw_comm(step, kIntra | kInter, 1);
   const int due = draw_due(step);
+  hold_comm(comm, due);
   if (!is_member(comm)) return;
   MPI_Request *const request = memory(sizeof *request);
   DO(MPI_Irecv(&nothing, 1, MPI_INT, MPI_ANY_SOURCE, step->number * 16 + 15, comm->handle,
