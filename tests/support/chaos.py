@@ -222,6 +222,11 @@ class Chaos:
 
     # ---- the end --------------------------------------------------------------------------------
 
+    def complaints(self):
+        """What the program has found wrong: often the reason why something else failed."""
+        run = self.job.running
+        return re.findall(r"^FAIL .*$", run.out, re.M) if run else []
+
     def restart(self, mpi, before):
         self.job.restart(mpi)
         self.restarts += 1
@@ -274,9 +279,9 @@ def run(seed, options, work):
         check(found == expected, f"sums {found}, natively {expected}")
         why = None
     except (Failed, TestTimeout) as reason:
-        why = str(reason)
+        why = "\n".join([str(reason), *chaos.complaints()])
         ends = ", ".join(hop.end for hop in plan.hops)
-        raise Failed(f"{plan} ({ends})\n{plan.reproduce()}\n{reason}") from None
+        raise Failed(f"{plan} ({ends})\n{plan.reproduce()}\n{why}") from None
     finally:
         verdict = "FAIL" if why else "ok"
         record = {"seed": seed, "ranks": plan.ranks, "verdict": verdict, "why": why,
