@@ -34,6 +34,8 @@ def _lasting(text):
                              (r"\b(socket|pipe):\[\d+\]", r"\1:[N]"), (r"\(id \d+\)", "(id N)"),
                              (r"/file\.\d+", "/file.N"), (r"\bon host [\w.-]+", "on host HOST"),
                              (r"\b\d+ bytes of \d+", "N bytes of M"),
+                             (r"(is registered; there are: ).*", r"\1NAMES"),
+                             (r"(is lost with ranks N) \(.*\)", r"\1 (CAUSE)"),
                              (r"this program reads \d+", "this program reads N")):
         text = re.sub(pattern, general, text)
     return text
