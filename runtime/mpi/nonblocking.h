@@ -32,30 +32,42 @@ int collective_begin(Slot* comm, Slot** handle, Begin begin) {
   return kSuccess;
 }
 
-// Real handles of the two datatype arrays of an alltoallw, kept until it ends. Open MPI 4.1 reads
-// as many of each as a communicator with a topology has neighbours, in MPI_Ialltoallw too:
-// predefined ones stand where the application has none.
+// How many datatypes an alltoallw has in its two arrays, and how many the lower half may read. Open
+// MPI 4.1 reads as many as a communicator with a topology has neighbours, in MPI_Ialltoallw too.
+struct TypeCounts {
+  int sends, receives;
+  int send_room, receive_room;
+};
+using Lengths = void (*)(Slot* comm, int* sends, int* receives);
+inline TypeCounts count_types(Lengths lengths, Slot* comm) {
+  TypeCounts counts{};
+  lengths(comm, &counts.sends, &counts.receives);
+  front::degree_counts(comm, &counts.send_room, &counts.receive_room);
+  if (counts.send_room < counts.sends) counts.send_room = counts.sends;
+  if (counts.receive_room < counts.receives) counts.receive_room = counts.receives;
+  return counts;
+}
+
+/// Fills `reals` with real handles; a predefined one stands where the application has none.
+inline u64* real_types(Slot* const* types, int count, u64* reals, int room) {
+  for (int i = 0; i < room; i++)
+    reals[i] = types && i < count && types[i] ? types[i]->real : state().lower_byte;
+  return reals;
+}
+
+// Real handles of the two datatype arrays of an alltoallw, kept until it ends.
 struct KeptTypes {
   u64* sends;
   u64* receives;
 };
-using Lengths = void (*)(Slot* comm, int* sends, int* receives);
-inline u64* keep_reals(Slot* const* types, int count, u64* reals, int room) {
-  for (int i = 0; i < room; i++)
-    reals[i] = types && i < count ? types[i]->real : state().lower_byte;
-  return reals;
-}
 inline KeptTypes keep_types(Lengths lengths, Slot* comm, const void* sendbuf,
                             Slot* const* sendtypes, Slot* const* recvtypes, void** kept) {
-  int sends = 0, receives = 0, to = 0, from = 0;
-  lengths(comm, &sends, &receives);
-  front::degree_counts(comm, &to, &from);
-  const int send_room = sends > to ? sends : to, receive_room = receives > from ? receives : from;
-  u64* const reals = arena_array<u64>(u64(send_room + receive_room));
+  const TypeCounts n = count_types(lengths, comm);
+  u64* const reals = arena_array<u64>(u64(n.send_room + n.receive_room));
   *kept = reals;
   return KeptTypes{
-      keep_reals(sendbuf == kInPlace ? nullptr : sendtypes, sends, reals, send_room),
-      keep_reals(recvtypes, receives, reals + send_room, receive_room)};
+      real_types(sendbuf == kInPlace ? nullptr : sendtypes, n.sends, reals, n.send_room),
+      real_types(recvtypes, n.receives, reals + n.send_room, n.receive_room)};
 }
 
 namespace core {

@@ -161,25 +161,25 @@ int collective_init(Slot* comm, UsedSlots used, Slot** handle, Begin begin, Type
   return kSuccess;
 }
 
-/// The datatypes of an alltoallw, sends first, those that are not looked at null.
+/// The datatypes of an alltoallw, sends first, null where none is looked at. *receives: where the
+/// others begin.
 inline TypeList list_types(Lengths lengths, Slot* comm, const void* sendbuf,
-                           Slot* const* sendtypes, Slot* const* recvtypes, int* sends) {
-  int receives = 0;
-  lengths(comm, sends, &receives);
+                           Slot* const* sendtypes, Slot* const* recvtypes, int* receives) {
+  const TypeCounts n = count_types(lengths, comm);
   LowerScope scope;
   TypeList list;
-  list.count = *sends + receives;
+  list.count = n.send_room + n.receive_room;
   list.types = arena_array<Slot*>(u64(list.count));
   list.reals = arena_array<u64>(u64(list.count));
-  const bool reads_sends = sendtypes && sendbuf != kInPlace;
-  for (int i = 0; i < *sends; i++) list.types[i] = reads_sends ? sendtypes[i] : nullptr;
-  for (int i = 0; i < receives; i++) list.types[*sends + i] = recvtypes ? recvtypes[i] : nullptr;
+  for (i32 i = 0; i < list.count; i++) list.types[i] = nullptr;
+  for (int i = 0; i < n.sends && sendtypes && sendbuf != kInPlace; i++)
+    list.types[i] = sendtypes[i];
+  *receives = n.send_room;
+  for (int i = 0; i < n.receives && recvtypes; i++) list.types[*receives + i] = recvtypes[i];
   return list;
 }
 inline u64* look_up(const TypeList& list) {
-  for (i32 i = 0; i < list.count; i++)
-    if (list.types[i]) list.reals[i] = list.types[i]->real;
-  return list.reals;
+  return real_types(list.types, list.count, list.reals, list.count);
 }
 
 namespace core {
@@ -189,13 +189,13 @@ inline int Alltoallw_init(const void* sendbuf, const int* sendcounts, const int*
                           const int* rdispls, Slot* const* recvtypes, Slot* comm, Slot*,
                           Slot** request) {
   if (!live_comm(comm)) return kErrComm;
-  int sends = 0;
+  int receives = 0;
   const TypeList types =
-      list_types(&front::peer_counts, comm, sendbuf, sendtypes, recvtypes, &sends);
+      list_types(&front::peer_counts, comm, sendbuf, sendtypes, recvtypes, &receives);
   return collective_init(comm, {}, request, [=](Slot* own, u64* real) {
     u64* const reals = look_up(types);
     return lower().Ialltoallw(sendbuf, sendcounts, sdispls, reals, recvbuf, recvcounts, rdispls,
-                              reals + sends, own->real, real);
+                              reals + receives, own->real, real);
   }, types);
 }
 inline int Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls,
@@ -203,13 +203,13 @@ inline int Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, c
                                    const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot*,
                                    Slot** request) {
   if (!live_comm(comm)) return kErrComm;
-  int sends = 0;
+  int receives = 0;
   const TypeList types =
-      list_types(&front::degree_counts, comm, sendbuf, sendtypes, recvtypes, &sends);
+      list_types(&front::degree_counts, comm, sendbuf, sendtypes, recvtypes, &receives);
   return collective_init(comm, {}, request, [=](Slot* own, u64* real) {
     u64* const reals = look_up(types);
     return lower().Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, reals, recvbuf, recvcounts,
-                                       rdispls, reals + sends, own->real, real);
+                                       rdispls, reals + receives, own->real, real);
   }, types);
 }
 

@@ -5,12 +5,7 @@
 #define CALLS_H
 
 #include "chaos.h"
-#ifdef OPEN_MPI
-#include <mpi-ext.h>
-#define PERSISTENT(call) MPIX_##call
-#else
-#define PERSISTENT(call) MPI_##call
-#endif
+#include "../persistent.h"
 
 enum form { kBlocking, kPending, kPersistent };
 

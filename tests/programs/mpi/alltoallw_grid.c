@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Ialltoallw on a grid whose processes have more neighbours than the grid has processes. Open
-// MPI 4.1 then reads as many datatypes as there are neighbours, so the arrays are that long here.
+// MPI_Ialltoallw and MPI_Alltoallw_init on a grid whose processes have more neighbours than the grid
+// has processes. Open MPI 4.1 then reads as many datatypes as there are neighbours, so the arrays
+// are that long here.
 #include "../check.h"
+#include "../persistent.h"
 
 enum { kNeighbours = 6 };
 
@@ -18,10 +20,14 @@ int main(int argc, char **argv) {
   MPI_Type_commit(&pair);
   for (int i = 0; i < kNeighbours; i++) types[i] = i < ranks ? pair : MPI_INT;
   for (int i = 0; i < ranks; i++) counts[i] = 1, places[i] = i * (int)sizeof to[0];
+  MPI_Request persistent;
+  PERSISTENT(Alltoallw_init)(to, counts, places, types, from, counts, places, types, grid,
+                             MPI_INFO_NULL, &persistent);
   for (int step = 1; step <= o.steps; step++) {
-    MPI_Request request;
+    MPI_Request request = persistent;
     for (int i = 0; i < ranks; i++) to[i][0] = 100 * step + 10 * rank + i, to[i][1] = -to[i][0];
-    MPI_Ialltoallw(to, counts, places, types, from, counts, places, types, grid, &request);
+    if (step % 2) MPI_Start(&request);
+    else MPI_Ialltoallw(to, counts, places, types, from, counts, places, types, grid, &request);
     report_step(step, o.step_ms);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     for (int i = 0; i < ranks; i++) {
@@ -29,6 +35,7 @@ int main(int argc, char **argv) {
       mix(from[i], sizeof from[i]);
     }
   }
+  MPI_Request_free(&persistent);
   MPI_Type_free(&pair);
   MPI_Comm_free(&grid);
   finish();

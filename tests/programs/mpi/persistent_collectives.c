@@ -7,12 +7,7 @@
 // that use them (Open MPI 4.1 crashes); a gather sends what is in the buffer when it is started
 // (MPICH 4.0: when it was made).
 #include "../check.h"
-#ifdef OPEN_MPI
-#include <mpi-ext.h>
-#define PERSISTENT(call) MPIX_##call
-#else
-#define PERSISTENT(call) MPI_##call
-#endif
+#include "../persistent.h"
 
 enum { kCalls = 9 };
 
