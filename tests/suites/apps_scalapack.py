@@ -91,7 +91,7 @@ def generate():
     tests = {}
     for tester in TESTERS:
         for front in mpis.MPIS:
-            other = mpis.MPIS[1 - mpis.MPIS.index(front)]
+            other = mpis.OTHER[front]
             under = _make_under(tester, front, other)
             tests[f"test_{tester}_{front}_on_{other}"] = (
                 under if tester == "xdlu" else slow(under))

@@ -126,7 +126,7 @@ def _lose(how, during, mpi):
                 _end(job)
             job.hold.unlink()
             host = "node1" if how == "coordinators_cable" else "node0"
-            rest = _restart(job, host, "mpich" if mpi == "openmpi" else "openmpi")
+            rest = _restart(job, host, mpis.OTHER[mpi])
             check_equal(mpis.checksum(rest.out), expected(), "checksum")
     return test
 

@@ -284,7 +284,7 @@ def _make_rank_death(lower):
         expect(text, "rank", "hint", "fermata restart job")
         ended = job.running.wait(30)
         check(ended.code != 0, "the job has failed and says so")
-        job.snapshot_is_good("mpich" if lower == "openmpi" else "openmpi")
+        job.snapshot_is_good(mpis.OTHER[lower])
     return test
 
 

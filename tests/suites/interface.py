@@ -10,7 +10,6 @@ from support import fermata, mpis
 from support.cases import check, check_equal, timeout
 
 STEPS = 8
-OTHER = {"openmpi": "mpich", "mpich": "openmpi"}
 
 
 def _command(mpi, mode, step_ms=40):
@@ -59,7 +58,7 @@ def _section_owed(mpi):
         taken = fermata.as_json(fermata.fermata(work, "--json", "checkpoint", "job", "--stop"))
         check_equal(taken["figures"]["attempts"], 1, "attempts")
         job.running.wait(30)
-        job.restart(OTHER[mpi])
+        job.restart(mpis.OTHER[mpi])
         check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
     return test
 
@@ -89,7 +88,7 @@ def _section(mpi):
         _signal(job, "leave_thread")
         check_equal(waiting.wait(30), 0, "exit code of the checkpoint")
         job.running.wait(30)
-        job.restart(OTHER[mpi])
+        job.restart(mpis.OTHER[mpi])
         check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
     return test
 
@@ -100,7 +99,7 @@ def _results(text):
 
 def _restarted(job, mpi):
     """Goes on elsewhere from the checkpoint that the program asked for. Returns what it printed."""
-    job.restart(OTHER[mpi])
+    job.restart(mpis.OTHER[mpi])
     text = job.finish()
     check_equal(_results(text), [("0", "restarted"), ("1", "restarted")], "results")
     return text
@@ -132,7 +131,7 @@ def _now_late(mpi):
         time.sleep(0.5)
         job.checkpoint_and_stop()
         check_equal(_results(job.running.out), [], "results")
-        job.restart(OTHER[mpi])
+        job.restart(mpis.OTHER[mpi])
         time.sleep(0.5)
         _signal(job, "leave")
         fermata.wait_for_step(job, 3)
@@ -151,7 +150,7 @@ def _soon(mpi):
             time.sleep(0.02)
         check_equal(len(job.snapshots()), 1, "snapshots")
         check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
-        job.restart(OTHER[mpi])
+        job.restart(mpis.OTHER[mpi])
         check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
     return test
 
@@ -167,7 +166,7 @@ def _regions(mpi):
         first, second = job.snapshots()
         check(fermata.snapshot_bytes(second) > 32 << 20, "memory that is included again")
         for snapshot in (second, first):
-            result = fermata.fermata(work, "restart", snapshot, "--mpi", OTHER[mpi])
+            result = fermata.fermata(work, "restart", snapshot, "--mpi", mpis.OTHER[mpi])
             text = result.expect_success("restart").out
             check_equal(mpis.checksum(text), _expected(), "checksum")
     return test
@@ -189,7 +188,7 @@ def _callbacks(mode, mpi):
         fermata.wait_for_step(job, 4)
         _check_calls(job.running.out, restarts=0)
         job.checkpoint_and_stop()
-        job.restart(OTHER[mpi])
+        job.restart(mpis.OTHER[mpi])
         text = job.finish()
         _check_calls(text, restarts=1)
         check_equal(mpis.checksum(text), _expected(), "checksum")

@@ -7,7 +7,6 @@ from support import fermata, mpis, process
 from support.cases import check, check_equal, timeout
 
 STEPS = 40
-OTHER = {"openmpi": "mpich", "mpich": "openmpi"}
 
 
 def _start(work, mpi, mode="fine", checkpointer="self"):
@@ -39,7 +38,7 @@ def _restart(mpi):
         out = fermata.fermata(work, "verify", job.name).expect_success("verify").out
         check("3 files of the program's own" in out, out)
         saved = int((snapshot / "program/step-0").read_text())
-        job.restart(OTHER[mpi])
+        job.restart(mpis.OTHER[mpi])
         text = job.finish()
         goes_on = sorted(re.findall(r"^rank (\d) goes on after step (\d+)$", text, re.M))
         check_equal(goes_on, [("0", str(saved)), ("1", str(saved))], "where it goes on")
@@ -57,7 +56,7 @@ def _fortran(mpi):
         job.start(mpi, [program], options=["--checkpointer", "self"])
         check("PASS fortran" in job.finish(), "the end")
         (snapshot,) = job.snapshots()
-        job.restart(OTHER[mpi])
+        job.restart(mpis.OTHER[mpi])
         text = job.finish()
         check(f'state "{snapshot}/program"\n' in text, f"{snapshot} is not in {text!r}")
     return test
@@ -74,7 +73,7 @@ def _native(mpi):
             check("is already being taken" in stop.err, stop.err)  # the program asks as well
         job.running.wait(60)
         check_equal(len(fermata.images(fermata.newest_snapshot(job))), 2, "images")
-        job.restart(OTHER[mpi])
+        job.restart(mpis.OTHER[mpi])
         text = job.finish()
         check("goes on after" not in text, "the process itself went on")
         check_equal(mpis.checksum(text), _expected(), "checksum")
@@ -94,7 +93,7 @@ def _refused(mode, words):
             check_equal(mpis.checksum(text), _expected(), "checksum")
             if mode == "fails":
                 check_equal([p.name for p in job.snapshots()], ["1"], "snapshots that are kept")
-                job.restart(OTHER[mpi])
+                job.restart(mpis.OTHER[mpi])
                 check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
             else:
                 check_equal(job.snapshots(), [], "snapshots")
@@ -122,7 +121,7 @@ def _killed(mpi):
         process.kill_tree(job.running.process.pid)
         job.running.wait(30)
         check_equal([snapshot.name for snapshot in job.snapshots()], before, "snapshots")
-        job.restart(OTHER[mpi])
+        job.restart(mpis.OTHER[mpi])
         check_equal(mpis.checksum(job.finish()), _expected(), "checksum")
     return test
 

@@ -76,7 +76,7 @@ class Plan:
         mpi, self.hops = self.first, []
         for _ in range(chance.randint(2, 4)):
             if chance.random() < 0.7:
-                mpi = mpis.MPIS[1 - mpis.MPIS.index(mpi)]
+                mpi = mpis.OTHER[mpi]
             pauses = [0.6 * chance.random() ** 2 for _ in range(chance.randint(1, 3))]
             self.hops.append(Hop(pauses, chance.choice(ENDS), 0.25 * chance.random(),
                                  chance.random(), mpi))
@@ -109,7 +109,7 @@ def sums(text):
 def native(plan, work):
     """The result without disturbance, and the fewest MPI calls that a rank makes."""
     env = mpis.environment(LD_PRELOAD=str(MOMENTS), FERMATA_MOMENTS_COUNT=str(work / "calls"))
-    mpi = "mpich" if plan.front == "openmpi" else "openmpi"
+    mpi = mpis.OTHER[plan.front]
     command = plan.command(mpi, work / "native", 0)
     result = process.run([*mpis.mpirun(mpi, plan.ranks), *map(str, command)], 90, env, work)
     counts = [int(path.read_text()) for path in work.glob("calls.*")]

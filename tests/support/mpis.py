@@ -14,6 +14,7 @@ from support.cases import Failed, Skipped
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 MPIS = ("openmpi", "mpich")
+OTHER = dict(zip(MPIS, reversed(MPIS), strict=True))
 
 # Programs of tests/programs that run under every MPI without arguments of their own.
 PROGRAMS = ("selfcheck", "compute", "blocked", "collective", "inflight", "files", "signals_tls",

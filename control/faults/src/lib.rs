@@ -99,9 +99,8 @@ pub fn fault(point: Fault) -> Effect {
 }
 
 fn happen(fault: &Armed) -> Effect {
-    let name = |value| Fault::ALL.iter().find(|(_, known)| *known == value).map_or("", |(n, _)| n);
-    let act = |value| Action::ALL.iter().find(|(_, known)| *known == value).map_or("", |(n, _)| n);
-    eprintln!("fermata: fault: {}={}", name(fault.point), act(fault.action));
+    let (point, action) = (name_in(Fault::ALL, fault.point), name_in(Action::ALL, fault.action));
+    eprintln!("fermata: fault: {point}={action}");
     match fault.action {
         Action::Kill => {
             let _ = send_signal(std::process::id(), SIGKILL);
@@ -114,6 +113,10 @@ fn happen(fault: &Armed) -> Effect {
         Action::Error => Effect::Error(fault.value),
         action => Effect::Act(action),
     }
+}
+
+fn name_in<T: PartialEq + Copy>(all: &[(&'static str, T)], value: T) -> &'static str {
+    all.iter().find(|(_, known)| *known == value).map_or("", |(name, _)| name)
 }
 
 /// A point before a system call.

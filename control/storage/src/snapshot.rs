@@ -4,7 +4,7 @@
 use crate::image::{ImageProblem, read_header};
 use crate::job::JobDir;
 use fermata_faults::{Fault, failing, fault};
-use fermata_types::Manifest;
+use fermata_types::{Checkpointer, Manifest};
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
@@ -57,7 +57,7 @@ pub fn partial_image(job: &JobDir, epoch: u32, rank: u32) -> PathBuf {
 /// The file name of a rank's image.
 #[must_use]
 pub fn image_name(rank: u32) -> String {
-    format!("rank-{rank}.img")
+    Checkpointer::Native.place(rank)
 }
 
 /// Makes an empty `<epoch>.partial`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Ialltoallw and MPI_Alltoallw_init on a grid whose processes have more neighbours than the grid
-// has processes. Open MPI 4.1 then reads as many datatypes as there are neighbours, so the arrays
-// are that long here.
+// MPI_Ialltoallw and MPI_Alltoallw_init on a grid whose processes have more neighbours than the
+// grid has processes. Open MPI 4.1 then reads as many datatypes as there are neighbours, so the
+// arrays are that long here.
 #include "../check.h"
 #include "../persistent.h"
 
