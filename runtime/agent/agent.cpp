@@ -24,6 +24,7 @@
 #include "agent/checkpointers.h"
 #include "agent/connection.h"
 #include "agent/leftovers.h"
+#include "agent/sending.h"
 #include "agent/words.h"
 #include "agent/wrappers.h"
 #include "sys/faults.h"
@@ -93,7 +94,6 @@ void release() {
   resume();
   store(shared.pending, 0u);
   store(shared.targets_version, u64{0});
-  store(shared.expected_version, u64{0});
   store_phase(Phase::kRun);
   wake_rank();
 }
@@ -147,6 +147,17 @@ void on_request(const wire::Request& request) {
 }
 
 bool is_pending(u32 epoch) { return load(self.upper_known) && load(crossing().pending) == epoch; }
+
+bool is_gathering() {
+  return load(self.upper_known) && load(crossing().pending) != 0 &&
+         load(reinterpret_cast<const u32&>(crossing().phase)) == u32(Phase::kGather);
+}
+
+void tell_send() {
+  u64 count = 0;
+  if (agent::send_has_to_be_told(self.clocks, &count))
+    self.connection.send(wire::Needs{crossing().pending, wire::Pairs{self.clocks, count}});
+}
 
 bool copy_pairs(const wire::Pairs& list, Count* out) {
   if (list.count > Mailbox::kCapacity) return false;
@@ -352,9 +363,13 @@ void* agent_main(void*) {
   leave_the_ranks_core();
   do {
     for (;;) {
-      const int patience = self.cutting ? 0 : self.saving > 0 ? kSavingPollMs : kIdlePollMs;
+      const int patience = self.cutting       ? 0
+                           : self.saving > 0  ? kSavingPollMs
+                           : is_gathering()   ? agent::kSendingPollMs
+                                              : kIdlePollMs;
       if (self.connection.receive(patience) != 0) break;
       for (Frame frame; self.connection.next(&frame);) dispatch(frame);
+      if (is_gathering()) tell_send();
       poll_saving();
     }
     self.connection.close();

@@ -24,8 +24,9 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 6;
+inline constexpr u32 kCrossingVersion = 7;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
+inline constexpr u32 kSendingToAny = 0xffff'ffff;  // to whoever has been sent to
 
 // The signals that belong to us. The boundary hides both from the application: it can neither block
 // them nor install a handler.
@@ -177,6 +178,13 @@ struct Crossing {
   u32 two_phase;         // 1: --collectives 2pc; written by the front end
   u32 connections;       // communicators with processes outside the job and open ports: none may
                          // exist when an image is cut; written by the front end
+  // A send that the MPI thread is in, for which the lower half may wait: the receiver's world rank
+  // + 1, kSendingToAny, or 0. The same handshake as with ClockEntry: `sending` is stored, then
+  // `pending` loaded. `sent` are the counts of messages by receiver.
+  u32 sending;
+  u32 sending_told;      // the agent has told what it waits for
+  u32 synchronous;       // 1: the program has used synchronous sends
+  const u64* sent;
   // fermata_checkpoint: the answer to Report::kAsk, written by the agent, `answered` last.
   u32 asked_epoch;       // newest checkpoint that all ranks have asked for
   u32 answered;          // futex: 1 = there is an answer

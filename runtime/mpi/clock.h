@@ -60,20 +60,30 @@ inline ClockEntry* clock_of_group(const i32* world_ranks, i32 count) {
   return clock_new(hash);
 }
 
-/// A parked rank takes in whatever comes, so nobody needs room or a receipt: every send ends.
 inline void copy_needs() {
   Core& core = state();
-  if (!core.needed) core.needed = arena_array<u64>(u64(core.world_size));
-  for (i32 rank = 0; rank < core.world_size; rank++) core.needed[rank] = 0;
+  const u64 ranks = u64(core.world_size);
+  if (!core.needed) {
+    core.needed = arena_array<u64>(ranks);
+    core.to_match = arena_array<u64>(ranks);
+    core.to_take = arena_array<u64>(ranks);
+  }
+  for (u64 rank = 0; rank < ranks; rank++)
+    core.needed[rank] = core.to_match[rank] = core.to_take[rank] = 0;
   for (u64 i = 0; i < crossing().needs_count && i < Mailbox::kCapacity; i++) {
     const Count& need = mailbox().needs[i];
-    if (kind_of_need(need) == NeedKind::kMessage && rank_of_need(need) < u32(core.world_size))
-      core.needed[rank_of_need(need)] = need.value;
+    const u64 rank = rank_of_need(need);
+    if (rank >= ranks) continue;
+    switch (kind_of_need(need)) {
+      case NeedKind::kMessage: core.needed[rank] = need.value; break;
+      case NeedKind::kReceipt: core.to_match[rank] = need.value; break;
+      case NeedKind::kRoom: core.to_take[rank] = need.value; break;
+    }
   }
 }
 
-/// Copies the newest targets to Core::targets, by clock index, and the messages that others need to
-/// Core::needed, by rank. Returns their version, 0 if none.
+/// Copies the newest targets to Core::targets, by clock index, and what others need to Core::needed
+/// and its kin, by rank. Returns their version, 0 if none.
 /// The agent fills the lists before it stores targets_version, and stores the version again when it
 /// refines them, so a copy is good if the version is the same before and after.
 inline u64 refresh_targets() {
@@ -105,15 +115,26 @@ inline bool owes_collective() {
   return false;
 }
 
+/// Messages of this rank that the program has not matched yet, though they have come in.
+inline u64 kept_from(i32 rank) {
+  u64 kept = 0;
+  for (const Comm* comm = state().comms; comm; comm = comm->next)
+    for (const Early* early = comm->early_first; early; early = early->next)
+      kept += !early->filling && comm->members[early->source] == rank;
+  return kept;
+}
+
 /// True if this rank may not stand still: some member waits for it in a collective call, or another
-/// rank waits for a message that it has not sent.
+/// rank waits for a message that it has not sent, or that it has not matched.
 /// Preconditions: refresh_targets() returned a version.
 inline bool has_duty() {
   if (owes_collective()) return true;
   const Core& core = state();
   if (core.ending) return false;  // whoever needs a message will get it from somebody else
   for (i32 rank = 0; rank < core.world_size; rank++)
-    if (core.sent[rank] < core.needed[rank]) return true;
+    if (core.sent[rank] < core.needed[rank] ||
+        (core.to_match[rank] && core.received[rank] < core.to_match[rank] + kept_from(rank)))
+      return true;
   return false;
 }
 

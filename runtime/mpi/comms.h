@@ -23,6 +23,7 @@ void end_duplicates(Slot* parent);        // persistent_collectives.h
 
 inline constexpr u64 kWorldId = 1;
 inline constexpr u64 kSelfId = 2;  // + world rank
+inline constexpr u64 kReceiptsId = 0xffff'ffff;
 inline constexpr u64 kOutsideId = ~u64{0};
 inline constexpr u64 kFirstMemberShift = 32;
 inline constexpr u64 kFirstMemberBias = 0x100;  // keeps made-up ids apart from the predefined ones

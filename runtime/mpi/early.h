@@ -109,12 +109,12 @@ inline bool early_arrived(Early* early) {
   return true;
 }
 
-/// Receives one waiting message of `comm`, any source and tag, as bytes. Returns false if none
-/// waits. Never blocks: a message still on its way fills its buffer under a request of its own.
-inline bool early_take_one(Comm* comm) {
+/// Receives one waiting message of `comm`, any tag, as bytes. Returns false if none waits. Never
+/// blocks: a message still on its way fills its buffer under a request of its own.
+inline bool early_take_one(Comm* comm, i32 source) {
   int flag = 0;
   CanonStatus status{};
-  if (lower().Iprobe(kAnySource, kAnyTag, comm->slot->real, &flag, &status) || !flag) return false;
+  if (lower().Iprobe(source, kAnyTag, comm->slot->real, &flag, &status) || !flag) return false;
   const u64 bytes = status.bytes();
   if (bytes > 0x7fff'ffff || status.source < 0) {
     state().park.failed = true;  // MPI_BYTE counts are int here; the report is made by park()
@@ -162,11 +162,23 @@ inline int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u6
   return error;
 }
 
+/// A receipt is an empty message. Its receive has been posted, and so small a send never waits.
+inline void send_receipt(i32 to, i32 tag) {
+  if (lower().Send(nullptr, 0, state().lower_byte, to, tag, state().receipts->real) == kSuccess)
+    state().sent[to]++;
+}
+/// The program has matched a kept message.
+inline void give_receipt(Early* early) {
+  if (FERMATA_UNLIKELY(early->owed_tag != 0)) send_receipt(early->owed_to, early->owed_tag);
+  early->owed_tag = 0;
+}
+
 /// Hands a kept message to the application and forgets it. The caller has unlinked nothing yet.
 /// Blocks until the message has come in (its sender is bound to deliver it).
 inline int early_deliver(Early* early, void* buffer, int count, u64 datatype, CanonStatus* status) {
   for (Patience patience; !early_arrived(early);) between_polls_alone(patience);
   early_unlink(early);
+  give_receipt(early);
   *status = early_status(early);
   const int error = unpack_bytes(early->data, early->bytes, buffer, count, datatype, status);
   early_free(early);

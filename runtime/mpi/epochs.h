@@ -102,7 +102,7 @@ inline int peers_tell(const Peers& peers, const Window* window, int tag, i32* ow
       ++*own;
       continue;
     }
-    const int error = send_blocking(&MpiCalls::Send, nullptr, 0, slot_at(kDatatype, kByte),
+    const int error = send_blocking(nullptr, 0, slot_at(kDatatype, kByte),
                                     peers.ranks[i], tag, window->comm);
     if (error) return error;
   }

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank waits for that must run on: told to the coordinator, which makes those ranks run on.
+// What a rank that must run on waits for: told to the coordinator, which makes others help it.
 //
-// Told are the senders that a call waits for, no others: two ranks that asked for what they do not
-// wait for could keep each other running for ever. When the call has ended, the way out of it takes
-// the word back. A wait is told only when nothing has come for a moment: a rank that gets on by
-// itself costs no word. What the threads of a rank wait for is told together.
+// Of a receive: its senders run on until one has sent a message more. Of a send: its receiver, if it
+// is parked, takes in what it needs room for; or, once this program has used synchronous sends, runs
+// on until it has matched the message, because who only takes it in would end those before their
+// receive. A send that the lower half itself waits in, the agent tells (agent/sending.cpp).
 //
-// Invariant: a need counts messages that have come in. So whoever has told one takes in what comes
-//            (park.h): a message with another tag would stay uncounted, and its sender would
-//            believe that it had done its part.
+// Told is what a call waits for, and the sends that the program tests again and again, nothing else:
+// two ranks that asked for what they do not wait for could keep each other running for ever. When
+// the call has ended, the way out of it takes the word back. A wait is told only when nothing has
+// come for a moment: a rank that gets on by itself costs no word. What the threads of a rank wait
+// for is told together.
+//
+// Invariant: a need for a message counts those that have come in. So whoever has told one takes in
+//            what comes from there (park.h): a message with another tag would stay uncounted, and
+//            its sender would believe that it had done its part.
 #pragma once
 
 #include "mpi/request.h"
@@ -17,35 +23,62 @@
 namespace fermata::mpi {
 
 inline constexpr u64 kBeforeNeedNs = 500'000;
+inline constexpr u64 kToldByAgent = ~u64(0);  // a digest that no list has
+
+inline bool is_other_rank(i32 rank) {
+  return rank >= 0 && rank < state().world_size && rank != state().world_rank;
+}
 
 /// A receive or probe that may match a message of this peer, or of any one.
 inline void mark_senders(const Comm* comm, i32 source, bool* senders) {
-  const Core& core = state();
   for (i32 peer = 0; peer < peers_of(comm); peer++) {
     const i32 rank = comm->members[peer];
-    const bool is_meant = source == kAnySource || source == peer;
-    if (is_meant && rank < core.world_size && rank != core.world_rank) senders[rank] = true;
+    if ((source == kAnySource || source == peer) && is_other_rank(rank)) senders[rank] = true;
   }
 }
 
-inline void mark_awaited(const Awaited& awaited, bool* senders) {
-  for (i32 rank = 0; rank < state().world_size; rank++) senders[rank] = false;
-  if (awaited.probed) mark_senders(awaited.probed, awaited.source, senders);
-  for (i32 i = 0; i < awaited.count; i++) {
-    if (is_idle(awaited.requests[i])) continue;
-    const Request* const request = request_of(awaited.requests[i]);
-    if (request->state != RequestState::kActive || !is_receive(request) || !request->comm) continue;
-    if (const Comm* const comm = comm_of(request->comm)) mark_senders(comm, request->peer, senders);
+inline void mark_request(Slot* slot, const Wanted& wanted) {
+  const Request* const request = request_of(slot);
+  const bool is_active = request->state == RequestState::kActive;
+  if (is_send(request)) {
+    const bool has_to_end = is_active || request->state == RequestState::kPending;
+    if (has_to_end && is_other_rank(request->receiver) &&
+        wanted.receivers[request->receiver] < request->number)
+      wanted.receivers[request->receiver] = request->number;
+  } else if (is_active && is_receive(request) && request->comm) {
+    if (const Comm* const comm = comm_of(request->comm))
+      mark_senders(comm, request->peer, wanted.senders);
   }
 }
 
-/// Fills `needs`, which has room for every rank: a message more of each. Returns their number.
-inline u64 list_needs(const bool* senders, Count* needs) {
+inline void mark_nothing(const Wanted& wanted) {
+  for (i32 rank = 0; rank < state().world_size; rank++) {
+    wanted.senders[rank] = false;
+    wanted.receivers[rank] = 0;
+  }
+}
+
+inline void mark_awaited(const Awaited& awaited, const Wanted& wanted) {
+  mark_nothing(wanted);
+  if (awaited.probed) mark_senders(awaited.probed, awaited.source, wanted.senders);
+  for (i32 i = 0; i < awaited.count; i++)
+    if (!is_idle(awaited.requests[i])) mark_request(awaited.requests[i], wanted);
+  for_each_live(kRequest, [&](Slot* slot) {
+    if (request_of(slot)->polled && is_send(request_of(slot))) mark_request(slot, wanted);
+  });
+}
+
+/// Fills `needs`, which has room for two of every rank. Returns their number.
+inline u64 list_needs(const Wanted& wanted, Count* needs) {
   u64 found = 0;
-  for (i32 rank = 0; rank < state().world_size; rank++)
-    if (senders[rank])
-      needs[found++] =
-          Count{need_key(NeedKind::kMessage, u32(rank)), state().received[rank] + 1};
+  const Core& core = state();
+  const NeedKind of_send = crossing().synchronous ? NeedKind::kReceipt : NeedKind::kRoom;
+  for (i32 rank = 0; rank < core.world_size; rank++) {
+    if (wanted.senders[rank])
+      needs[found++] = Count{need_key(NeedKind::kMessage, u32(rank)), core.received[rank] + 1};
+    if (wanted.receivers[rank])
+      needs[found++] = Count{need_key(of_send, u32(rank)), wanted.receivers[rank]};
+  }
   return found;
 }
 
@@ -64,6 +97,11 @@ inline u64 digest_of(const Count* needs, u64 count) {
   return digest ? digest : 1;
 }
 
+inline Wanted new_wanted() {
+  const u64 ranks = u64(state().world_size);
+  return Wanted{arena_array<bool>(ranks), arena_array<u64>(ranks)};
+}
+
 /// There are never more entries than threads have been there at one time.
 inline ThreadWait* own_wait() {
   Core& core = state();
@@ -72,18 +110,18 @@ inline ThreadWait* own_wait() {
   if (!wait) {
     wait = arena_new<ThreadWait>();
     wait->of = &front::tls_gate;
-    wait->senders = arena_array<bool>(u64(core.world_size));
+    wait->wanted = new_wanted();
     wait->next = core.waits;
     core.waits = wait;
   }
   return wait;
 }
 
-/// `needs` is room for every rank.
+/// `needs` is room for two of every rank.
 inline void note_wait(const Awaited& awaited, u64 now, Count* needs) {
   ThreadWait* const wait = own_wait();
-  mark_awaited(awaited, wait->senders);
-  const u64 digest = digest_of(needs, list_needs(wait->senders, needs));
+  mark_awaited(awaited, wait->wanted);
+  const u64 digest = digest_of(needs, list_needs(wait->wanted, needs));
   const u32 epoch = state().park.epoch;
   if (wait->epoch == epoch && wait->digest == digest) return;
   wait->epoch = epoch;
@@ -95,17 +133,21 @@ inline void note_wait(const Awaited& awaited, u64 now, Count* needs) {
 /// *is_open: true if a thread has begun to wait only now.
 inline u64 settled_needs(u64 now, Count* needs, bool* is_open) {
   const Core& core = state();
-  bool* const senders = arena_array<bool>(u64(core.world_size));
-  for (i32 rank = 0; rank < core.world_size; rank++) senders[rank] = false;
+  const Wanted all = new_wanted();
+  mark_nothing(all);
   for (const ThreadWait* wait = core.waits; wait; wait = wait->next) {
     if (wait->epoch != core.park.epoch || wait->digest == 0) continue;
     const bool is_settled = now - wait->since_ns >= kBeforeNeedNs;
     if (!is_settled) *is_open = true;
-    for (i32 rank = 0; rank < core.world_size && is_settled; rank++)
-      senders[rank] |= wait->senders[rank];
+    for (i32 rank = 0; rank < core.world_size && is_settled; rank++) {
+      all.senders[rank] |= wait->wanted.senders[rank];
+      if (all.receivers[rank] < wait->wanted.receivers[rank])
+        all.receivers[rank] = wait->wanted.receivers[rank];
+    }
   }
-  const u64 found = list_needs(senders, needs);
-  arena_free(senders);
+  const u64 found = list_needs(all, needs);
+  arena_free(all.senders);
+  arena_free(all.receivers);
   return found;
 }
 
@@ -113,8 +155,12 @@ inline u64 settled_needs(u64 now, Count* needs, bool* is_open) {
 /// last moment, it is told. That it waits for nobody any more is told at once.
 inline void tell_needs(const Awaited& awaited) {
   ParkState& park = state().park;
-  Count* const needs = arena_array<Count>(u64(state().world_size));
+  Count* const needs = arena_array<Count>(2 * u64(state().world_size));
   const u64 now = sys::now_ns();
+  if (crossing().sending_told) {  // in our stead; that send has ended
+    crossing().sending_told = 0;
+    park.told = kToldByAgent;
+  }
   note_wait(awaited, now, needs);
   bool is_open = false;
   const u64 count = settled_needs(now, needs, &is_open);

@@ -47,6 +47,8 @@ struct Early {
   i32 source;  // rank in the communicator
   i32 tag;
   bool filling;
+  i32 owed_to;  // world rank whose synchronous send waits until it is matched, if owed_tag
+  i32 owed_tag;
 };
 
 struct Topology {
@@ -221,7 +223,8 @@ enum class RequestState : u8 {
   kActive,    // Slot::real is a real request in progress
   kDone,      // finished in our books; `status` and `error` wait for the application
   kInactive,  // persistent and not started
-  kPending,   // generalized: the application has yet to complete it
+  kPending,   // generalized: the application has yet to complete it; a synchronous send: its
+              // message was kept, its receipt has yet to come (receipts.h)
 };
 
 struct Request {
@@ -231,12 +234,14 @@ struct Request {
   bool forgotten;  // the application called MPI_Request_free
   bool cancelled;  // the application called MPI_Cancel; the status tells whether that worked
   bool wants_status;  // the books need it: who sent the message, or whether it was cancelled
-  bool owns;          // a counted reference to `datatype`, or `kept_until_done`
-  u8 unused;
+  bool owns;  // a counted reference to `datatype`, `kept_until_done`, or a SynchronousSend
+  bool polled;        // tested in vain during a checkpoint
   i32 error;  // of a finished request
   i32 count;
   i32 peer;
   i32 tag;
+  i32 receiver;       // world rank a send is for, which it is the
+  u64 number;         // so manieth message to
   void* buffer;
   Slot* datatype;
   Slot* comm;
@@ -255,7 +260,7 @@ struct Request {
   request->cancelled = false;
   request->wants_status = false;
   request->owns = false;
-  request->unused = 0;
+  request->polled = false;
 }
 
 inline bool is_persistent(const Request* request) {
@@ -273,6 +278,33 @@ inline bool has_persistent_real(const Request* request) {
 inline bool is_receive(const Request* request) {
   return request->kind == RequestKind::kRecv || request->kind == RequestKind::kPersistentRecv;
 }
+inline bool is_send(const Request* request) {
+  return request->kind == RequestKind::kSend || request->kind == RequestKind::kPersistentSend;
+}
+
+// What a sender tells the receiver of a synchronous send that a checkpoint has found unfinished.
+struct Announcement {
+  u64 comm_id;
+  i32 tag;
+  i32 receipt_tag;
+  u64 behind;  // messages with the same receiver, communicator and tag that it has sent since
+};
+// A synchronous send that has not ended; see receipts.h.
+struct SynchronousSend {
+  SynchronousSend* next;
+  Slot* slot;
+  i32 receiver;  // world rank
+  Announcement word;
+  Slot* receipt;   // the receive of its receipt, once it has been announced; null: not needed
+  u32 epoch;       // the checkpoint at which it was
+  bool unfinished;  // announced, and the lower half has not finished it
+};
+// Receipts for messages that had been matched when their senders asked.
+struct OwedReceipt {
+  OwedReceipt* next;
+  i32 to;
+  i32 tag;
+};
 
 // What a matched probe handed out: the whole message, already here.
 struct KeptMessage {
@@ -295,13 +327,19 @@ struct ParkState {
   bool held_told;
 };
 
-// For whose messages one thread of the application waits, with a duty of its rank; see needs.h.
+// What a call waits for, by world rank; see needs.h.
+struct Wanted {
+  bool* senders;   // a message of it
+  u64* receivers;  // that it takes so many messages; 0: nothing
+};
+
+// What one thread of the application waits for, with a duty of its rank; see needs.h.
 struct ThreadWait {
   ThreadWait* next;
   const Gate* of;  // whose; a gate is used again with the memory it is in
   u32 epoch;       // the checkpoint during which it was noted
-  bool* senders;   // by world rank
-  u64 digest;      // 0: for nobody's
+  Wanted wanted;
+  u64 digest;      // 0: for nobody
   u64 since_ns;    // the digest has been the same
 };
 
@@ -370,8 +408,16 @@ struct Core {
   u32 high[kKindCount];       // slots used so far, from kFirstDynamic
   Slot* free_slot[kKindCount];
   u64* targets;  // by index into clocks()
-  u64* needed;   // by world rank: messages that must have been sent to it before this rank parks
+  // By world rank, what it needs of this one: messages that must have been sent to it and messages
+  // of it that must have been matched before this rank parks; and those that are to be taken in.
+  u64* needed;
+  u64* to_match;
+  u64* to_take;
   ThreadWait* waits;
+  SynchronousSend* synchronous;
+  OwedReceipt* owed;
+  Slot* receipts;   // the communicator of announcements and receipts: all ranks, only ours
+  i32 receipt_tag;  // the last one used
   ClockEntry* unused_clock;  // what the clock pointer of a null or freed communicator names
   i32 predefined_attributes[8];
   bool predefined_attribute_set[8];

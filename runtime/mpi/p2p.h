@@ -5,9 +5,11 @@
 // its bytes have come in. When all ranks are parked and both sides agree for every pair of ranks,
 // nothing is in flight. MPI_PROC_NULL has no rank and is never counted.
 //
-// A blocking send is the real one: parked peers keep receiving, so it ends. A blocking receive may
-// wait for a rank that has parked, so it is a posted receive and a loop of polls, and the loop is a
-// place where this rank can park. It takes a request slot only when that happens.
+// A blocking receive may wait for a rank that has parked, so it is a posted receive and a loop of
+// polls, and the loop is a place where this rank can park. It takes a request slot only when that
+// happens. A blocking send is the real one, and tells the agent whom it is for, who asks that rank
+// for room; during a checkpoint, among threads, and if it is synchronous, it is a request and a
+// loop as well.
 //
 // Invariant: an active send needs no recipe, because every send ends before an image is cut; an
 //            active receive and a persistent request carry a complete one.
@@ -17,25 +19,41 @@
 
 namespace fermata::mpi {
 
-inline void count_sent(Slot* comm, int dest) {
-  if (FERMATA_LIKELY(dest >= 0)) state().sent[comm_of(comm)->members[dest]]++;
+void note_behind(u64 comm_id, i32 receiver, int tag);         // receipts.h
+void synchronous_begin(Slot* request, const Slot* comm, int tag);  // receipts.h
+
+inline void count_sent(Slot* comm, int dest, int tag) {
+  if (FERMATA_UNLIKELY(dest < 0)) return;
+  const Comm* const c = comm_of(comm);
+  state().sent[c->members[dest]]++;
+  if (FERMATA_UNLIKELY(state().synchronous != nullptr)) note_behind(c->id, c->members[dest], tag);
+}
+/// Likewise, of a send with a request.
+inline void count_request(Request* request, Slot* comm, int dest, int tag) {
+  request->receiver = -1;
+  if (FERMATA_UNLIKELY(dest < 0)) return;
+  count_sent(comm, dest, tag);
+  request->receiver = comm_of(comm)->members[dest];
+  request->number = state().sent[request->receiver];
 }
 
 using LowerSend = int (*)(const void*, int, u64, int, int, u64);
 using LowerIsend = int (*)(const void*, int, u64, int, int, u64, u64*);
 
-[[gnu::always_inline]] inline int send_blocking(LowerSend MpiCalls::*call, const void* buf,
-                                                int count, Slot* datatype, int dest, int tag,
-                                                Slot* comm) {
-  LowerScope scope;
-  int error;
-  {
-    const BlockingCall open;
-    error = (lower().*call)(buf, count, datatype->real, dest, tag, comm->real);
+/// A call of the lower half that may wait for a rank that has parked.
+class Sending {
+ public:
+  [[gnu::always_inline]] explicit Sending(u32 receiver) {
+    crossing().sending = receiver;
+    compiler_barrier();
   }
-  if (FERMATA_LIKELY(error == kSuccess)) count_sent(comm, dest);
-  return error;
-}
+  [[gnu::always_inline]] ~Sending() {
+    compiler_barrier();
+    crossing().sending = 0;
+  }
+  Sending(const Sending&) = delete;
+  Sending& operator=(const Sending&) = delete;
+};
 
 [[gnu::always_inline]] inline int send_begin(LowerIsend MpiCalls::*call, const void* buf, int count,
                                              Slot* datatype, int dest, int tag, Slot* comm,
@@ -44,7 +62,7 @@ using LowerIsend = int (*)(const void*, int, u64, int, int, u64, u64*);
   const int error = (lower().*call)(buf, count, datatype->real, dest, tag, comm->real, &real);
   if (FERMATA_UNLIKELY(error != kSuccess)) return error;
   if (real == 0) {  // complete already
-    count_sent(comm, dest);
+    count_sent(comm, dest, tag);
     *handle = state().instant;
     return kSuccess;
   }
@@ -54,9 +72,37 @@ using LowerIsend = int (*)(const void*, int, u64, int, int, u64, u64*);
   request_start(request, RequestKind::kSend, RequestState::kActive);
   request->peer = dest;
   request->comm = comm;
-  count_sent(comm, dest);
+  count_request(request, comm, dest, tag);
   *handle = slot;
   return kSuccess;
+}
+
+[[gnu::noinline]] inline int send_registered(LowerIsend MpiCalls::*call, const void* buf, int count,
+                                             Slot* datatype, int dest, int tag, Slot* comm) {
+  Slot* request = nullptr;
+  const int error = send_begin(call, buf, count, datatype, dest, tag, comm, &request);
+  return error ? error : wait_request(&request, nullptr);
+}
+
+[[gnu::always_inline]] inline int send_blocking(const void* buf, int count, Slot* datatype,
+                                                int dest, int tag, Slot* comm) {
+  LowerScope scope;
+  const Comm* const c = comm_of(comm);
+  if (books_are_shared())
+    return send_registered(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm);
+  const bool is_known = FERMATA_LIKELY(c && u32(dest) < u32(peers_of(c)));
+  int error;
+  {
+    const Sending sending(is_known ? u32(c->members[dest]) + 1 : 0);
+    if (!checkpoint_wanted())
+      error = lower().Send(buf, count, datatype->real, dest, tag, comm->real);
+    else
+      error = kErrPending;
+  }
+  if (FERMATA_UNLIKELY(error == kErrPending))
+    return send_registered(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm);
+  if (FERMATA_LIKELY(error == kSuccess)) count_sent(comm, dest, tag);
+  return error;
 }
 
 /// Describes an active request; a derived datatype is kept alive by it.
@@ -218,6 +264,7 @@ inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** mess
   } else {
     for (Patience patience; !early_arrived(early);) between_polls_alone(patience);
     early_unlink(early);
+    give_receipt(early);
   }
   *message = slot_new(kMessage, early);
   return kSuccess;
@@ -245,28 +292,37 @@ inline int receive_matched(void* buf, int count, Slot* datatype, Slot** message,
 namespace core {
 
 inline int Send(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
-  return send_blocking(&MpiCalls::Send, buf, count, datatype, dest, tag, comm);
+  return send_blocking(buf, count, datatype, dest, tag, comm);
+}
+inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                  Slot** request) {
+  LowerScope scope;
+  const int error =
+      send_begin(&MpiCalls::Issend, buf, count, datatype, dest, tag, comm, request);
+  if (!error && *request != state().instant) synchronous_begin(*request, comm, tag);
+  return error;
 }
 inline int Ssend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
-  return send_blocking(&MpiCalls::Ssend, buf, count, datatype, dest, tag, comm);
+  LowerScope scope;
+  Slot* request = nullptr;
+  const int error = Issend(buf, count, datatype, dest, tag, comm, &request);
+  return error ? error : wait_request(&request, nullptr);
 }
 inline int Bsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
-  return send_blocking(&MpiCalls::Bsend, buf, count, datatype, dest, tag, comm);
+  LowerScope scope;
+  const int error = lower().Bsend(buf, count, datatype->real, dest, tag, comm->real);
+  if (!error) count_sent(comm, dest, tag);
+  return error;
 }
 // A ready send promises that the receive is posted. A kept message or a restart may have consumed
 // that receive, or not re-posted it yet, so the promise is not passed on: a standard send is right.
 inline int Rsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
-  return send_blocking(&MpiCalls::Send, buf, count, datatype, dest, tag, comm);
+  return send_blocking(buf, count, datatype, dest, tag, comm);
 }
 inline int Isend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
                  Slot** request) {
   LowerScope scope;
   return send_begin(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm, request);
-}
-inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                  Slot** request) {
-  LowerScope scope;
-  return send_begin(&MpiCalls::Issend, buf, count, datatype, dest, tag, comm, request);
 }
 inline int Ibsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
                   Slot** request) {

@@ -8,8 +8,9 @@
 // rank turns out to have a duty (clock.h) and must run on. One that must and waits says for whom
 // (needs.h).
 //
-// A parked rank keeps receiving, or the sends of ranks that still run on would never end. It sleeps
-// on Crossing::wake between polls: 20 us when something moved, up to 1 ms when nothing does.
+// Until all are parked, a parked rank takes in no more messages than others have asked room for: who
+// takes in everything would end synchronous sends. It sleeps on Crossing::wake between polls: 20 us
+// when something moved, up to 1 ms when nothing does.
 //
 // Invariant: park() is entered with Gate::depth == 0 and all books in order; while it runs, depth
 //            is above 0 and the rank's application code stands still.
@@ -20,12 +21,14 @@
 #include "mpi/callbacks.h"
 #include "mpi/generalized.h"
 #include "mpi/needs.h"
+#include "mpi/receipts.h"
 
 namespace fermata::mpi {
 
 void rebuild();  // rebuild.h
 
 inline constexpr u64 kShortestWaitNs = 20'000, kLongestWaitNs = 1'000'000;
+inline constexpr u64 kLeavingNs = 2'000'000'000;
 
 inline Phase current_phase() {
   return Phase(__atomic_load_n(reinterpret_cast<u32*>(&crossing().phase), __ATOMIC_ACQUIRE));
@@ -70,11 +73,14 @@ inline void park_here() {
   if (FERMATA_UNLIKELY(front::tls_gate.attention & kGateNew)) adopt_thread();  // after a restart
 }
 
-bool make_progress();
+// Which messages a rank takes in that its program has not asked for: those that others have asked
+// room for, those of whom it has told that it waits for, all.
+enum class TakeIn : u8 { kAsked, kAwaited, kAll };
+bool make_progress(TakeIn which);
 
 /// With a duty, and not where this rank could park: it goes on, and says what it waits for.
 inline void run_on_waiting(const Awaited& awaited) {
-  if (state().park.told) (void)make_progress();
+  if (state().park.told) (void)make_progress(TakeIn::kAwaited);
   tell_needs(awaited);
   front::tls_gate.interrupted = 1;  // the way out takes it back
 }
@@ -143,33 +149,47 @@ inline bool rank_may_park() {
 
 // --- while parked ------------------------------------------------------------------------------
 
-/// Polls one active request and books it if it has finished. Returns true if it has.
-inline bool settle_if_finished(Slot* slot) {
-  Request* const request = request_of(slot);
-  int flag = 0;
-  CanonStatus status{};
-  status.source = request->peer;
-  const int error = lower().Test(&slot->real, &flag, &status);
-  if (!flag && error == kSuccess) return false;
-  settle(request, status, error);
-  request->status = status;
-  request->error = error;
-  request->state = RequestState::kDone;
-  if (request->forgotten) request_release(slot);
-  return true;
+/// Whether this rank takes in a message of `rank` now.
+inline bool takes_from(i32 rank, TakeIn which) {
+  const Core& core = state();
+  if (rank >= core.world_size) return which == TakeIn::kAll;
+  if (which == TakeIn::kAsked) return core.to_take && core.received[rank] < core.to_take[rank];
+  for (const ThreadWait* wait = core.waits; wait; wait = wait->next)
+    if (wait->epoch == core.park.epoch && wait->wanted.senders[rank]) return true;
+  return which == TakeIn::kAll;
 }
 
-/// Moves everything that can move: finishes requests, takes in what arrives. True if anything did.
-inline bool make_progress() {
+/// Takes in what has arrived on one communicator. True if anything has.
+inline bool take_in(Comm* comm, TakeIn which) {
   bool moved = false;
+  if (which == TakeIn::kAll) {
+    while (!state().park.failed && early_take_one(comm, kAnySource)) moved = true;
+    return moved;
+  }
+  for (i32 peer = 0; peer < peers_of(comm); peer++)
+    while (!state().park.failed && takes_from(comm->members[peer], which) &&
+           early_take_one(comm, peer))
+      moved = true;
+  return moved;
+}
+
+/// Moves everything that may move: finishes requests, takes in what arrives. True if anything did.
+/// A synchronous send is left alone: until it has been announced, the program alone sees its end.
+inline bool make_progress(TakeIn which) {
+  bool moved = poll_synchronous();
   for_each_live(kRequest, [&](Slot* slot) {
-    if (request_of(slot)->state == RequestState::kActive) moved |= settle_if_finished(slot);
+    const Request* const request = request_of(slot);
+    if (request->state == RequestState::kActive && request->mode != SendMode::kSynchronous)
+      moved |= settle_if_finished(slot);
   });
   for (Comm* comm = state().comms; comm; comm = comm->next) {
     for (Early* early = comm->early_first; early && state().early_filling; early = early->next)
       if (early->filling) moved |= early_arrived(early);
-    while (!state().park.failed && early_take_one(comm)) moved = true;
+    moved |= take_in(comm, which);
   }
+  int flag;  // the lower half gets on with its own work in every call
+  CanonStatus status;
+  (void)lower().Iprobe(kAnySource, kAnyTag, slot_at(kComm, kCommSelf)->real, &flag, &status);
   return moved;
 }
 
@@ -182,7 +202,7 @@ inline bool has_active(bool collectives_only) {
     if (request->state != RequestState::kActive || is_receive(request)) return;
     if (!collectives_only || is_collective(request)) found = true;
   });
-  return found;
+  return found || (!collectives_only && synchronous_is_unfinished());
 }
 
 inline void report_parked(u64 version) {
@@ -256,17 +276,36 @@ inline void drain_step(u32 epoch) {
     park.sent_reported = true;
     windows_flush();
     files_note_positions();
+    announce_synchronous();
     report_sent();
     return;
   }
   const u64 expected = __atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE);
   if (park.drained_reported || expected != epoch) return;
   if (!received_everything() || has_active(false)) return;
+  answer_announcements();
   park.drained_reported = true;
   if (received_too_much()) return report_failed("it has received more messages than were sent");
   if (const char* const reason = reason_not_to_save()) return report_failed(reason);
   const u64 payload[2] = {state().early_messages, state().early_bytes};
   report(Report::kDrained, payload, sizeof payload);
+}
+
+/// What has been announced is answered also if the checkpoint has been given up meanwhile, or its
+/// sender would wait for ever. What has to come in for that is on its way.
+inline void leave_drain() {
+  const ParkState& park = state().park;
+  if (park.sent_reported && !park.drained_reported) {
+    if (__atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE) == park.epoch) {
+      const u64 until = sys::now_ns() + kLeavingNs;
+      while (!received_everything() && sys::now_ns() < until)
+        if (!make_progress(TakeIn::kAll)) (void)sys::call(SYS_sched_yield);
+      answer_announcements();
+    } else {
+      take_announcements_back();
+    }
+  }
+  send_owed_receipts();
 }
 
 /// Takes part until the checkpoint is over (false) or this rank must run on (true).
@@ -277,12 +316,13 @@ inline bool follow_protocol(void* frame) {
   bool told_failed = false;
   while (taking_part()) {
     const u32 wake = __atomic_load_n(&crossing().wake, __ATOMIC_ACQUIRE);
-    const bool moved = make_progress();
+    const Phase phase = current_phase();
+    const bool moved = make_progress(phase == Phase::kDrain ? TakeIn::kAll : TakeIn::kAsked);
     if (park.failed && !park.drained_reported && !told_failed) {
       report_failed("a message of 2 GiB or more is in flight");
       told_failed = true;
     }
-    switch (current_phase()) {
+    switch (phase) {
       case Phase::kRun: return false;
       case Phase::kGather:
         if (held_back()) return true;
@@ -332,6 +372,7 @@ inline void park(void* frame) {
   do {
     gate.interrupted = 0;
     run_on = follow_protocol(frame);
+    leave_drain();
   } while (!run_on && gate.interrupted && taking_part());
   admit_sections();
   if (shared) {

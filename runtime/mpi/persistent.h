@@ -61,7 +61,10 @@ inline int persistent_start(Slot* slot) {
   const int error = lower().Start(&slot->real);
   if (error) return error;
   request->state = RequestState::kActive;
-  if (request->kind == RequestKind::kPersistentSend) count_sent(request->comm, request->peer);
+  if (is_receive(request)) return kSuccess;
+  request->polled = false;
+  count_request(request, request->comm, request->peer, request->tag);
+  if (request->mode == SendMode::kSynchronous) synchronous_begin(slot, request->comm, request->tag);
   return kSuccess;
 }
 
@@ -116,7 +119,11 @@ inline int Buffer_attach(void* buffer, int size) {
 }
 inline int Buffer_detach(void* buffer_address, int* size) {
   LowerScope scope;
-  const int error = lower().Buffer_detach(buffer_address, size);
+  int error;
+  {
+    const Sending sending(kSendingToAny);  // it waits until all that is buffered has been taken
+    error = lower().Buffer_detach(buffer_address, size);
+  }
   if (error) return error;
   state().attached_buffer = nullptr;
   state().attached_bytes = 0;

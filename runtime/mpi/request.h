@@ -20,6 +20,8 @@ namespace fermata::mpi {
   return type != nullptr;
 }
 void type_unref(Slot* datatype);  // datatypes.h
+void synchronous_end(const Request* request);  // receipts.h
+bool receipt_is_missing(Slot* slot);           // receipts.h
 void kept_collective_free(Request* request);  // persistent_collectives.h
 
 inline Generalized* generalized_of(const Request* request) {
@@ -47,6 +49,8 @@ inline Generalized* generalized_of(const Request* request) {
     arena_free(request->kept_until_done);
   else if (request->kind == RequestKind::kPersistentCollective)
     kept_collective_free(request);
+  else if (request->kind == RequestKind::kSend)
+    synchronous_end(request);
   else
     type_unref(request->datatype);
 }
@@ -70,6 +74,7 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
   Request* const request = request_of(slot);
   if (FERMATA_UNLIKELY(request->kind >= RequestKind::kPersistentSend)) {
     if (request->kind != RequestKind::kInstant) {
+      if (request->mode == SendMode::kSynchronous) synchronous_end(request);
       request->state = RequestState::kInactive;
       return;
     }
@@ -92,6 +97,11 @@ inline bool is_idle(const Slot* slot) {
 /// settle() for a request that was completed without a status.
 inline void settle_unseen(const Request* request) {
   if (is_receive(request)) count_received(comm_of(request->comm), request->peer);
+}
+
+/// Of a request that is kPending.
+inline bool is_still_pending(Slot* slot) {
+  return request_of(slot)->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
 }
 
 using LowerPoll = int (*)(u64*, int*, CanonStatus*);
@@ -122,7 +132,7 @@ using LowerPoll = int (*)(u64*, int*, CanonStatus*);
     retire(handle);
     return error;
   }
-  if (FERMATA_UNLIKELY(request->state == RequestState::kPending)) {
+  if (FERMATA_UNLIKELY(request->state == RequestState::kPending) && is_still_pending(slot)) {
     *done = false;
     return kSuccess;
   }
@@ -132,8 +142,32 @@ using LowerPoll = int (*)(u64*, int*, CanonStatus*);
   return error;
 }
 
+/// Polls one active request and books it if it has finished. Returns true if it has.
+inline bool settle_if_finished(Slot* slot) {
+  Request* const request = request_of(slot);
+  int flag = 0;
+  CanonStatus status{};
+  status.source = request->peer;
+  const int error = lower().Test(&slot->real, &flag, &status);
+  if (!flag && error == kSuccess) return false;
+  settle(request, status, error);
+  request->status = status;
+  request->error = error;
+  request->state = RequestState::kDone;
+  if (request->forgotten) request_release(slot);
+  return true;
+}
+
 inline bool checkpoint_wanted() {
   return FERMATA_UNLIKELY(__atomic_load_n(&crossing().pending, __ATOMIC_RELAXED) != 0);
+}
+
+/// These have been tested in vain: the program goes on when one has finished, so it waits for them
+/// even if it does other things meanwhile.
+inline void note_polled(Slot* const* requests, i32 count) {
+  if (!checkpoint_wanted()) return;
+  for (i32 i = 0; i < count; i++)
+    if (!is_idle(requests[i])) request_of(requests[i])->polled = true;
 }
 
 /// Waits for one request that is not idle. The gate is held.
@@ -168,6 +202,7 @@ inline int Test(Slot** request, int* flag, CanonStatus* status) {
   bool done = false;
   const int error = poll_request(&MpiCalls::Test, request, &done, status);
   *flag = done;
+  if (!done) note_polled(request, 1);
   return error;
 }
 

@@ -43,10 +43,10 @@ class RealRequests {
         needs_statuses_ |= request->wants_status;
         last_ = i;
         active++;
-      } else if (request->state == RequestState::kDone && *done < 0) {
-        *done = i;
-      } else if (request->state == RequestState::kPending) {
+      } else if (request->state == RequestState::kPending && is_still_pending(handles[i])) {
         pending_ = true;
+      } else if (*done < 0) {
+        *done = i;
       }
     }
     return active;
@@ -224,7 +224,10 @@ inline int Waitall(int count, Slot** requests, CanonStatus* statuses) {
 inline int Testall(int count, Slot** requests, int* flag, CanonStatus* statuses) {
   LowerScope scope;
   RealRequests real(count);
-  return poll_all(&MpiCalls::Test, &MpiCalls::Testall, real, count, requests, flag, statuses);
+  const int error =
+      poll_all(&MpiCalls::Test, &MpiCalls::Testall, real, count, requests, flag, statuses);
+  if (!*flag) note_polled(requests, count);
+  return error;
 }
 
 }  // namespace core
@@ -315,6 +318,7 @@ inline int Testany(int count, Slot** requests, int* index, int* flag, CanonStatu
   RealRequests real(count);
   const int error = poll_any(real, count, requests, index, status);
   *flag = *index != -1;
+  if (!*flag) note_polled(requests, count);
   if (*index == -1) *index = kUndefined;
   return error;
 }
@@ -340,7 +344,9 @@ inline int Testsome(int count, Slot** requests, int* outcount, int* indices,
   RealRequests real(count);
   if (!statuses) statuses = real.statuses();
   *outcount = 0;
-  return poll_some(real, count, requests, outcount, indices, statuses);
+  const int error = poll_some(real, count, requests, outcount, indices, statuses);
+  if (*outcount == 0) note_polled(requests, count);
+  return error;
 }
 
 }  // namespace core

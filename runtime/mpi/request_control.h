@@ -20,13 +20,14 @@ inline int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
     int done = 0;
     const int error = lower().Test(&slot->real, &done, status);
     *flag = done || error;
+    if (!*flag) note_polled(&slot, 1);
     if (!*flag) return kSuccess;
     settle(request, *status, error);
     request->status = *status;
     request->error = error;
     request->state = RequestState::kDone;
   }
-  *flag = request->state == RequestState::kDone;
+  *flag = request->state == RequestState::kDone || !is_still_pending(slot);
   if (*flag) (void)outcome_of(request);
   *status = request->status;
   return kSuccess;  // the error itself is reported where the request is completed
@@ -47,6 +48,7 @@ inline int Request_free(Slot** handle) {
     request->forgotten = true;  // it may still receive; the draining must see and count that
     return kSuccess;
   }
+  if (request->mode == SendMode::kSynchronous) synchronous_end(request);
   int error = kSuccess;
   if (slot->real && (request->state == RequestState::kActive || has_persistent_real(request)))
     error = lower().Request_free(&slot->real);

@@ -65,10 +65,12 @@ static void test_table() {
     request_of(slot)->comm = &comm;
     EXPECT(refresh_targets() == lines + 1);
     EXPECT(has_duty() == (s.duty != 0));
-    Count needs[2];
-    bool senders[2];
-    mark_awaited({&slot, 1}, senders);
-    const u64 found = has_duty() ? list_needs(senders, needs) : 0;
+    Count needs[4];
+    const Wanted wanted = new_wanted();
+    mark_awaited({&slot, 1}, wanted);
+    const u64 found = has_duty() ? list_needs(wanted, needs) : 0;
+    arena_free(wanted.senders);
+    arena_free(wanted.receivers);
     EXPECT(found == (s.need != 0));
     EXPECT(!found || (rank_of_need(needs[0]) == 1 && needs[0].value == s.need));
   }

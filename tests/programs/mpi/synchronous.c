@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A synchronous send ends only when its receive has been matched, also when a checkpoint comes
+// between and takes the message in: MPI_Issend, MPI_Ssend_init, MPI_Ssend, each while the receiver
+// is still far from its receive.
+#include "../check.h"
+
+static int is_done(MPI_Request *request) {
+  int flag = 0;
+  MPI_Test(request, &flag, MPI_STATUS_IGNORE);
+  return flag;
+}
+
+// Three messages with one tag, the middle one a standard one, and one with another tag.
+static void without_waiting(int step, struct options o, MPI_Request *kept) {
+  const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+  int out[4], in[4] = {0}, here = 100 * step + 10 * rank, there = 100 * step + 10 * previous;
+  MPI_Request first, other;
+  for (int i = 0; i < 4; i++) out[i] = here + i;
+  static int buffer;
+  buffer = out[2];
+  if (*kept == MPI_REQUEST_NULL)
+    MPI_Ssend_init(&buffer, 1, MPI_INT, next, 1, MPI_COMM_WORLD, kept);
+  MPI_Issend(&out[0], 1, MPI_INT, next, 1, MPI_COMM_WORLD, &first);
+  MPI_Send(&out[1], 1, MPI_INT, next, 1, MPI_COMM_WORLD);
+  MPI_Start(kept);
+  MPI_Issend(&out[3], 1, MPI_INT, next, 2, MPI_COMM_WORLD, &other);
+  if (step % 4) report_step(step, o.step_ms);
+  CHECK(!is_done(&first) && !is_done(kept) && !is_done(&other));
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Recv(&in[3], 1, MPI_INT, previous, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Recv(&in[0], 1, MPI_INT, previous, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Wait(&first, MPI_STATUS_IGNORE);
+  MPI_Wait(&other, MPI_STATUS_IGNORE);
+  CHECK(!is_done(kept));
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 1; i < 3; i++)
+    MPI_Recv(&in[i], 1, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Wait(kept, MPI_STATUS_IGNORE);
+  for (int i = 0; i < 4; i++) CHECK(in[i] == there + i);
+  mix(in, sizeof in);
+}
+
+// Who sends takes part in the barrier when its send has ended: it cannot be over before the receive.
+static void waiting(int step, struct options o) {
+  const int sends = rank % 2 == 1, receives = rank % 2 == 0 && rank + 1 < ranks;
+  int value = step, over = 0;
+  MPI_Request barrier;
+  if (sends) MPI_Ssend(&value, 1, MPI_INT, rank - 1, 3, MPI_COMM_WORLD);
+  MPI_Ibarrier(MPI_COMM_WORLD, &barrier);
+  if (step % 4 == 0) report_step(step, o.step_ms);
+  if (receives) {
+    MPI_Test(&barrier, &over, MPI_STATUS_IGNORE);
+    CHECK(!over);
+    MPI_Recv(&value, 1, MPI_INT, rank + 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(value == step);
+  }
+  MPI_Wait(&barrier, MPI_STATUS_IGNORE);
+}
+
+int main(int argc, char **argv) {
+  start(&argc, &argv);
+  const struct options o = parse_options(argc, argv, 8, 0);
+  MPI_Request kept = MPI_REQUEST_NULL;
+  for (int step = 1; step <= o.steps; step++) {
+    without_waiting(step, o, &kept);
+    waiting(step, o);
+  }
+  MPI_Request_free(&kept);
+  finish();
+  return 0;
+}
