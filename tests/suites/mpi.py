@@ -24,7 +24,9 @@ BEYOND = {name: ["--beyond", 1]
           for name in ("persistent_collectives", "win_single", "win_unaligned")}
 
 # Number of ranks, where it is not 2 and, natively, 3 as well.
-RANKS = {"win_pairs": (4,), "win_unaligned": (3,)}
+RANKS = {"win_pairs": (4,), "win_unaligned": (3,), "room": (3,)}
+# In which step of the program `room` a rank waits in what.
+ROOM_IN = {"send": 4, "wait": 5, "test": 6, "detach": 7}
 
 
 # What programs may import from an original library: ours under the same name must have it.
@@ -74,6 +76,37 @@ def _make(front, first, second, name, ranks):
     return test
 
 
+def _make_room(mpi, steps):
+    @timeout(90)
+    def test(work):
+        """The receiver stands before its receive for as long as the file is there."""
+        job = fermata.Job(work)
+        hold = work / "hold"
+        hold.touch()
+        job.start(mpi, [*_command(mpi, "room", work, steps), "--hold-file", hold], 3)
+        fermata.wait_for_step(job, steps)
+        job.checkpoint_and_stop()
+        hold.unlink()
+        job.restart(mpis.OTHER[mpi])
+        check_equal(mpis.checksum(job.finish()), _expected("room", 3, steps), "checksum")
+        check_equal([path.name for path in job.snapshots()], ["1"], "attempts")
+    return test
+
+
+def _make_refused(mpi):
+    @timeout(90)
+    def test(work):
+        """Messages are taken in, and only then it turns out that the job cannot be saved."""
+        job = fermata.Job(work)
+        job.start(mpi, [*_command(mpi, "synchronous", work, STEPS, STEP_MS), "--refuse"])
+        for step in (2, 4, 5):
+            fermata.wait_for_step(job, step)
+            result = fermata.fermata(work, "checkpoint", "job")
+            check("communicator that has been freed" in result.err, result.err)
+        check_equal(mpis.checksum(job.finish()), _expected("synchronous", 2, STEPS), "checksum")
+    return test
+
+
 @timeout(90)
 def test_done_is_said_when_it_is_done(work):
     """When `fermata checkpoint` returns, the snapshot is complete: it is there, it verifies, and a
@@ -111,6 +144,10 @@ def _make_exports(front, pattern):
 def generate():
     tests = {f"test_exports_{pathlib.Path(front).name.split('.')[0]}": _make_exports(front, pattern)
              for front, pattern in EXPORTS.items()}
+    for mpi in mpis.MPIS:
+        tests[f"test_synchronous_and_refused_{mpi}"] = _make_refused(mpi)
+        for way, steps in ROOM_IN.items():
+            tests[f"test_makes_room_for_a_{way}_{mpi}"] = _make_room(mpi, steps)
     for name in programs():
         for mpi in mpis.MPIS:
             tests[f"test_native_{name}_{mpi}"] = _make_native(mpi, name)

@@ -339,9 +339,6 @@ impl Job {
         }
         let side = &state.sides[rank];
         let books = BooksOf(&state.world, rank);
-        if self.rule == Rule::TakesInAll {
-            return side.parked || side.machine.is_needy();
-        }
         if side.parked {
             return side.machine.gives_room(from as RankId, &books);
         }

@@ -59,8 +59,6 @@ pub fn standard() -> Vec<Bound> {
         bound(TAGGED, tagged(), 5),
         bound(NO_WAIT, no_wait(3), 4),
         bound(WAITING, waiting(3), 4),
-        Bound { rule: Rule::TakesInAll, ..bound(EVERYTHING, Alphabet::full(2), 4) },
-        Bound { rule: Rule::TakesInAll, ..bound(WAITING, waiting(3), 4) },
         Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(2), 6) },
         Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(3), 4) },
     ]
@@ -184,7 +182,6 @@ fn word(verdict: &Verdict) -> String {
 fn rule_name(rule: Rule) -> &'static str {
     match rule {
         Rule::Ours => "ours",
-        Rule::TakesInAll => "ours, taking in all",
         Rule::Published => "published",
         Rule::TwoPhase => "two-phase",
         Rule::StopsEarly => "damaged: stops early",

@@ -14,10 +14,6 @@ pub enum Rule {
     /// The collective clock as published: nobody runs on for a message (Xu and Cooperman 2024).
     /// Parked ranks give room, as ours do; otherwise it would lose to any large message.
     Published,
-    /// As the runtime does it: ranks that are parked, or have told a need, take in whatever
-    /// comes, so nobody asks for room or a receipt, and a synchronous send can end before its
-    /// receive.
-    TakesInAll,
     /// A barrier before each collective call, in which a rank can be stopped (Garg et al. 2019,
     /// algorithm 1). The paper leaves open who lets a rank out of this barrier whose peers have
     /// left it before the request; here targets do.
@@ -41,10 +37,6 @@ impl Rule {
         match (self, report) {
             (Self::Published | Self::TwoPhase, Report::Needs(mut needs)) => {
                 needs.retain(|need| need.kind == NeedKind::Room);
-                Some(if needs.is_empty() { Report::Runs } else { Report::Needs(needs) })
-            }
-            (Self::TakesInAll, Report::Needs(mut needs)) => {
-                needs.retain(|need| need.kind == NeedKind::Message);
                 Some(if needs.is_empty() { Report::Runs } else { Report::Needs(needs) })
             }
             (Self::RaisesInSilence, Report::Raise(_)) => None,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A synchronous send ends only when its receive has been matched, also when a checkpoint comes
 // between and takes the message in: MPI_Issend, MPI_Ssend_init, MPI_Ssend, each while the receiver
-// is still far from its receive.
+// is still far from its receive. With --refuse no checkpoint succeeds, but for the program nothing
+// may be different: a receive is pending on a communicator that has been freed.
 #include "../check.h"
 
 static int is_done(MPI_Request *request) {
@@ -61,12 +62,21 @@ static void waiting(int step, struct options o) {
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
-  MPI_Request kept = MPI_REQUEST_NULL;
+  MPI_Request kept = MPI_REQUEST_NULL, refused = MPI_REQUEST_NULL;
+  const int refuse = argc > 1 && !strcmp(argv[argc - 1], "--refuse");
+  if (refuse) {
+    MPI_Comm freed;
+    MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+    MPI_Irecv(NULL, 0, MPI_INT, rank, 0, freed, &refused);
+    MPI_Comm_free(&freed);
+  }
   for (int step = 1; step <= o.steps; step++) {
     without_waiting(step, o, &kept);
     waiting(step, o);
   }
   MPI_Request_free(&kept);
+  if (refuse) MPI_Cancel(&refused);
+  MPI_Wait(&refused, MPI_STATUS_IGNORE);
   finish();
   return 0;
 }
