@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank that must run on waits for: told to the coordinator, which makes others help it.
 //
-// Of a receive: its senders run on until one has sent a message more. Of a send: its receiver, if it
-// is parked, takes in what it needs room for; or, once this program has used synchronous sends, runs
-// on until it has matched the message, because who only takes it in would end those before their
-// receive. A send that the lower half itself waits in, the agent tells (agent/sending.cpp).
+// Of a receive: its senders run on until one has sent a message more. Of a send: its receiver, if
+// it is parked, takes in what it needs room for; or, once this program has used synchronous sends,
+// runs on until it has matched the message, because who only takes it in would end those before
+// their receive. A send that the lower half itself waits in, the agent tells (agent/sending.cpp).
 //
-// Told is what a call waits for, and the sends that the program tests again and again, nothing else:
-// two ranks that asked for what they do not wait for could keep each other running for ever. When
+// Told is what a call waits for, and the sends that the program tests again and again, nothing
+// else: two ranks that asked for what they do not wait for could keep each other running. When
 // the call has ended, the way out of it takes the word back. A wait is told only when nothing has
 // come for a moment: a rank that gets on by itself costs no word. What the threads of a rank wait
 // for is told together.

@@ -8,9 +8,9 @@
 // rank turns out to have a duty (clock.h) and must run on. One that must and waits says for whom
 // (needs.h).
 //
-// Until all are parked, a parked rank takes in no more messages than others have asked room for: who
-// takes in everything would end synchronous sends. It sleeps on Crossing::wake between polls: 20 us
-// when something moved, up to 1 ms when nothing does.
+// Until all are parked, a parked rank takes in no more messages than others have asked room for:
+// who takes in everything would end synchronous sends. It sleeps on Crossing::wake between polls:
+// 20 us when something moved, up to 1 ms when nothing does.
 //
 // Invariant: park() is entered with Gate::depth == 0 and all books in order; while it runs, depth
 //            is above 0 and the rank's application code stands still.

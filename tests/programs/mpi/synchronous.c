@@ -42,7 +42,7 @@ static void without_waiting(int step, struct options o, MPI_Request *kept) {
   mix(in, sizeof in);
 }
 
-// Who sends takes part in the barrier when its send has ended: it cannot be over before the receive.
+// Who sends takes part in the barrier when its send has ended: before the receive that cannot be.
 static void waiting(int step, struct options o) {
   const int sends = rank % 2 == 1, receives = rank % 2 == 0 && rank + 1 < ranks;
   int value = step, over = 0;
