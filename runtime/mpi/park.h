@@ -189,7 +189,7 @@ inline bool make_progress(TakeIn which) {
   }
   int flag;  // the lower half gets on with its own work in every call
   CanonStatus status;
-  (void)lower().Iprobe(kAnySource, kAnyTag, slot_at(kComm, kCommSelf)->real, &flag, &status);
+  (void)lower().Iprobe(kAnySource, kAnyTag, slot_at(kComm, kCommWorld)->real, &flag, &status);
   return moved;
 }
 

@@ -36,7 +36,7 @@ int main(int argc, char **argv) {
   MPI_Comm_split(MPI_COMM_WORLD, rank != 0, rank, &others);
   for (int step = 1; step <= o.steps; step++) {
     for (int i = 0; i < kInts; i++) message[i] = rank == 1 ? step + i : 0;
-    report_step(step, rank == 0 ? o.step_ms : 0);
+    if (rank == 0) report_step(step, o.step_ms);
     if (rank == 1) give(step % kWays, message);
     if (rank != 0) MPI_Barrier(others);
     if (rank == 0)
