@@ -20,9 +20,11 @@ MOMENTS = mpis.BUILD / "tests/moments/moments.so"
 STEPS, STEP_MS = 120, 30
 MOST_RANKS = 6
 DEADLINE_S = 300
-# What ends a hop. The last four leave the snapshot before as the latest, or the one in the making.
+# What ends a hop. All but the first leave the snapshot before as the latest, or the one in the
+# making. The coordinator lives in the process that is the launcher, `fermata run`.
 ENDS = ("stop", "kill a rank", "kill mpirun", "kill the coordinator", "kill all",
         "kill a rank during a checkpoint", "kill all during a checkpoint")
+DAEMON_ENDS = ("kill the daemon", "kill the daemon during a checkpoint")
 # A checkpoint may be given up for these reasons, and the job runs on (docs/limits.md).
 EARLY = ("there is no job", "is not running", "returned from MPI_Init")
 GIVEN_UP = ("in time",)
@@ -38,6 +40,7 @@ class Options:
     ranks: int = 0
     hops: int = -1
     wrong: str = ""
+    plain: bool = False  # neither a daemon nor two phases
 
     def words(self):
         words = ["--steps", self.steps]
@@ -45,7 +48,7 @@ class Options:
                                   ("--hops", self.hops, -1), ("--wrong", self.wrong, ""),
                                   ("--without", ",".join(self.without), "")):
             words += [name, value] if value != none else []
-        return words
+        return words + ["--plain"] * self.plain
 
 
 @dataclasses.dataclass
@@ -74,12 +77,16 @@ class Plan:
         self.front, self.first = chance.choice(mpis.MPIS), chance.choice(mpis.MPIS)
         self.caller, self.calls = chance.random(), chance.randint(4, 7)
         mpi, self.hops = self.first, []
+        two_phases, has_daemon = chance.random() < 0.25, chance.random() < 0.25
+        self.two_phases = two_phases and not options.plain
+        self.has_daemon = has_daemon and not options.plain
         for _ in range(chance.randint(2, 4)):
-            if chance.random() < 0.7:
+            if chance.random() < 0.8:
                 mpi = mpis.OTHER[mpi]
-            pauses = [0.6 * chance.random() ** 2 for _ in range(chance.randint(1, 3))]
-            self.hops.append(Hop(pauses, chance.choice(ENDS), 0.25 * chance.random(),
-                                 chance.random(), mpi))
+            pauses = [0.6 * chance.random() ** 2 for _ in range(chance.randint(2, 5))]
+            end, daemon_end = chance.choice(ENDS), chance.choice(ENDS + DAEMON_ENDS)
+            self.hops.append(Hop(pauses, daemon_end if self.has_daemon else end,
+                                 0.25 * chance.random(), chance.random(), mpi))
         if options.hops >= 0:
             self.hops = self.hops[:options.hops]
 
@@ -97,7 +104,8 @@ class Plan:
 
     def __str__(self):
         route = ">".join([self.first, *(hop.next_mpi for hop in self.hops)])
-        return f"seed {self.seed}: {self.ranks} ranks, built for {self.front}, {route}"
+        ways = ", 2pc" * self.two_phases + ", daemon" * self.has_daemon
+        return f"seed {self.seed}: {self.ranks} ranks, built for {self.front}, {route}{ways}"
 
 
 def sums(text):
@@ -123,6 +131,7 @@ class Chaos:
         self.plan, self.work = plan, work
         self.job = fermata.Job(work)
         self.calls = work / "calls"
+        self.local = ["--local-dir", work / "images"] if plan.has_daemon else []
         self.answered = set()
         self.checkpoints = self.given_up = self.restarts = self.crossings = 0
 
@@ -134,7 +143,8 @@ class Chaos:
         env = {"LD_PRELOAD": str(MOMENTS), "FERMATA_MOMENTS_DIR": str(self.calls),
                "FERMATA_MOMENTS": f"{int(plan.caller * plan.ranks)}:{chosen}"}
         command = plan.command(plan.front, self.work / "files", STEP_MS)
-        self.job.start(plan.first, command, plan.ranks, env=env)
+        options = self.local + ["--collectives", "2pc"] * plan.two_phases
+        self.job.start(plan.first, command, plan.ranks, env=env, options=options)
 
     def be_well(self):
         job = self.job.running
@@ -184,23 +194,41 @@ class Chaos:
 
     # ---- deaths ---------------------------------------------------------------------------------
 
+    def daemons(self):
+        """Those of this job. They have left their parents, and end with their coordinator."""
+        images = os.fsencode(self.work / "images")
+        return [pid for pid in process.descendants()
+                if {b"daemon", images} <= set(process.command_line(pid))]
+
     def victims(self, hop):
         run = self.job.running.process.pid
+        if "daemon" in hop.end:
+            return self.daemons()
         if "a rank" in hop.end:
             ranks = errors.ranks_of(self.job)
             return ranks[int(hop.victim * len(ranks)):][:1]
         if "mpirun" in hop.end:
             return [pid for pid in process.descendants(run)
                     if re.search(rb"/?(mpirun|mpiexec)[^/]*$", process.command_line(pid)[0])][:1]
-        return [run] if "coordinator" in hop.end else [run, *process.descendants(run)]
+        if "coordinator" in hop.end:
+            return [run]
+        return [run, *process.descendants(run), *self.daemons()]
+
+    def be_lost(self):
+        """A job whose daemon is gone cannot be saved, says so, and runs on."""
+        answer = fermata.fermata(self.work, "checkpoint", "job", "--timeout", "20s")
+        check(answer.code != 0 and re.search("is lost|left the job", answer.err),
+              f"a checkpoint without a daemon: exit code {answer.code}\n{answer.err}")
+        self.be_well()
 
     def kill(self, hop):
         """Kills what the hop says; what that leaves behind is killed a little later, as a batch
         system would."""
         run = self.job.running
         everybody = [run.process.pid, *process.descendants(run.process.pid)]
+        daemons = self.daemons()
         victims = self.victims(hop)
-        check(victims, f"nobody to kill: {hop.end}")
+        check(victims and bool(daemons) == self.plan.has_daemon, f"nobody to kill: {hop.end}")
         asked = None
         if "during" in hop.end:
             env = mpis.environment(FERMATA_DIR=str(self.work / "fermata"))
@@ -213,11 +241,13 @@ class Chaos:
             self.checkpoints += 1
         if "a rank" in hop.end:
             check(run.wait(60).code != 0, "the job has lost a rank and says so")
+        elif "daemon" in hop.end:
+            self.be_lost()
         else:
             time.sleep(hop.during_s)
         _kill(everybody)
         run.wait(30)
-        _bury(pid for pid in everybody if pid != run.process.pid)
+        _bury(pid for pid in everybody + daemons if pid != run.process.pid)
         check("FAIL" not in run.out, process.tail(run.out))
 
     # ---- the end --------------------------------------------------------------------------------
@@ -228,7 +258,7 @@ class Chaos:
         return re.findall(r"^FAIL .*$", run.out, re.M) if run else []
 
     def restart(self, mpi, before):
-        self.job.restart(mpi)
+        self.job.restart(mpi, self.local)
         self.restarts += 1
         self.crossings += mpi != before
 
@@ -287,6 +317,7 @@ def run(seed, options, work):
         record = {"seed": seed, "ranks": plan.ranks, "verdict": verdict, "why": why,
                   "checkpoints": chaos.checkpoints, "given_up": chaos.given_up,
                   "restarts": chaos.restarts, "crossings": chaos.crossings,
+                  "two_phases": int(plan.two_phases), "daemon": int(plan.has_daemon),
                   "seconds": round(time.monotonic() - began, 1)}
         RECORDS.mkdir(parents=True, exist_ok=True)
         (RECORDS / f"{seed}.json").write_text(json.dumps(record))

@@ -50,8 +50,8 @@ class Job:
         return self._launch("run", "-n", ranks, "--mpi", lower, "--name", self.name, *options, "--",
                             *command, env={"CHECK_HOLD": str(self.hold), **(env or {})})
 
-    def restart(self, lower):
-        return self._launch("restart", self.name, "--mpi", lower)
+    def restart(self, lower, options=()):
+        return self._launch("restart", self.name, "--mpi", lower, *options)
 
     def checkpoint(self, stop=False, timeout_s=60):
         """Takes a checkpoint. Returns the seconds it took."""
