@@ -195,7 +195,8 @@ class Chaos:
     # ---- deaths ---------------------------------------------------------------------------------
 
     def daemons(self):
-        """Those of this job. They have left their parents, and end with their coordinator."""
+        """Those of this job, which have left their parents. One whose coordinator was killed looks
+        for it for a minute; restarts go on beside it."""
         images = os.fsencode(self.work / "images")
         return [pid for pid in process.descendants()
                 if {b"daemon", images} <= set(process.command_line(pid))]
@@ -226,9 +227,9 @@ class Chaos:
         system would."""
         run = self.job.running
         everybody = [run.process.pid, *process.descendants(run.process.pid)]
-        daemons = self.daemons()
         victims = self.victims(hop)
-        check(victims and bool(daemons) == self.plan.has_daemon, f"nobody to kill: {hop.end}")
+        check(victims and bool(self.daemons()) == self.plan.has_daemon,
+              f"nobody to kill: {hop.end}")
         asked = None
         if "during" in hop.end:
             env = mpis.environment(FERMATA_DIR=str(self.work / "fermata"))
@@ -247,7 +248,7 @@ class Chaos:
             time.sleep(hop.during_s)
         _kill(everybody)
         run.wait(30)
-        _bury(pid for pid in everybody + daemons if pid != run.process.pid)
+        _bury(pid for pid in everybody if pid != run.process.pid)
         check("FAIL" not in run.out, process.tail(run.out))
 
     # ---- the end --------------------------------------------------------------------------------
