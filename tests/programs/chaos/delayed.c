@@ -18,21 +18,26 @@ static void finish_parcel(void *data) {
   free(parcel);
 }
 
+/// Of any pairs, or a queue of one pair that only their order tells apart, of which one is received
+/// in each step: a snapshot finds queues that it has to keep whole, and begun ones.
 void unexpected(struct step *step) {
   struct comm *const comm = draw_comm(step, kIntra | kInter, 1);
   const int due = draw_due(step) + 1, count = 1 + below(&step->chance, kMost);
-  const int in_order = one_in(&step->chance, 2);
+  const int in_order = !one_in(&step->chance, 3), last = due + (in_order ? count - 1 : 0);
+  int from, to;
   if (comm->kind != kInter && size_of(comm) < 2) return;
-  hold_comm(comm, due);
-  if (comm->unreceived < due) comm->unreceived = due;
+  hold_comm(comm, last);
+  if (comm->unreceived < last) comm->unreceived = last;
+  draw_pair(step, comm, 0, &from, &to);
   for (int i = 0; i < count; i++) {
     struct parcel *const parcel = memory(sizeof *parcel);
-    struct message *const m = parcel->m = draw_message(step, comm, i, 0);
+    struct message *const m = parcel->m = draw_message_between(step, comm, i, from, to);
     if (m->mode >= kBuffered) m->mode -= kBuffered;  // a buffer would have to hold it for long
     receive_plainly(m);
     if (in_order) give_tag_of_step(m, step);
     if (is_sender(m)) begin_send(m, &parcel->request);
-    later(due, finish_parcel, parcel);
+    later(in_order ? due + i : due, finish_parcel, parcel);
+    if (!in_order) draw_pair(step, comm, 0, &from, &to);
   }
 }
 

@@ -40,11 +40,18 @@ static int draw_count(struct chance *chance, const struct layout *layout) {
 }
 
 struct message *draw_message(struct step *step, const struct comm *comm, int index, int to_self) {
+  int from, to;
+  draw_pair(step, comm, to_self, &from, &to);
+  return draw_message_between(step, comm, index, from, to);
+}
+
+struct message *draw_message_between(struct step *step, const struct comm *comm, int index,
+                                     int from, int to) {
   struct message *const m = memory(sizeof *m);
   const struct layout *const layout = draw_layout(&step->chance);
   const int count = draw_count(&step->chance, layout), mode = below(&step->chance, 4);
   const int plain = one_in(&step->chance, 2);
-  draw_pair(step, comm, to_self, &m->from, &m->to);
+  m->from = from, m->to = to;
   m->any_source = one_in(&step->chance, 3);
   m->any_tag = one_in(&step->chance, 3) && !m->any_source && comm->unreceived < step->number;
   m->mode = mode == kBuffered && count * layout->extent > kMostBuffered ? kStandard : mode;

@@ -19,6 +19,9 @@ struct message {
 
 /// Drawn alike by all; bodies are there for those that need them.
 struct message *draw_message(struct step *step, const struct comm *comm, int index, int to_self);
+/// Of this pair, in world ranks.
+struct message *draw_message_between(struct step *step, const struct comm *comm, int index,
+                                     int from, int to);
 void receive_plainly(struct message *m);
 /// One tag for several messages: only the order tells those of one sender apart.
 void give_tag_of_step(struct message *m, const struct step *step);
