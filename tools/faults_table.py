@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/faults.md from what the suite `faults` recorded last; ./x faults runs both."""
+"""Writes docs/faults.md from what the suite `faults` recorded last; ./x faults runs both.
+
+./x faults --check needs no recorded runs: it fails if docs/faults.md is not what would be written
+from spec/faults.toml and the results that it shows itself, or if it lacks a result.
+"""
 import json
 import pathlib
 import sys
-import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.faults import ACTIONS, POINTS, wanted  # noqa: E402
+
 RECORDS = ROOT / "build/tests/faults"
 TABLE = ROOT / "docs/faults.md"
 HEAD = """\
@@ -26,23 +33,55 @@ PARTS = {"checkpoint": "A checkpoint", "abort": "A checkpoint that is given up",
          "stop": "A checkpoint that ends the job", "restart": "A restart"}
 
 
-def main():
-    spec = tomllib.loads((ROOT / "spec/faults.toml").read_text())
+def recorded():
+    """(point, action) -> what was left, as the suite saw it."""
     seen = [json.loads(path.read_text()) for path in RECORDS.glob("*.json")]
-    results = {(r["point"], r["action"]): f"{r['snapshot']}, {r['run']}" for r in seen}
-    text, missing = HEAD, []
+    return {(r["point"], r["action"]): f"{r['snapshot']}, {r['run']}" for r in seen}
+
+
+def shown(text):
+    """(point, action) -> what was left, as the document says."""
+    results, actions = {}, []
+    for line in text.split("\n"):
+        cells = [cell.strip() for cell in line.split("|")[1:-1]] or [""]
+        if cells[0] == "point":
+            actions = cells[2:]
+        results |= {(cells[0].strip("`"), action): cell
+                    for action, cell in zip(actions, cells[2:], strict=False) if cell}
+    return results
+
+
+def table(results):
+    """The document, and what it lacks: POINT=ACTION."""
+    text = HEAD
+    missing = [f"{p['name']}: unknown part {p['part']}" for p in POINTS if p["part"] not in PARTS]
     for part, title in PARTS.items():
-        actions = " | ".join(spec["actions"])
-        text += f"\n## {title}\n\n| point | what has just happened | {actions} |\n"
-        text += "|---" * (2 + len(spec["actions"])) + "|\n"
-        for point in (point for point in spec["point"] if point["part"] == part):
-            cells = []
-            for action in spec["actions"]:
-                wanted = action in spec["kinds"][point["kind"]] and point.get(action, True)
-                cells.append(results.get((point["name"], action), "") if wanted else "")
-                if wanted and not cells[-1]:
-                    missing.append(f"{point['name']}={action}")
-            text += f"| `{point['name']}` | {point['after']} | {' | '.join(cells)} |\n"
+        text += f"\n## {title}\n\n| point | what has just happened | {' | '.join(ACTIONS)} |\n"
+        text += "|---" * (2 + len(ACTIONS)) + "|\n"
+        for point in (point for point in POINTS if point["part"] == part):
+            cells = {action: results.get((point["name"], action), "") for action in wanted(point)}
+            missing += [f"{point['name']}={action}" for action in cells if not cells[action]]
+            row = " | ".join(cells.get(action, "") for action in ACTIONS)
+            text += f"| `{point['name']}` | {point['after']} | {row} |\n"
+    return text, missing
+
+
+def check(old):
+    text, missing = table(shown(old))
+    new, old = text.split("\n"), old.split("\n")
+    wrong = [f"no result of {what}" for what in missing]
+    wrong += [f"lacks: {line}" for line in new if line not in old]
+    wrong += [f"not from spec/faults.toml: {line}" for line in old if line not in new]
+    if wrong or new != old:
+        sys.exit("docs/faults.md is stale: ./x faults\n  "
+                 + "\n  ".join(wrong or ["its lines are in another order, or there twice"]))
+
+
+def main():
+    if "--check" in sys.argv[1:]:
+        check(TABLE.read_text())
+        return
+    text, missing = table(recorded())
     if missing:
         sys.exit("faults: no result of " + ", ".join(missing))
     TABLE.write_text(text)

@@ -17,6 +17,10 @@ def test_items(_work):
     _fresh("tools/items_table.py", "--check")
 
 
+def test_faults(_work):
+    _fresh("tools/faults_table.py", "--check")
+
+
 def test_what_comes_of_the_mpi_table(_work):
     """The layers of the runtime, and docs/mpi-coverage.md."""
     _fresh("gen/mpi/generate.py", "--check")

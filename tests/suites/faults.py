@@ -10,17 +10,15 @@ printed (FERMATA_SEED repeats it)."""
 import json
 import os
 import random
-import re
 import time
-import tomllib
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, slow, timeout
 from support.errors import DAMAGED, USAGE, HealthyJob
-from support.mpis import BUILD, MPIS, ROOT
+from support.faults import POINTS, wanted
+from support.mpis import BUILD, MPIS
 
 RECORDS = BUILD / "tests/faults"
-SPEC = tomllib.loads((ROOT / "spec/faults.toml").read_text())
 SAMPLE = 12
 # Longer than the coordinator waits for the first word of a rank before it tries again.
 SLEEP_MS = 2500
@@ -63,8 +61,7 @@ class Case:
 
 
 def cases():
-    pairs = [(point, action) for point in SPEC["point"] for action in SPEC["kinds"][point["kind"]]
-             if point.get(action, True)]
+    pairs = [(point, action) for point in POINTS for action in wanted(point)]
     return [Case(number, *pair) for number, pair in enumerate(pairs)]
 
 
@@ -172,18 +169,6 @@ def test_unknown_names_are_refused(work):
             FERMATA_DIR=str(work / "fermata"), FERMATA_FAULT=word), work)
         check_equal(result.code, USAGE, f"exit code with {word}\n{result.err}")
         check(least in result.err and not result.out, result.err)
-
-
-def test_table_is_complete(work):
-    """docs/faults.md has a result for each action of each point."""
-    rows = {}
-    for line in (ROOT / "docs/faults.md").read_text().split("\n"):
-        cells = [cell.strip() for cell in line.strip("| ").split("|")]
-        if re.fullmatch(r"`[a-z-]+`", cells[0]):
-            rows[cells[0].strip("`")] = dict(zip(SPEC["actions"], cells[2:]))
-    check_equal(sorted(rows), sorted(point["name"] for point in SPEC["point"]), "points")
-    for case in cases():
-        check(rows[case.point["name"]][case.action] != "", f"no result for {case.name}")
 
 
 def generate():
