@@ -5,19 +5,19 @@ Problem: the Forum's data describes parameters by kind; each of our three layers
 canonical form, native form) spells a kind differently, and some kinds change value between ABIs.
 Idea: every parameter gets one *category* here, and an emitter is a table from category to code.
 Invariant: a parameter nobody has a category for stops the generator; nothing passes by accident.
+What the functions here return is read once for all emitters; none of them changes it.
 """
 import fnmatch
+import functools
 import json
 import pathlib
+import re
 import tomllib
+
+from schema import HANDLE_KINDS, SpecError, check, found
 
 SPEC = pathlib.Path(__file__).resolve().parents[2] / "spec" / "mpi"
 
-HANDLE_KINDS = {
-    "COMMUNICATOR": "Comm", "DATATYPE": "Datatype", "REQUEST": "Request", "OPERATION": "Op",
-    "GROUP": "Group", "INFO": "Info", "WINDOW": "Win", "FILE": "File",
-    "ERRHANDLER": "Errhandler", "SESSION": "Session", "MESSAGE": "Message",
-}
 VOID_POINTERS = {
     "BUFFER", "C_BUFFER", "C_BUFFER2", "EXTRA_STATE", "EXTRA_STATE2", "ATTRIBUTE_VAL",
     "ATTRIBUTE_VAL_10", "FUNCTION", "POLYFUNCTION", "TOOL_MPI_OBJ", "EVENT_CB_FUNCTION",
@@ -27,17 +27,44 @@ POINTER_KINDS = VOID_POINTERS | {"STRING", "STATUS", "STRING_ARRAY", "F08_STATUS
 WORDS = {"MPI_Aint": "i64", "MPI_Offset": "i64", "MPI_Count": "i64", "MPI_Fint": "int"}
 
 
+@functools.cache
 def load(name):
-    path = SPEC / name
-    if path.suffix == ".toml":
-        return tomllib.loads(path.read_text())
-    return json.loads(path.read_text())
+    """A file of spec/mpi, checked."""
+    parse = tomllib.loads if name.endswith(".toml") else json.loads
+    try:
+        data = parse((SPEC / name).read_bytes().decode())
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise SpecError(name, f"line {line} is not UTF-8") from None
+    except (OSError, ValueError) as error:
+        raise SpecError(name, str(error)) from None
+    except RecursionError:
+        raise SpecError(name, "its values are nested too deeply") from None
+    check(name, data)
+    return data
+
+
+@functools.cache
+def _expression(patterns):
+    return re.compile("|".join(map(fnmatch.translate, patterns)) or "(?!)")
+
+
+def matches(name, patterns):
+    return _expression(tuple(patterns)).match(name) is not None
+
+
+def c_type(kind, large, where):
+    """How C spells a parameter or a result of this kind."""
+    text = found(load("kinds.json"), kind, "apis.json", where)[1 if large else 0]
+    if text is None:
+        raise SpecError("kinds.json", f"{kind}: {where} needs its C type")
+    return WORDS.get(text, text)
 
 
 class Param:
     """One C parameter: its category and its type in canonical spelling."""
 
-    def __init__(self, function, data, large, notes, kinds):
+    def __init__(self, function, data, large, notes):
         self.name = {"string": "text", "assert": "assertion"}.get(data["name"], data["name"])
         self.kind = data["kind"]
         self.out = data["param_direction"] in ("out", "inout")
@@ -49,17 +76,16 @@ class Param:
         self.grid = isinstance(self.length, list)
         raw = f"{function}.{self.name}" in notes["raw"]["parameters"]
         self.table = None if raw else notes["kind_table"].get(self.kind)
-        self.base = self._base(kinds, large)
+        self.base = self._base(large, f"MPI_{function}.{self.name}")
         self.category = self._category()
         self.pointer = self._pointer(data)
 
-    def _base(self, kinds, large):
+    def _base(self, large, where):
         if self.kind in VOID_POINTERS:
             return "void"
         if self.kind in HANDLE_KINDS:
             return "handle"
-        text = kinds[self.kind][1 if large else 0]
-        text = WORDS.get(text, text)
+        text = c_type(self.kind, large, where)
         return "void*" if text.startswith("MPI_T_") else text
 
     def _category(self):
@@ -101,16 +127,14 @@ class Param:
 class Function:
     """One C function in one of its two forms (plain or large count)."""
 
-    def __init__(self, name, data, large, notes, kinds):
+    def __init__(self, name, data, large, notes):
         self.stem = name
         self.large = large
         self.name = name + ("_c" if large else "")
-        self.returns = WORDS.get(kinds[data["return_kind"]][0], kinds[data["return_kind"]][0])
         self.can_fail = data["return_kind"] in ("ERROR_CODE", "ERROR_CLASS")
-        if self.can_fail:
-            self.returns = "int"
+        self.returns = "int" if self.can_fail else c_type(data["return_kind"], False, f"MPI_{name}")
         self.params = [
-            Param(name, item, large, notes, kinds) for item in data["parameters"]
+            Param(name, item, large, notes) for item in data["parameters"]
             if "c_parameter" not in item.get("suppress", "")
             and (large or not item.get("large_only")) and item["kind"] != "VARARGS"
             and not (item["name"] == "ierror" or item["kind"] == "NOTHING")
@@ -119,15 +143,21 @@ class Function:
             self.extra = any(item.get("large_only") for item in data["parameters"])
         self.alias = notes["alias"].get(name)
         self.cls = self._class(notes)
-        self.lower = not self.alias and not any(
-            fnmatch.fnmatchcase(name, pattern) for pattern in notes["not_lower"]["patterns"])
+        self.lower = not self.alias and not matches(name, notes["not_lower"]["patterns"])
 
     def _class(self, notes):
         for cls in notes["order"]:
-            patterns = notes["class"][cls]
-            if any(fnmatch.fnmatchcase(self.stem, pattern) for pattern in patterns):
+            if matches(self.stem, notes["class"][cls]):
                 return cls
-        raise SystemExit(f"no class for MPI_{self.name}")
+        raise SpecError("annotations.toml", f"class: no pattern matches MPI_{self.name}")
+
+    def need(self, attribute, *values):
+        """The first parameter with such a name or kind, which a function of this class has."""
+        for param in self.params:
+            if getattr(param, attribute) in values:
+                return param
+        raise SpecError("apis.json", f"MPI_{self.name}: as a {self.cls} function it needs a "
+                        f"parameter with the {attribute} {' or '.join(values)}")
 
     def narrow(self):
         """Whether the large form can be answered by the plain one when its counts fit an int."""
@@ -151,25 +181,30 @@ def has_large(data):
     return any(p["kind"].startswith("POLY") for p in data["parameters"])
 
 
+@functools.cache
 def functions():
     """All C functions, in the order of the standard's index; the plain form before the large."""
-    notes, kinds, data = load("annotations.toml"), load("kinds.json"), load("apis.json")
+    notes, data = load("annotations.toml"), load("apis.json")
+    for kind, table in notes["kind_table"].items():
+        found(notes["table"], table, "annotations.toml", f"kind_table.{kind}")
     result = []
     for entry in data.values():
         name = entry["name"].removeprefix("MPI_")
         if entry["callback"] or entry["predefined"] or not entry["c"]:
             continue
-        result.append(Function(name, entry, False, notes, kinds))
+        result.append(Function(name, entry, False, notes))
         if has_large(entry):
-            result.append(Function(name, entry, True, notes, kinds))
+            result.append(Function(name, entry, True, notes))
     known = {function.name for function in result}
     by_stem = {entry["name"].removeprefix("MPI_"): entry for entry in data.values()}
     for old, new in notes["alias"].items():
         if old not in known:
-            result.append(Function(old, by_stem[new], False, notes, kinds))
+            entry = found(by_stem, new, "annotations.toml", f"alias.{old}")
+            result.append(Function(old, entry, False, notes))
     return result
 
 
+@functools.cache
 def tables():
     """Conversion tables: name -> list of (constant without MPI_, canonical value)."""
     notes, constants = load("annotations.toml"), load("abi_constants.json")
@@ -180,7 +215,7 @@ def tables():
         result[table] = [
             (name.removeprefix("MPI_"), value) for name, (ctype, value) in constants.items()
             if ctype == "int" and name != "MPI_ERR_LASTCODE"
-            and any(fnmatch.fnmatchcase(name.removeprefix("MPI_"), p) for p in patterns)]
+            and matches(name.removeprefix("MPI_"), patterns)]
     return result, set(notes["table"]["mask"])
 
 
@@ -192,6 +227,12 @@ def predefined():
         if kind in result:
             result[kind].append((name.removeprefix("MPI_"), value))
     return result
+
+
+def forget():
+    """After a file has changed: read them all again."""
+    for function in (load, functions, tables):
+        function.cache_clear()
 
 
 def camel(name):

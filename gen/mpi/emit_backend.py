@@ -90,11 +90,11 @@ class Body:
             self.base(*BASED[function.name])
 
     def base(self, buffer, count):
-        names = [p.name for p in self.function.params]
-        native = self.args[names.index("datatype")]
-        self.before.append(f"  Based based({buffer}, {count}, {native});")
+        at = {name: self.function.params.index(self.function.need("name", name))
+              for name in (buffer, count, "datatype")}
+        self.before.append(f"  Based based({buffer}, {count}, {self.args[at['datatype']]});")
         for name, value in ((buffer, "address"), (count, "count"), ("datatype", "type")):
-            self.args[names.index(name)] = f"based.{value}()"
+            self.args[at[name]] = f"based.{value}()"
 
     def do_plain(self, p):
         self.args.append(f"as_any({p.name})" if p.pointer or p.base == "void*" else p.name)

@@ -64,7 +64,8 @@ def argument(function, param):
     if not param.pointer:
         return f"{param.name}->real", []
     if param.out or param.length != "*":
-        raise SystemExit(f"{function.name}.{param.name}: a {function.cls} function may not do this")
+        raise api.SpecError("annotations.toml", f"class: MPI_{function.name} cannot be "
+                            f"{function.cls}, because of its parameter {param.name}")
     side = "sends" if param.name == "sendtypes" else "receives"
     unread = " && sendbuf != reinterpret_cast<void*>(abi::kInPlace)" if side == "sends" else ""
     lines = [
@@ -83,7 +84,7 @@ def lower_call(function):
         lines += extra
     if lines:
         count = "degree" if "eighbor" in function.name else "peer"
-        comm = next(p.name for p in function.params if p.kind == "COMMUNICATOR")
+        comm = function.need("kind", "COMMUNICATOR").name
         lines = ["  int sends = 0, receives = 0;",
                  f"  front::{count}_counts({comm}, &sends, &receives);"] + lines
     return lines, f"lower_mpi().{function.name}({', '.join(args)})"
@@ -93,7 +94,7 @@ def straight_body(function):
     lines, call = lower_call(function)
     # The scope comes first: entering it may park the rank, and a restart changes real handles.
     if function.cls == "collective":
-        over = next(p.name for p in function.params if p.kind in ("COMMUNICATOR", "FILE"))
+        over = function.need("kind", "COMMUNICATOR", "FILE").name
         return ([f"  CollectiveScope scope({over});"] + lines
                 + ["  const BlockingCall open;", f"  return {call};"])
     return ["  LowerScope scope;"] + lines + [f"  return {call};"]
@@ -136,11 +137,8 @@ def narrow_body(function):
     return lines + ["  return error;"]
 
 
-KINDS = api.load("kinds.json")
-
-
 def wide_in_plain(param):
-    return KINDS[param.kind][0] != "int"
+    return api.load("kinds.json")[param.kind][0] != "int"
 
 
 def body(function):

@@ -4,8 +4,6 @@
 One function per MPI function: arguments by reference in, the front end's C function, results out.
 What needs more than a conversion per argument is written by hand (runtime/frontend/ompi_fortran).
 """
-import fnmatch
-
 import api
 
 HEAD = """// SPDX-License-Identifier: Apache-2.0
@@ -85,9 +83,10 @@ class Body:
         if not p.out:
             self.before.append(f"Text c_{p.name}({p.name}, {p.name}_length);")
         else:
-            limit = p.length or NO_CHARACTER_LIMIT[f"{self.function.stem}.{p.name}"]
-            self.before.append(f"TextOut c_{p.name}({p.name}, {p.name}_length, "
-                               f"{self.limits[limit.removeprefix('MPI_')]});")
+            where = f"{self.function.stem}.{p.name}"
+            limit = str(p.length or NO_CHARACTER_LIMIT.get(where)).removeprefix("MPI_")
+            limit = api.found(self.limits, limit, "apis.json", f"the length of MPI_{where}")
+            self.before.append(f"TextOut c_{p.name}({p.name}, {p.name}_length, {limit});")
             self.success.append(f"c_{p.name}.finish();")
         self.args.append(f"c_{p.name}.data()")
 
@@ -161,10 +160,6 @@ def refused(name, count):
             + f"  finish(ierror, fermata_unsupported(\"MPI_{name}\"));\n}}\n\n")
 
 
-def matches(name, patterns):
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
 def extension(name):
     """MPIX_Barrier_init and its like in Open MPI 4: the standard's function under an older name."""
     return f"FERMATA_FORTRAN_EXTENSION({name.lower()}, {name.upper()})\n"
@@ -175,11 +170,11 @@ def emit():
     abi = api.load("abi_ompi.json")
     declarations, functions, extensions = [], [], []
     for function in api.functions():
-        if function.large or function.cls == "tool" or matches(function.name, notes["omitted"]):
+        if function.large or function.cls == "tool" or api.matches(function.name, notes["omitted"]):
             continue
-        if matches(function.name, notes["hand"]):
+        if api.matches(function.name, notes["hand"]):
             continue
-        if matches(function.name, notes["refused"]):
+        if api.matches(function.name, notes["refused"]):
             functions.append(refused(function.name, len(function.params)))
         else:
             declarations.append(declaration(function))

@@ -117,7 +117,7 @@ class Body:
     def status(self, param):
         name = param.name
         if param.array:
-            count = next(p.name for p in self.function.params if p.name in ("count", "incount"))
+            count = self.function.need("name", "count", "incount").name
             filled = next((f"*{p.name}" for p in self.function.params if p.name == "outcount"),
                           count)
             self.before.append(f"StatusesOut {name}_out({name}, {count});")
@@ -188,15 +188,16 @@ def handle_integers(function):
     """MPI_Comm_c2f and its like: handles as Fortran integers."""
     stem, _, verb = function.stem.rpartition("_")
     kind = "mpi::k" + {"Type": "Datatype"}.get(stem, stem)
-    param = function.params[0]
+    args = ", ".join(p.name for p in function.params)
     if verb in ("c2f", "toint"):
-        line = f"return to_integer<{kind}>({param.name});"
+        line = f"return to_integer<{kind}>({args});"
     else:
-        line = f"return from_integer<{kind}>({param.name});"
+        line = f"return from_integer<{kind}>({args});"
     returns = function.returns if verb in ("c2f", "toint") else f"App<{kind}>"
     head = f"extern \"C\" FERMATA_EXPORT {returns} "
-    args = app_params(function)
-    return (f"{head}PMPI_{function.name}({args}) {{ {line} }}\n{head}MPI_{function.name}({args})\n"
+    params = app_params(function)
+    return (f"{head}PMPI_{function.name}({params}) {{ {line} }}\n"
+            f"{head}MPI_{function.name}({params})\n"
             f"    __attribute__((weak, alias(\"PMPI_{function.name}\")));\n\n")
 
 

@@ -92,11 +92,13 @@ def object_table(front):
     rows = [(symbol, kind, canonical) for kind, _, canonical, symbol in entries(front)]
     numbers = {n: c for names in api.predefined().values() for n, c in names}
     for symbol, (kind, name) in api.load("annotations.toml")["ompi_objects"].items():
-        rows.append((symbol, kind, numbers[name]))
+        rows.append((symbol, kind, api.found(numbers, name, "annotations.toml",
+                                             f"ompi_objects.{symbol}")))
     out = ["// The objects Open MPI's header takes the address of; their sizes are its ABI.\n",
            "extern \"C\" {\n"]
-    out += [f"FERMATA_EXPORT alignas(32) char {symbol}[{sizes[symbol]}];\n"
-            for symbol, _, _ in rows]
+    for symbol, kind, _ in rows:
+        size = api.found(sizes, symbol, f"abi_{front}.json", f"handles.{kind}")
+        out.append(f"FERMATA_EXPORT alignas(32) char {symbol}[{size}];\n")
     out.append("}\n\nstruct Exported {\n  char* object;\n  Kind kind;\n  u32 canonical;\n};\n\n")
     out.append("// As the running program sees them: it may hold copies (copy relocation).\n"
                "inline const Exported kExported[] = {\n")
@@ -121,7 +123,8 @@ def fortran_table(front):
     numbers = {n: c for names in api.predefined().values() for n, c in names}
     for kind, names in api.load(f"abi_{front}.json")["fortran"].items():
         for name, integer in names.items():
-            out.append(f"  {{mpi::k{kind}, {numbers[name]:#x}, {integer}}},  // {name}\n")
+            number = api.found(numbers, name, f"abi_{front}.json", f"fortran.{kind}")
+            out.append(f"  {{mpi::k{kind}, {number:#x}, {integer}}},  // {name}\n")
     return out + ["};\n"]
 
 

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes every generated file of the MPI layers. --check: only says which are stale (exit 1)."""
+"""Writes every generated file of the MPI layers. --check: only says which are stale (exit 1).
+
+A file of spec/mpi that cannot be used ends this with a message (schema.py); nothing is written.
+"""
 import importlib
 import pathlib
 import sys
@@ -25,9 +28,10 @@ OUTPUTS = {
 
 def main():
     check = "--check" in sys.argv[1:]
+    texts = {name: getattr(importlib.import_module(module), function)(*args)
+             for name, (module, function, args) in OUTPUTS.items()}
     stale = []
-    for name, (module, function, args) in OUTPUTS.items():
-        text = getattr(importlib.import_module(module), function)(*args)
+    for name, text in texts.items():
         path = ROOT / name
         if path.exists() and path.read_text() == text:
             continue

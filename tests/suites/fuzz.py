@@ -10,8 +10,8 @@ SECONDS = 2
 def _make(target):
     @timeout(900)  # the first one builds the control plane
     def test(work):
-        if not fuzz.is_possible():
-            raise Skipped(f"{fuzz.CLANG} is not installed: ./x setup --fuzz")
+        if fuzz.lacks(target):
+            raise Skipped(f"{fuzz.lacks(target)} is not installed: ./x setup --fuzz")
         check(fuzz.replay(target) > 0, f"tests/fuzz/corpus/{target} is empty")
         check(fuzz.explore(target, SECONDS, work, work / "grown") > 0, "no input ran")
     return test

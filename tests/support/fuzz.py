@@ -3,7 +3,8 @@
 
 A target is tests/fuzz/NAME.cpp with the sources that it uses, and its corpus beside it. clang
 builds it with libFuzzer and the sanitizers. The control plane's readers come as one static library
-with the same instrumentation, made by cargo (decision 0042).
+with the same instrumentation, made by cargo (decision 0042). What Python reads has a NAME.py; it
+runs under atheris, which is libFuzzer, too.
 """
 import os
 import pathlib
@@ -33,6 +34,8 @@ SOURCES = {
     "site_cache": ["runtime/image/build_id.cpp"],
     "sites": [*SITES, "-lZydis", "-lZycore"],
 }
+PYTHON = {"annotations"}
+VENV = BUILD / "venv-fuzz"  # ./x setup --fuzz
 CONTROL = {"frames", "identity", "image", "records"}  # need the control plane's readers
 
 CXX_FLAGS = ["-x", "c++", "-std=c++20", "-O1", "-g", "-fno-exceptions", "-fno-rtti", "-Wall",
@@ -46,12 +49,15 @@ RUST_FLAGS = ["-Zsanitizer=address", "-Cdebug-assertions", "-Coverflow-checks",
 LIMITS = ["-timeout=10", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=16384"]
 
 
-def is_possible():
-    return shutil.which(CLANG) is not None
+def lacks(target):
+    """What a target needs and is not installed; None if nothing."""
+    if target in PYTHON:
+        return None if (VENV / "lock").exists() else "atheris"
+    return None if shutil.which(CLANG) else CLANG
 
 
 def targets():
-    return sorted(SOURCES)
+    return sorted({*SOURCES, *PYTHON})
 
 
 def corpus(target):
@@ -74,10 +80,15 @@ def build_control():
 
 def build(target):
     """Builds a target if something it may use is newer. Returns the program."""
-    if not is_possible():
-        raise Failed(f"{CLANG} is missing: ./x setup --fuzz")
+    if lacks(target):
+        raise Failed(f"{lacks(target)} is missing: ./x setup --fuzz")
     OUT.mkdir(parents=True, exist_ok=True)
     program = OUT / target
+    if target in PYTHON:  # a program, since libFuzzer starts itself again to minimize
+        program.write_text(f"#!{VENV}/bin/python\nimport runpy\n"
+                           f"runpy.run_path({str(HERE / target)!r} + '.py', run_name='__main__')\n")
+        program.chmod(0o755)
+        return program
     inputs = [HERE / f"{target}.cpp", HERE / "bytes.h", pathlib.Path(__file__)]
     inputs += [p for p in (ROOT / "runtime").rglob("*") if p.suffix in (".h", ".cpp")]
     libraries = [flag for flag in SOURCES[target] if flag.startswith("-l")]
