@@ -6,7 +6,7 @@ import re
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal
-from support.mpis import BUILD, ROOT
+from support.mpis import BUILD, ROOT, WORK
 
 RECORDS = BUILD / "tests/errors"
 FAILED, USAGE, REFUSED, DAMAGED = 1, 2, 3, 4
@@ -21,7 +21,7 @@ def message_of(result):
     begins = [i for i, line in enumerate(lines) if line.startswith("fermata: ")]
     check(begins, f"no message of ours: {result.err!r}")
     text = "\n".join(lines[begins[-1]:]).removeprefix("fermata: ")
-    text = re.sub(re.escape(str(BUILD)) + r"/tests/work/[\w.]+", "DIR", text)
+    text = re.sub(re.escape(str(WORK)) + r"/[\w.]+", "DIR", text)
     text = text.replace(str(ROOT), "FERMATA")
     return re.sub(r"\b(errno|process|pid|child) \d{2,}", r"\1 N", text)
 

@@ -13,6 +13,7 @@ from support.cases import Failed, Skipped
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
+WORK = BUILD / "tests/work"  # each test has a directory there
 MPIS = ("openmpi", "mpich")
 OTHER = dict(zip(MPIS, reversed(MPIS), strict=True))
 
@@ -82,7 +83,7 @@ def checksum(text):
 @contextlib.contextmanager
 def scratch():
     """A directory for something that several tests need, of which each worker makes its own."""
-    with tempfile.TemporaryDirectory(dir=BUILD / "tests/work", prefix="scratch-") as directory:
+    with tempfile.TemporaryDirectory(dir=WORK, prefix="scratch-") as directory:
         yield pathlib.Path(directory)
 
 

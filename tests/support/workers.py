@@ -23,12 +23,11 @@ from support import mpis, process
 from support.cases import Failed, Skipped, TestTimeout, deadline
 
 PR_SET_PDEATHSIG = 1
-WORK = mpis.BUILD / "tests/work"
 
 
 def run_one(name, function, keep):
     """Runs one test. Returns (outcome, seconds, what it has to say)."""
-    work = WORK / name
+    work = mpis.WORK / name
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     began = time.monotonic()
