@@ -366,7 +366,8 @@ impl Machine {
     pub(crate) fn fail(&mut self, why: &str, hint: &str, now: u64) {
         let Some(run) = self.run.take() else { return };
         let (epoch, phase) = (run.epoch, run.phase_name());
-        let rest = if self.gone.is_empty() { "; the job runs on" } else { "" };
+        let runs_on = self.gone.is_empty() && !self.over;
+        let rest = if runs_on { "; the job runs on" } else { "" };
         let text = format!("checkpoint {epoch} failed while {phase}: {why}{rest}");
         self.log(text.clone());
         self.last_outcome.clone_from(&text);

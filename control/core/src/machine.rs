@@ -148,6 +148,7 @@ pub struct Machine {
     pub(crate) asking: Asking,
     pub(crate) stopped: bool,
     pub(crate) gone: BTreeSet<u32>,
+    pub(crate) over: bool,
     next_periodic_ms: Option<u64>,
     pub(crate) last_outcome: String,
     pub(crate) out: Vec<Action>,
@@ -170,6 +171,7 @@ impl Machine {
             asking: Asking::default(),
             stopped: false,
             gone: BTreeSet::new(),
+            over: false,
             next_periodic_ms: None,
             last_outcome: String::new(),
             out: Vec::new(),
@@ -182,7 +184,10 @@ impl Machine {
             Event::Message(conn, message) => self.on_message(conn, message, now_ms),
             Event::Closed(conn) => self.on_closed(conn, now_ms),
             Event::HostLost { host, why, conns } => self.on_host_lost(&host, &why, &conns, now_ms),
-            Event::Over => self.fail("the job has ended", &self.hint_for_lost_rank(), now_ms),
+            Event::Over => {
+                self.over = true;
+                self.fail("the job has ended", &self.hint_for_lost_rank(), now_ms);
+            }
             Event::Stored(epoch, result) => self.on_stored(epoch, result, now_ms),
             Event::Tick => {}
         }
