@@ -11,7 +11,7 @@
 // for room; during a checkpoint, among threads, and if it is synchronous, it is a request and a
 // loop as well.
 //
-// Invariant: an active send needs no recipe, because every send ends before an image is cut; an
+// Invariant: an active send needs no recipe: in the lower half it ends before an image is cut; an
 //            active receive and a persistent request carry a complete one.
 #pragma once
 
@@ -19,8 +19,9 @@
 
 namespace fermata::mpi {
 
-void note_behind(u64 comm_id, i32 receiver, int tag);         // receipts.h
-void synchronous_begin(Slot* request, const Slot* comm, int tag);  // receipts.h
+// In receipts.h.
+void note_behind(u64 comm_id, i32 receiver, int tag);
+void synchronous_begin(Slot* request, const Slot* comm, int tag);
 
 inline void count_sent(Slot* comm, int dest, int tag) {
   if (FERMATA_UNLIKELY(dest < 0)) return;

@@ -328,7 +328,8 @@ inline bool follow_protocol(void* frame) {
         if (held_back()) return true;
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
           if (has_duty() || !shut_sections()) return true;
-          // What is still under way in other threads ends in finite time: all ranks keep receiving.
+          // What is still under way in other threads ends in finite time: it polls, or all members
+          // have begun it.
           if (core.threads != Threads::kOne && launcher().stop_others() != 0) break;
           if (refresh_targets() != version || has_duty()) continue;
           park.parked_version = version;

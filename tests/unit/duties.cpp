@@ -79,6 +79,62 @@ static void test_table() {
   request_slot_free(slot);
 }
 
+static bool has_duty_by(NeedKind kind, u64 count, u64 version) {
+  mailbox().needs[0] = Count{need_key(kind, 1), count};
+  crossing().needs_count = 1;
+  crossing().targets_count = 0;
+  crossing().targets_version = version;
+  EXPECT(refresh_targets() == version);
+  return has_duty();
+}
+
+// Who is asked for a receipt runs on until it has matched so many messages, kept ones left out; who
+// is asked for room takes in so many, and has no duty.
+static void test_receipts_and_room() {
+  u64 version = 10'000;
+  state().comms = &world;
+  state().ending = false;
+  state().received[1] = 3;
+  EXPECT(!has_duty_by(NeedKind::kReceipt, 3, ++version));
+  EXPECT(has_duty_by(NeedKind::kReceipt, 4, ++version));
+  Early kept{};
+  kept.comm = &world;
+  kept.source = 1;
+  early_append(&kept);
+  EXPECT(has_duty_by(NeedKind::kReceipt, 3, ++version));
+  EXPECT(!has_duty_by(NeedKind::kReceipt, 2, ++version));
+  EXPECT(!takes_from(1, TakeIn::kAsked));
+  EXPECT(!has_duty_by(NeedKind::kRoom, 4, ++version));
+  EXPECT(takes_from(1, TakeIn::kAsked) && !takes_from(0, TakeIn::kAsked));
+  state().received[1] = 4;
+  EXPECT(!takes_from(1, TakeIn::kAsked));
+  early_unlink(&kept);
+  state().comms = nullptr;
+}
+
+// Of several kept messages with one receiver, communicator and tag, the announced one is that which
+// has so many behind it; with fewer there it has been matched.
+static void test_announcements() {
+  Early kept[3]{};
+  world.id = 77;
+  state().comms = &world;
+  for (Early& early : kept) {
+    early.comm = &world;
+    early.source = 1;
+    early.tag = 5;
+    early_append(&early);
+  }
+  kept[1].tag = 6;
+  EXPECT(find_announced(1, Announcement{77, 5, 1, 0}) == &kept[2]);
+  EXPECT(find_announced(1, Announcement{77, 5, 1, 1}) == &kept[0]);
+  EXPECT(find_announced(1, Announcement{77, 5, 1, 2}) == nullptr);
+  EXPECT(find_announced(1, Announcement{77, 6, 1, 0}) == &kept[1]);
+  EXPECT(find_announced(0, Announcement{77, 5, 1, 0}) == nullptr);
+  EXPECT(find_announced(1, Announcement{78, 5, 1, 0}) == nullptr);
+  for (Early& early : kept) early_unlink(&early);
+  state().comms = nullptr;
+}
+
 static u32 reports;
 static u64 reported_bytes;
 static int count_report(Report kind, const void*, u64 bytes) {
@@ -153,6 +209,8 @@ int main() {
   map_at(&mailbox(), kMailboxBytes);
   start();
   test_table();
+  test_receipts_and_room();
+  test_announcements();
   test_telling();
   test_two_threads_tell_together();
   puts("PASS");
