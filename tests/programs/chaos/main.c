@@ -40,6 +40,8 @@ static const struct {
     {"ignored", ignored, 3},
     {"cancelled", cancelled, 2},
     {"packed", packed, 2},
+    {"handshake", handshake, 6},
+    {"sparse", sparse, 5},
     {"collective", collective, 10},
     {"pending_collective", pending_collective, 8},
     {"persistent_collective", persistent_collective, 4},

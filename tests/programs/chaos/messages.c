@@ -83,8 +83,10 @@ void receive_plainly(struct message *m) {
   m->in = plain_body(&m->out);
 }
 
+int tag_of_step(const struct step *step) { return step->number * 16 % kTags; }
+
 void give_tag_of_step(struct message *m, const struct step *step) {
-  m->tag = step->number * 16 % kTags;
+  m->tag = tag_of_step(step);
   m->any_source = 0;
 }
 

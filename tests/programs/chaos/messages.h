@@ -23,6 +23,7 @@ struct message *draw_message(struct step *step, const struct comm *comm, int ind
 struct message *draw_message_between(struct step *step, const struct comm *comm, int index,
                                      int from, int to);
 void receive_plainly(struct message *m);
+int tag_of_step(const struct step *step);
 /// One tag for several messages: only the order tells those of one sender apart.
 void give_tag_of_step(struct message *m, const struct step *step);
 int is_sender(const struct message *m);
