@@ -161,7 +161,7 @@ class DiskJob(HealthyJob):
         return ["-m"] if os.getuid() == 0 else [flags]
 
     def inside(self, *command, timeout_s=45):
-        enter = ["nsenter", "-t", str(self.running.process.pid), "-m"]
+        enter = ["nsenter", "-t", str(self.running.process.pid), "-m", "-r", "-w"]
         if os.getuid() != 0:
             enter += ["-U", "--preserve-credentials"]
         return process.run([*enter, *command], timeout_s,
