@@ -89,10 +89,7 @@ inline int take_duplicate(Slot* parent, Slot** own) {
     });
   }
   if (!found) {
-    const int error =
-        comm_construct_topology(parent, from->remote_size >= 0, own,
-                                [&](u64* real) { return lower().Comm_dup(parent->real, real); });
-    if (error) return error;
+    if (const int error = comm_duplicate(parent, own)) return error;
     found = comm_of(*own);
   }
   found->duplicate_of = from;

@@ -78,15 +78,22 @@ int comm_construct_topology(Slot* parent, bool inter, Slot** newcomm, Make make)
   return comm_construct(parent, inter, newcomm, make, load_topology);
 }
 
+/// Makes a duplicate, without attributes. It has the topology that the original is known to have:
+/// in Open MPI 4.1 a communicator of MPI_Comm_create_group has its parent's, which need not fit.
+inline int comm_duplicate(Slot* comm, Slot** newcomm) {
+  const Comm* const from = comm_of(comm);
+  return comm_construct(
+      comm, from->remote_size >= 0, newcomm,
+      [&](u64* real) { return lower().Comm_dup(comm->real, real); },
+      [&](Slot* made) { return from->topology ? load_topology(made) : int(kSuccess); });
+}
+
 namespace core {
 
 inline int Comm_dup(Slot* comm, Slot** newcomm) {
   Comm* const from = live_comm(comm);
   if (!from) return kErrComm;
-  const int error =
-      comm_construct_topology(comm, from->remote_size >= 0, newcomm,
-                              [&](u64* real) { return lower().Comm_dup(comm->real, real); });
-  if (error) return error;
+  if (const int error = comm_duplicate(comm, newcomm)) return error;
   const int code =
       attributes_copy(kComm, comm, from->attributes, &comm_of(*newcomm)->attributes);
   if (code) (void)Comm_free(newcomm);

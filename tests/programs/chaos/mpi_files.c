@@ -24,9 +24,8 @@ static MPI_Offset place(const struct file *f, int rank, int round) {
   return (MPI_Offset)kBlock * (f->with_view ? round : round * f->size + rank);
 }
 
-// Not on grids: of those Open MPI 4.1 makes groups of ranks in memory that it does not have.
 static struct file *open_file(struct step *step, const char *name, int until) {
-  struct comm *const comm = draw_comm(step, kPlain, 1);
+  struct comm *const comm = draw_comm(step, kIntra, 1);
   hold_comm(comm, until);
   if (!is_member(comm)) return NULL;
   struct file *const f = memory(sizeof *f);
