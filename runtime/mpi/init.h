@@ -136,7 +136,10 @@ inline int Finalize() {
 
 /// Seconds since some moment in the past, the same moment after a restart on another node or MPI;
 /// the time between saving and restarting does not count.
-inline double Wtime() { return lower().Wtime() + state().wtime_offset; }
+inline double Wtime() {
+  LowerScope scope;
+  return lower().Wtime() + state().wtime_offset;
+}
 
 inline int Initialized(int* flag) {
   *flag = state().initialized;
