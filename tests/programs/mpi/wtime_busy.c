@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Wtime called all the time, by a program that does nothing else: a checkpoint that comes in the
-// middle of the call must not leave it with an address of the MPI library that is gone.
+// MPI_Wtime called all the time, by a program that does nothing else: a checkpoint in the middle of
+// the call must not leave it with an address of the MPI library that is gone.
 #include "../check.h"
 
 int main(int argc, char **argv) {
