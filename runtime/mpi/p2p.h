@@ -78,32 +78,28 @@ class Sending {
   return kSuccess;
 }
 
-[[gnu::noinline]] inline int send_registered(LowerIsend MpiCalls::*call, const void* buf, int count,
-                                             Slot* datatype, int dest, int tag, Slot* comm) {
+[[gnu::noinline]] inline int send_registered(const void* buf, int count, Slot* datatype, int dest,
+                                             int tag, Slot* comm) {
   Slot* request = nullptr;
-  const int error = send_begin(call, buf, count, datatype, dest, tag, comm, &request);
+  const int error = send_begin(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm, &request);
   return error ? error : wait_request(&request, nullptr);
 }
 
 [[gnu::always_inline]] inline int send_blocking(const void* buf, int count, Slot* datatype,
                                                 int dest, int tag, Slot* comm) {
   LowerScope scope;
+  if (books_are_shared()) return send_registered(buf, count, datatype, dest, tag, comm);
   const Comm* const c = comm_of(comm);
-  if (books_are_shared())
-    return send_registered(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm);
   const bool is_known = FERMATA_LIKELY(c && u32(dest) < u32(peers_of(c)));
-  int error;
   {
     const Sending sending(is_known ? u32(c->members[dest]) + 1 : 0);
-    if (!checkpoint_wanted())
-      error = lower().Send(buf, count, datatype->real, dest, tag, comm->real);
-    else
-      error = kErrPending;
+    if (!checkpoint_wanted()) {
+      const int error = lower().Send(buf, count, datatype->real, dest, tag, comm->real);
+      if (FERMATA_LIKELY(error == kSuccess)) count_sent(comm, dest, tag);
+      return error;
+    }
   }
-  if (FERMATA_UNLIKELY(error == kErrPending))
-    return send_registered(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm);
-  if (FERMATA_LIKELY(error == kSuccess)) count_sent(comm, dest, tag);
-  return error;
+  return send_registered(buf, count, datatype, dest, tag, comm);
 }
 
 /// Describes an active request; a derived datatype is kept alive by it.
