@@ -21,13 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/checkpointers.h"
-#include "agent/connection.h"
 #include "agent/leftovers.h"
+#include "agent/saving.h"
 #include "agent/sending.h"
 #include "agent/words.h"
 #include "agent/wrappers.h"
 #include "sys/faults.h"
+#include "sys/sys.h"
 
 namespace fermata {
 
@@ -47,7 +47,9 @@ namespace wire = protocol;
 
 constexpr int kIdlePollMs = 1000;
 constexpr int kSavingPollMs = 10;
-constexpr u32 kCutWaitMs = 2;
+// A coordinator says ALIVE every other second. While it stores a snapshot it says nothing, but then
+// ranks stand only if the job is to end.
+constexpr u64 kSilenceMs = 30'000, kStoringMs = 600'000;
 constexpr int kReconnectEveryMs = 2000;
 constexpr int kReconnectTries = 30;
 constexpr u64 kStackBytes = 256 * 1024;
@@ -58,21 +60,13 @@ struct Agent {
   const LowerCalls* lower;
   char socket_path[128];
   char job[72];
-  char image_path[4096];
   u32 rank_hint;
   u32 restart_epoch;
   bool started;
   bool upper_known;  // the MPI thread has reported: crossing() is there
-  bool stay;         // the checkpoint under way ends the run
-  u32 saved_epoch;   // of the last SAVE, which is obeyed once
-  const Checkpointer* checkpointer;  // what saves the rank, or has saved it last
-  i32 saving;        // its number for that; 0 = it has ended, or been given up
-  u32 saving_epoch;  // of the checkpoint whose SAVED is owed; 0 = none
-  bool cutting;      // it still takes what the job would change by going on
-  bool standing;     // the launcher keeps the rank's threads until it is resumed
-  u64 pause_ns;      // how long it did
-  SaveOutcome outcome;  // of the checkpointer, once it has ended
+  agent::Saving saving;
   bool asking;       // the rank waits for the answer to ASK
+  u64 heard_ms;      // when the coordinator was last heard, or nothing was waited for
   Count clocks[kClockCapacity];
 };
 Agent self;
@@ -82,16 +76,10 @@ void nudge_rank() {
   if (tid != 0) launcher().nudge(tid);
 }
 
-// Ends the rank's pause, if there is one.
-void resume() {
-  if (self.standing) self.pause_ns = self.checkpointer->resume();
-  self.standing = false;
-}
-
 // Lets the rank run, whatever state the checkpoint was in.
 void release() {
   Crossing& shared = crossing();
-  resume();
+  self.saving.end_pause();
   store(shared.pending, 0u);
   store(shared.targets_version, u64{0});
   store_phase(Phase::kRun);
@@ -100,13 +88,6 @@ void release() {
 
 void give_up(u32 epoch, const char* why) {
   self.connection.send(wire::Failed{epoch, wire::text(why)});
-}
-
-void give_up_saving() {
-  if (self.saving > 0) self.checkpointer->give_up(self.saving);
-  self.saving = 0;
-  self.saving_epoch = 0;
-  self.cutting = false;
 }
 
 // ---- frames from the coordinator ------------------------------------------------------------
@@ -133,7 +114,7 @@ void on_request(const wire::Request& request) {
     return give_up(request.epoch, "the rank is not running: MPI_Finalize has been entered");
   if (load(shared.pending) == request.epoch) return;  // said twice
   if (load(shared.connections) != 0) return give_up(request.epoch, kConnected);
-  if (load(shared.pending) != 0 || self.saving > 0)
+  if (load(shared.pending) != 0 || self.saving.is_running())
     return give_up(request.epoch, "an earlier checkpoint of this rank is not over yet");
   store(shared.targets_version, u64{0});
   store(shared.expected_version, u64{0});
@@ -150,7 +131,7 @@ bool is_pending(u32 epoch) { return load(self.upper_known) && load(crossing().pe
 
 bool is_gathering() {
   return load(self.upper_known) && load(crossing().pending) != 0 &&
-         load(reinterpret_cast<const u32&>(crossing().phase)) == u32(Phase::kGather);
+         agent::load_phase() == Phase::kGather;
 }
 
 void tell_send() {
@@ -200,46 +181,38 @@ void on_expected(const wire::Expected& expected) {
 void on_save(const wire::Save& save) {
   const Checkpointer* const checkpointer = agent::find_checkpointer(save.checkpointer);
   if (!checkpointer) return give_up(save.epoch, "it does not know this checkpointer");
-  if (checkpointer->parked ? !is_pending(save.epoch) : !load(self.upper_known)) return;
-  if (save.epoch == self.saved_epoch) return;
-  self.saved_epoch = save.epoch;
-  fault(Fault::kAgentSave);
-  SaveOutcome outcome{};
-  if (save.path.bytes >= sizeof(self.image_path)) return give_up(save.epoch, "path too long");
-  memcpy(self.image_path, save.path.data, save.path.bytes);
-  self.image_path[save.path.bytes] = 0;
-  const SaveRequest request{self.image_path,       save.epoch,       crossing().world_rank,
-                            crossing().world_size, save.deadline_ms, self.job};
-  const i32 number = checkpointer->begin(&request, &outcome);
-  if (number <= 0) {
-    // The coordinator answers with ABORT, which lets this rank go like all the others.
-    outcome.message[sizeof(outcome.message) - 1] = 0;
-    self.connection.send(wire::Saved{save.epoch, number ? -number : EIO,
-                                     wire::text(outcome.message), 0, 0, 0});
-    return;
-  }
-  self.checkpointer = checkpointer;
-  self.saving = number;
-  self.saving_epoch = save.epoch;
-  self.stay = save.stay != 0;
-  self.pause_ns = 0;
-  self.cutting = self.standing = checkpointer->parked;
-  fault(Fault::kAgentForked);
+  if (checkpointer->parked ? !is_pending(save.epoch) : !load(self.asking)) return;
+  if (!self.saving.has_begun(save.epoch))
+    self.saving.begin(self.connection, checkpointer, save, self.job);
 }
 
 // Until now the rank stood still: a rank that was not yet saved might have taken in what this one
 // sent since, or read what it wrote to shared memory and to files.
 void on_resume(const wire::Resume& message) {
-  if (!is_pending(message.epoch) || !self.standing) return;
-  resume();
+  if (!is_pending(message.epoch) || !self.saving.is_standing()) return;
+  self.saving.end_pause();
   fault(Fault::kAgentResumed);
-  if (!self.stay) release();
+  if (!self.saving.ends_the_run()) release();
 }
 
 void on_abort(const wire::Abort& abort) {
-  if (self.saving_epoch == abort.epoch) give_up_saving();
+  if (self.saving.owed() == abort.epoch) self.saving.give_up();
   if (is_pending(abort.epoch)) release();
   fault(Fault::kAgentAborted);
+}
+
+// A line loses nothing while it holds; if something got lost all the same, either the order is made
+// good, or this rank's last word, or the checkpoint fails.
+void on_alive(const wire::Alive& alive) {
+  const u32 pending = load(self.upper_known) ? load(crossing().pending) : 0;
+  const u32 owed = self.saving.owed();
+  if (owed != 0 && owed != alive.epoch) self.saving.give_up();
+  if (pending != 0 && pending != alive.epoch) return release();
+  if (alive.epoch == 0 || !alive.saving) return;
+  if (!self.saving.has_begun(alive.epoch))
+    return give_up(alive.epoch, "the word to save got lost");
+  if (alive.resumed) on_resume(wire::Resume{alive.epoch});
+  self.saving.repeat(self.connection);
 }
 
 void on_committed(const wire::Committed& committed) {
@@ -286,34 +259,8 @@ void dispatch(const Frame& frame) {
   // already vouches for those that matter.
   (void)(handle(frame, on_request) || handle(frame, on_targets) || handle(frame, on_drain) ||
          handle(frame, on_expected) || handle(frame, on_save) || handle(frame, on_resume) ||
-         handle(frame, on_abort) || handle(frame, on_committed) || handle(frame, on_asked) ||
-         handle(frame, on_exit));
-}
-
-// Writing shared memory may take minutes, and the coordinator may give the checkpoint up meanwhile:
-// so this waits only for a moment.
-void poll_cut() {
-  if (!self.checkpointer->cut(self.saving, kCutWaitMs)) return;
-  self.cutting = false;
-  self.connection.send(wire::Saving{self.saving_epoch});
-}
-
-// The pause ends with RESUME, and SAVED tells how long it was. A failure is told at once: while it
-// is not known, RESUME may not come.
-void poll_saving() {
-  if (self.cutting) poll_cut();
-  if (self.saving_epoch == 0 || self.cutting) return;
-  SaveOutcome& outcome = self.outcome;
-  if (self.saving > 0) {
-    if (!self.checkpointer->finish(self.saving, 0, &outcome)) return;
-    self.saving = 0;
-  }
-  if (self.standing && outcome.error == 0) return;
-  const u32 epoch = self.saving_epoch;
-  self.saving_epoch = 0;
-  outcome.message[sizeof(outcome.message) - 1] = 0;
-  self.connection.send(wire::Saved{epoch, outcome.error, wire::text(outcome.message),
-                                   outcome.image_bytes, self.pause_ns, outcome.image_crc});
+         handle(frame, on_abort) || handle(frame, on_alive) || handle(frame, on_committed) ||
+         handle(frame, on_asked) || handle(frame, on_exit));
 }
 
 // ---- the thread -----------------------------------------------------------------------------
@@ -332,12 +279,25 @@ int greet() {
   return self.connection.send(wire::Finalizing{});
 }
 
-// Without a coordinator no checkpoint can end well, so the one under way is given up at once.
-void forget_checkpoint() {
-  give_up_saving();
+// Without a coordinator no checkpoint can end well, so the one under way is given up.
+void forget_checkpoint(const char* why) {
+  self.saving.give_up();
   if (load(self.upper_known) && load(crossing().pending) != 0) release();
-  constexpr char kGone[] = "the coordinator is gone";
-  answer(1, kGone, sizeof(kGone) - 1);
+  answer(1, why, strlen(why));
+}
+
+// A coordinator that hangs does not keep the job. When it wakes up it finds that this rank has
+// given the checkpoint up, before anything that the rank says later.
+void mind_silence() {
+  const u32 pending = load(self.upper_known) ? load(crossing().pending) : 0;
+  const u64 now_ms = sys::now_ns() / 1'000'000;
+  if (pending == 0 && !load(self.asking)) self.heard_ms = now_ms;
+  const bool is_storing = self.saving.ends_the_run() && self.saving.has_begun(pending) &&
+                          !self.saving.is_standing();
+  if (now_ms - self.heard_ms < (is_storing ? kStoringMs : kSilenceMs)) return;
+  constexpr char kSilent[] = "it has not heard of the coordinator for long, and goes on";
+  give_up(pending, kSilent);
+  forget_checkpoint(kSilent);
 }
 
 bool reconnect() {
@@ -363,17 +323,19 @@ void* agent_main(void*) {
   leave_the_ranks_core();
   do {
     for (;;) {
-      const int patience = self.cutting       ? 0
-                           : self.saving > 0  ? kSavingPollMs
-                           : is_gathering()   ? agent::kSendingPollMs
-                                              : kIdlePollMs;
+      const int patience = self.saving.is_cutting()   ? 0
+                           : self.saving.is_running() ? kSavingPollMs
+                           : is_gathering()           ? agent::kSendingPollMs
+                                                      : kIdlePollMs;
       if (self.connection.receive(patience) != 0) break;
-      for (Frame frame; self.connection.next(&frame);) dispatch(frame);
+      for (Frame frame; self.connection.next(&frame); self.heard_ms = sys::now_ns() / 1'000'000)
+        dispatch(frame);
+      mind_silence();
       if (is_gathering()) tell_send();
-      poll_saving();
+      self.saving.poll(self.connection);
     }
     self.connection.close();
-    forget_checkpoint();
+    forget_checkpoint("the coordinator is gone");
   } while (reconnect());
   return nullptr;
 }

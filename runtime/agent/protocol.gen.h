@@ -6,7 +6,7 @@
 
 namespace fermata::protocol {
 
-inline constexpr u16 kVersion = 5;
+inline constexpr u16 kVersion = 6;
 inline constexpr u64 kPayloadBytesMax = 9437184;
 
 enum class Type : u16 {
@@ -36,6 +36,7 @@ enum class Type : u16 {
   kAbort = 38,
   kCommitted = 39,
   kAsked = 42,
+  kAlive = 43,
   kExit = 40,
   kClientHello = 64,
   kCheckpoint = 65,
@@ -435,6 +436,22 @@ struct Asked {
   }
   bool read(Reader& r) {
     return r.get(outcome) && r.get(message) && r.at_end();
+  }
+};
+
+// What the coordinator believes, often enough while it has business with the ranks, and once more.
+struct Alive {
+  static constexpr Type kType = Type::kAlive;
+  u32 epoch{};  // of the checkpoint the ranks are to take part in, 0 = none
+  u32 saving{};  // 1: SAVE has been said
+  u32 resumed{};  // 1: RESUME has been said
+  void write(Writer& w) const {
+    w.put(epoch);
+    w.put(saving);
+    w.put(resumed);
+  }
+  bool read(Reader& r) {
+    return r.get(epoch) && r.get(saving) && r.get(resumed) && r.at_end();
   }
 };
 

@@ -32,6 +32,10 @@ inline void wake_rank() {
   wake_waiters(&crossing().wake);
 }
 
+inline Phase load_phase() {
+  return Phase(__atomic_load_n(reinterpret_cast<const u32*>(&crossing().phase), __ATOMIC_ACQUIRE));
+}
+
 inline void store_phase(Phase phase) {
   __atomic_store_n(reinterpret_cast<u32*>(&crossing().phase), static_cast<u32>(phase),
                    __ATOMIC_RELEASE);

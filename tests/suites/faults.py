@@ -14,7 +14,7 @@ import time
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, slow, timeout
-from support.errors import DAMAGED, USAGE, HealthyJob
+from support.errors import DAMAGED, FAILED, USAGE, HealthyJob
 from support.faults import POINTS, wanted
 from support.mpis import BUILD, MPIS
 
@@ -169,6 +169,29 @@ def test_unknown_names_are_refused(work):
             FERMATA_DIR=str(work / "fermata"), FERMATA_FAULT=word), work)
         check_equal(result.code, USAGE, f"exit code with {word}\n{result.err}")
         check(least in result.err and not result.out, result.err)
+
+
+@timeout(240)
+def test_a_coordinator_that_hangs_keeps_nobody(work):
+    """Rank 0 has been let go, rank 1 stands; before the coordinator is back the rank goes on."""
+    job = FaultyJob(work).begin("openmpi", env={
+        "FERMATA_FAULT": "coordinator-sends-resume#2=sleep:60000"})
+    result = job.try_checkpoint("--timeout", "120s", timeout_s=150)
+    check(result.code == FAILED and "rank 1: it has not heard of the coordinator" in result.err,
+          f"exit code {result.code}\n{result.err}")
+    job.checkpoint()
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+
+
+def test_an_image_is_collected_once_though_its_rank_says_twice_that_it_is_written(work):
+    """It was looked for again where it no longer lay, and the checkpoint failed."""
+    job = FaultyJob(work).begin("openmpi")
+    job.checkpoint_and_stop()
+    job.go_on("mpich", "agent-sends-saved@1=twice", "--local-dir", work / "images")
+    job.wait_until_restarted()
+    job.checkpoint()
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+    check("fault: agent-sends-saved=twice" in job.running.err, job.running.err)
 
 
 def generate():

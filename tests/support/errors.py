@@ -68,7 +68,7 @@ class HealthyJob(fermata.Job):
     def begin(self, lower="openmpi", program="selfcheck", arguments=(), ranks=2, env=None):
         self.program, self.ranks = program, ranks
         self.start(lower, [mpis.program(lower, program), "--steps", STEPS, "--step-ms", 80,
-                           *arguments], ranks)
+                           *arguments], ranks, env=env)
         fermata.wait_for_step(self, 1)
         return self
 

@@ -32,6 +32,10 @@ impl Machine {
         self.asking.waiting.insert(rank, ask.saves_itself != 0);
     }
 
+    pub(crate) fn is_anyone_asking(&self) -> bool {
+        !self.asking.waiting.is_empty()
+    }
+
     /// Ranks that have not called fermata_checkpoint.
     pub(crate) fn not_asking(&self) -> BTreeSet<u32> {
         let is_asking = |rank: &u32| self.asking.waiting.contains_key(rank);

@@ -12,7 +12,9 @@ use crate::advice::{HINT_ASK, HINT_ENDING, HINT_HELD, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
 use crate::words::{report_of, targets_of};
 use fermata_protocol::{Coordinator, Output, Report};
-use fermata_types::{Abort, Committed, Drain, Expected, Message, Progress, Request, Resume, Save};
+use fermata_types::{
+    Abort, Alive, Committed, Drain, Expected, Message, Progress, Request, Resume, Save,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// EAGAIN from a rank's save: what stands in the way, say a child process, may soon be gone.
@@ -64,6 +66,7 @@ pub(crate) struct Run {
     stop: bool,
     phase: Phase,
     protocol: Coordinator,
+    resumed: bool,
     kept: u64,
     /// What ranks do instead of parking, as they say.
     held: BTreeMap<u32, String>,
@@ -107,6 +110,16 @@ impl Run {
         matches!(self.phase, Phase::Ask)
     }
 
+    /// What the ranks should know of it by now.
+    pub(crate) fn alive(&self) -> Alive {
+        let epoch = match self.phase {
+            Phase::Ask | Phase::Pause(_) => 0,
+            _ => self.epoch,
+        };
+        let saving = matches!(self.phase, Phase::Save(_) | Phase::Commit(_));
+        Alive { epoch, saving: u32::from(saving), resumed: u32::from(self.resumed) }
+    }
+
     fn patience_ms(&self) -> u64 {
         FIRST_PATIENCE_MS << (self.attempts - 1).min(6)
     }
@@ -121,6 +134,7 @@ impl Machine {
             stop,
             phase: Phase::Pause(now),
             protocol: Coordinator::new(0),
+            resumed: false,
             kept: 0,
             held: BTreeMap::new(),
             attempts: 0,
@@ -142,6 +156,7 @@ impl Machine {
         run.attempts += 1;
         run.held.clear();
         run.protocol = Coordinator::new(self.ranks.len());
+        run.resumed = false;
         run.progress_ms = now;
         let asked = u32::from(run.asked);
         let what = if run.attempts == 1 { "begins" } else { "tries again" };
@@ -244,6 +259,7 @@ impl Machine {
         }
         let mut outputs = Vec::new();
         run.protocol.on_report(rank, report, &mut outputs);
+        run.resumed |= outputs.iter().any(|output| matches!(output, Output::Resume));
         run.progress_ms = now;
         let epoch = run.epoch;
         for output in outputs {

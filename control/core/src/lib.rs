@@ -12,6 +12,7 @@
 //!            of an earlier epoch for those of this one.
 
 mod advice;
+mod alive;
 mod asking;
 mod checkpoint;
 mod machine;

@@ -150,6 +150,8 @@ pub struct Machine {
     pub(crate) gone: BTreeSet<u32>,
     pub(crate) over: bool,
     next_periodic_ms: Option<u64>,
+    /// When ALIVE is to be said next.
+    pub(crate) alive_ms: Option<u64>,
     pub(crate) last_outcome: String,
     pub(crate) out: Vec<Action>,
 }
@@ -173,6 +175,7 @@ impl Machine {
             gone: BTreeSet::new(),
             over: false,
             next_periodic_ms: None,
+            alive_ms: None,
             last_outcome: String::new(),
             out: Vec::new(),
         }
@@ -413,6 +416,7 @@ impl Machine {
     fn on_time(&mut self, now_ms: u64) {
         self.run_on_time(now_ms);
         self.asking_on_time(now_ms);
+        self.alive_on_time(now_ms);
         if self.config.every_ms == 0 {
             return;
         }

@@ -189,6 +189,8 @@ fn fetch(rank: u32, local: Option<&LocalImages>) -> Fetched {
 struct Agent {
     outlet: Box<dyn Outlet>,
     rank: u32,
+    /// Epoch of the last image that was taken over from it.
+    shipped: u32,
 }
 
 struct Daemon {
@@ -226,7 +228,7 @@ impl Daemon {
                 if self.coordinator.is_none() {
                     return outlet.end(); // it tries again in a while
                 }
-                self.agents.insert(channel, Agent { outlet, rank: u32::MAX });
+                self.agents.insert(channel, Agent { outlet, rank: u32::MAX, shipped: 0 });
                 self.tell(&Attached { channel }.into());
             }
             Input::FromAgent(channel, message) => self.pass_up(channel, message),
@@ -264,6 +266,9 @@ impl Daemon {
         let rank = agent.rank;
         match (message, &self.options.local) {
             (Message::Saved(saved), Some(local)) if saved.error == 0 => {
+                if std::mem::replace(&mut agent.shipped, saved.epoch) == saved.epoch {
+                    return; // said again
+                }
                 let (local, inputs) = (local.clone(), self.inputs.clone());
                 thread::spawn(move || ship(&local, channel, rank, saved, &inputs));
             }

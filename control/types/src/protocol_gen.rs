@@ -4,7 +4,7 @@
 use crate::wire::{Field, Reader, WireError};
 
 /// The version both ends must speak.
-pub const PROTOCOL_VERSION: u16 = 5;
+pub const PROTOCOL_VERSION: u16 = 6;
 /// The largest payload a frame may carry, in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = 9437184;
 
@@ -282,6 +282,18 @@ pub struct Asked {
     pub message: String,
 }
 
+/// What the coordinator believes, often enough while it has business with the ranks, and once more.
+/// Goes from coordinator to agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Alive {
+    /// of the checkpoint the ranks are to take part in, 0 = none
+    pub epoch: u32,
+    /// 1: SAVE has been said
+    pub saving: u32,
+    /// 1: RESUME has been said
+    pub resumed: u32,
+}
+
 /// End the process now.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -503,6 +515,8 @@ pub enum Message {
     Committed(Committed),
     /// The outcome of the checkpoint that the program has asked for.
     Asked(Asked),
+    /// What the coordinator believes, often enough while it has business with the ranks, and once more.
+    Alive(Alive),
     /// End the process now.
     Exit(Exit),
     /// The first frame of a command.
@@ -570,6 +584,7 @@ impl Message {
             Self::Abort(_) => 38,
             Self::Committed(_) => 39,
             Self::Asked(_) => 42,
+            Self::Alive(_) => 43,
             Self::Exit(_) => 40,
             Self::ClientHello(_) => 64,
             Self::Checkpoint(_) => 65,
@@ -620,6 +635,7 @@ impl Message {
             Self::Abort(_) => "ABORT",
             Self::Committed(_) => "COMMITTED",
             Self::Asked(_) => "ASKED",
+            Self::Alive(_) => "ALIVE",
             Self::Exit(_) => "EXIT",
             Self::ClientHello(_) => "CLIENT_HELLO",
             Self::Checkpoint(_) => "CHECKPOINT",
@@ -751,6 +767,11 @@ impl Message {
             Self::Asked(m) => {
                 m.outcome.write(out);
                 m.message.write(out);
+            }
+            Self::Alive(m) => {
+                m.epoch.write(out);
+                m.saving.write(out);
+                m.resumed.write(out);
             }
             Self::Exit(m) => {
                 m.code.write(out);
@@ -935,6 +956,11 @@ impl Message {
             42 => Self::Asked(Asked {
                 outcome: Field::read(&mut r)?,
                 message: Field::read(&mut r)?,
+            }),
+            43 => Self::Alive(Alive {
+                epoch: Field::read(&mut r)?,
+                saving: Field::read(&mut r)?,
+                resumed: Field::read(&mut r)?,
             }),
             40 => Self::Exit(Exit {
                 code: Field::read(&mut r)?,
@@ -1161,6 +1187,12 @@ impl From<Committed> for Message {
 impl From<Asked> for Message {
     fn from(m: Asked) -> Self {
         Self::Asked(m)
+    }
+}
+
+impl From<Alive> for Message {
+    fn from(m: Alive) -> Self {
+        Self::Alive(m)
     }
 }
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//! ALIVE: what the coordinator believes, said to the ranks while it has business with them, and
+//! once more when that has ended. They know by it a coordinator that hangs, which must not keep
+//! them, and what has got lost on its way.
+
+use crate::machine::Machine;
+use fermata_types::Alive;
+
+/// The agents give a coordinator up that is silent for fifteen times as long.
+const ALIVE_MS: u64 = 2000;
+
+impl Machine {
+    pub(crate) fn alive_on_time(&mut self, now: u64) {
+        let is_ending = self.stopped && !self.agents.is_empty();
+        let is_busy = self.run.is_some() || self.is_anyone_asking() || is_ending;
+        match self.alive_ms {
+            None if is_busy => self.alive_ms = Some(now + ALIVE_MS),
+            Some(due) if now >= due => {
+                self.alive_ms = is_busy.then_some(now + ALIVE_MS);
+                if is_ending { self.stop_all() } else { self.say_alive() }
+            }
+            _ => {}
+        }
+    }
+
+    fn say_alive(&mut self) {
+        let word = self.run.as_ref().map_or_else(Alive::default, |run| run.alive());
+        self.send_ranks(word);
+    }
+}
