@@ -71,6 +71,9 @@ struct Agent {
 };
 Agent self;
 
+// Of the checkpoint that this rank takes part in, 0 = none.
+u32 pending_epoch() { return load(self.upper_known) ? load(crossing().pending) : 0; }
+
 void nudge_rank() {
   const u32 tid = load(crossing().mpi_tid);
   if (tid != 0) launcher().nudge(tid);
@@ -129,10 +132,7 @@ void on_request(const wire::Request& request) {
 
 bool is_pending(u32 epoch) { return load(self.upper_known) && load(crossing().pending) == epoch; }
 
-bool is_gathering() {
-  return load(self.upper_known) && load(crossing().pending) != 0 &&
-         agent::load_phase() == Phase::kGather;
-}
+bool is_gathering() { return pending_epoch() != 0 && agent::load_phase() == Phase::kGather; }
 
 void tell_send() {
   u64 count = 0;
@@ -204,7 +204,7 @@ void on_abort(const wire::Abort& abort) {
 // A line loses nothing while it holds; if something got lost all the same, either the order is made
 // good, or this rank's last word, or the checkpoint fails.
 void on_alive(const wire::Alive& alive) {
-  const u32 pending = load(self.upper_known) ? load(crossing().pending) : 0;
+  const u32 pending = pending_epoch();
   const u32 owed = self.saving.owed();
   if (owed != 0 && owed != alive.epoch) self.saving.give_up();
   if (pending != 0 && pending != alive.epoch) return release();
@@ -282,21 +282,22 @@ int greet() {
 // Without a coordinator no checkpoint can end well, so the one under way is given up.
 void forget_checkpoint(const char* why) {
   self.saving.give_up();
-  if (load(self.upper_known) && load(crossing().pending) != 0) release();
+  if (pending_epoch() != 0) release();
   answer(1, why, strlen(why));
 }
 
 // A coordinator that hangs does not keep the job. When it wakes up it finds that this rank has
 // given the checkpoint up, before anything that the rank says later.
 void mind_silence() {
-  const u32 pending = load(self.upper_known) ? load(crossing().pending) : 0;
+  const u32 pending = pending_epoch();
   const u64 now_ms = sys::now_ns() / 1'000'000;
   if (pending == 0 && !load(self.asking)) self.heard_ms = now_ms;
   const bool is_storing = self.saving.ends_the_run() && self.saving.has_begun(pending) &&
                           !self.saving.is_standing();
   if (now_ms - self.heard_ms < (is_storing ? kStoringMs : kSilenceMs)) return;
   constexpr char kSilent[] = "it has not heard of the coordinator for long, and goes on";
-  give_up(pending, kSilent);
+  if (pending != 0) give_up(pending, kSilent);
+  if (load(self.asking)) give_up(0, kSilent);
   forget_checkpoint(kSilent);
 }
 
@@ -391,7 +392,7 @@ int agent_report(Report kind, const void* payload, u64 bytes) {
     store(self.upper_known, true);
     return out.send(wire::Rebuilt{crossing().world_rank, crossing().world_size});
   }
-  const u32 epoch = load(self.upper_known) ? load(crossing().pending) : 0;
+  const u32 epoch = pending_epoch();
   Count pair{};
   u64 version = 0;
   switch (kind) {

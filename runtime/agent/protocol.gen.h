@@ -183,7 +183,7 @@ struct Drained {
 // This rank cannot take part; the checkpoint is given up.
 struct Failed {
   static constexpr Type kType = Type::kFailed;
-  u32 epoch{};
+  u32 epoch{};  // 0: it waits no longer for one that it has asked for
   Text message{};
   void write(Writer& w) const {
     w.put(epoch);

@@ -56,7 +56,7 @@ impl Machine {
         self.fail(&why, "run the job without --checkpointer self", now);
     }
 
-    /// A rank that has gone waits no longer.
+    /// A rank that has gone, or has given up, waits no longer.
     pub(crate) fn forget_ask(&mut self, rank: u32) {
         self.asking.waiting.remove(&rank);
     }

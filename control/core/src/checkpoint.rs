@@ -66,7 +66,6 @@ pub(crate) struct Run {
     stop: bool,
     phase: Phase,
     protocol: Coordinator,
-    resumed: bool,
     kept: u64,
     /// What ranks do instead of parking, as they say.
     held: BTreeMap<u32, String>,
@@ -117,7 +116,7 @@ impl Run {
             _ => self.epoch,
         };
         let saving = matches!(self.phase, Phase::Save(_) | Phase::Commit(_));
-        Alive { epoch, saving: u32::from(saving), resumed: u32::from(self.resumed) }
+        Alive { epoch, saving: u32::from(saving), resumed: u32::from(self.protocol.is_over()) }
     }
 
     fn patience_ms(&self) -> u64 {
@@ -134,7 +133,6 @@ impl Machine {
             stop,
             phase: Phase::Pause(now),
             protocol: Coordinator::new(0),
-            resumed: false,
             kept: 0,
             held: BTreeMap::new(),
             attempts: 0,
@@ -156,7 +154,6 @@ impl Machine {
         run.attempts += 1;
         run.held.clear();
         run.protocol = Coordinator::new(self.ranks.len());
-        run.resumed = false;
         run.progress_ms = now;
         let asked = u32::from(run.asked);
         let what = if run.attempts == 1 { "begins" } else { "tries again" };
@@ -190,13 +187,16 @@ impl Machine {
         if let Message::Ask(ask) = message {
             return self.on_ask(rank, &ask, now);
         }
+        if matches!(&message, Message::Failed(m) if m.epoch == 0) {
+            self.forget_ask(rank);
+        }
         let Some(run) = &mut self.run else { return };
         if let Some(report) = report_of(&message, run.epoch) {
             return self.on_word(rank, &report, now);
         }
         let all = self.ranks.len();
         let complete = match (&mut run.phase, message) {
-            (_, Message::Failed(m)) if m.epoch == run.epoch => {
+            (_, Message::Failed(m)) if m.epoch == run.epoch || m.epoch == 0 && run.asked => {
                 let who = self.name_rank(rank);
                 return self.fail(&format!("{who}: {}", m.message), HINT_REFUSED, now);
             }
@@ -259,7 +259,6 @@ impl Machine {
         }
         let mut outputs = Vec::new();
         run.protocol.on_report(rank, report, &mut outputs);
-        run.resumed |= outputs.iter().any(|output| matches!(output, Output::Resume));
         run.progress_ms = now;
         let epoch = run.epoch;
         for output in outputs {

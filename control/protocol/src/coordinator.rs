@@ -89,6 +89,12 @@ impl Coordinator {
         self.unheard == 0
     }
 
+    /// True if all ranks go on: each has been cut, or one has refused.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
     /// Ranks that are where they are wanted for now: that have told their clocks or, once all have,
     /// that are parked.
     pub fn done(&self) -> impl Iterator<Item = RankId> + '_ {

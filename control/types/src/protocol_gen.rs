@@ -102,7 +102,7 @@ pub struct Drained {
 /// Goes from agent to coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failed {
-    /// Epoch.
+    /// 0: it waits no longer for one that it has asked for
     pub epoch: u32,
     /// Message.
     pub message: String,
