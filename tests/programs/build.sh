@@ -43,7 +43,7 @@ for mpi in openmpi mpich; do
   sources=(tests/programs/chaos tests/programs/check.h "$0")
   if [[ -n $(find "${sources[@]}" -newer "$out/chaos" 2>&1) ]]; then
     mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow -Wno-stringop-overread \
-      -fvisibility=hidden -o "$out/chaos" tests/programs/chaos/*.c -lm
+      -fvisibility=hidden -Iruntime/interface -o "$out/chaos" tests/programs/chaos/*.c -lm
   fi
 done
 

@@ -18,6 +18,7 @@ from support.cases import Failed, TestTimeout, check
 RECORDS = mpis.BUILD / "tests/chaos"
 MOMENTS = mpis.BUILD / "tests/moments/moments.so"
 STEPS, STEP_MS = 120, 30
+REST = 15  # steps after which a program that asks for checkpoints does so
 MOST_RANKS = 6
 DEADLINE_S = 300
 # What ends a hop. All but the first leave the snapshot before as the latest, or the one in the
@@ -28,6 +29,7 @@ DAEMON_ENDS = ("kill the daemon", "kill the daemon during a checkpoint")
 # A checkpoint may be given up for these reasons, and the job runs on (docs/limits.md).
 EARLY = ("there is no job", "is not running", "returned from MPI_Init")
 GIVEN_UP = ("in time",)
+TAKEN = "is already being taken"  # one that the program has asked for
 MOST_GIVEN_UP = 3  # of one checkpoint
 
 
@@ -40,7 +42,7 @@ class Options:
     ranks: int = 0
     hops: int = -1
     wrong: str = ""
-    plain: bool = False  # neither a daemon nor two phases
+    plain: bool = False  # no daemon, no two phases, does not ask for checkpoints
 
     def words(self):
         words = ["--steps", self.steps]
@@ -87,6 +89,10 @@ class Plan:
             end, daemon_end = chance.choice(ENDS), chance.choice(ENDS + DAEMON_ENDS)
             self.hops.append(Hop(pauses, daemon_end if self.has_daemon else end,
                                  0.25 * chance.random(), chance.random(), mpi))
+        # Drawn apart, so that what older seeds say stays what it was.
+        manner = random.Random(f"manner {seed}").random()
+        self.rest = REST if manner < 0.2 and not self.has_daemon and not options.plain else 0
+        self.saves_itself = bool(self.rest) and manner < 0.1
         if options.hops >= 0:
             self.hops = self.hops[:options.hops]
 
@@ -96,6 +102,7 @@ class Plan:
         o = self.options
         words = [mpis.program(mpi, "chaos"), "--seed", self.seed, "--from", o.first,
                  "--steps", o.first + o.steps - 1, "--step-ms", step_ms, "--dir", directory]
+        words += ["--rest", self.rest] if self.rest else []
         words += ["--without", ",".join(o.without)] if o.without else []
         return words + (["--wrong", o.wrong] if o.wrong and step_ms else [])
 
@@ -104,7 +111,8 @@ class Plan:
 
     def __str__(self):
         route = ">".join([self.first, *(hop.next_mpi for hop in self.hops)])
-        ways = ", 2pc" * self.two_phases + ", daemon" * self.has_daemon
+        ways = (", 2pc" * self.two_phases + ", daemon" * self.has_daemon +
+                ", asks" * bool(self.rest) + ", saves itself" * self.saves_itself)
         return f"seed {self.seed}: {self.ranks} ranks, built for {self.front}, {route}{ways}"
 
 
@@ -143,7 +151,11 @@ class Chaos:
         env = {"LD_PRELOAD": str(MOMENTS), "FERMATA_MOMENTS_DIR": str(self.calls),
                "FERMATA_MOMENTS": f"{int(plan.caller * plan.ranks)}:{chosen}"}
         command = plan.command(plan.front, self.work / "files", STEP_MS)
-        options = self.local + ["--collectives", "2pc"] * plan.two_phases
+        if plan.saves_itself:  # nowhere but in fermata_checkpoint, and begins anew without `env`
+            env = {}
+            command += ["--hold-file", self.job.hold]
+        options = (self.local + ["--collectives", "2pc"] * plan.two_phases +
+                   ["--checkpointer", "self"] * plan.saves_itself)
         self.job.start(plan.first, command, plan.ranks, env=env, options=options)
 
     def be_well(self):
@@ -162,7 +174,7 @@ class Chaos:
             if result.code == 0:
                 self.checkpoints += 1
                 return
-            if not any(text in result.err for text in EARLY):
+            if not any(text in result.err for text in (*EARLY, TAKEN)):
                 check(any(text in result.err for text in GIVEN_UP), result.err)
                 given_up, self.given_up = given_up + 1, self.given_up + 1
             self.be_well()
@@ -322,6 +334,7 @@ def run(seed, options, work):
                   "checkpoints": chaos.checkpoints, "given_up": chaos.given_up,
                   "restarts": chaos.restarts, "crossings": chaos.crossings,
                   "two_phases": int(plan.two_phases), "daemon": int(plan.has_daemon),
+                  "asks": int(bool(plan.rest)), "itself": int(plan.saves_itself),
                   "seconds": round(time.monotonic() - began, 1)}
         RECORDS.mkdir(parents=True, exist_ok=True)
         (RECORDS / f"{seed}.json").write_text(json.dumps(record))

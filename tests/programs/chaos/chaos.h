@@ -99,6 +99,8 @@ struct body {
 struct layout *draw_layout(struct chance *chance);
 /// Between steps: frees the datatypes that are no longer drawn, whoever still waits for a message.
 void free_old_layouts(void);
+/// Those that are drawn, too.
+void forget_layouts(void);
 /// The same elements without gaps.
 struct body plain_body(const struct body *other);
 struct body make_body(const struct layout *layout, int count, uint64_t key);
@@ -139,6 +141,18 @@ static inline void hold_comm(struct comm *comm, int until) {
   if (comm->busy < until) comm->busy = until;
 }
 void free_all_comms(void);
+
+// ---- programs that save themselves: saving.c ----------------------------------------------------
+
+struct place {
+  int step;  // the last one that is done
+  uint64_t hash;
+};
+/// Sets what is saved from then on; and what has been saved before, if the program begins anew.
+void start_saving(struct place *place);
+void ask_for_checkpoint(void);
+/// Asks again and again while there is this file.
+void rest_while_held(const char *hold_file);
 
 // ---- steps --------------------------------------------------------------------------------------
 

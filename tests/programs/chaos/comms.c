@@ -10,7 +10,7 @@ static struct comm comms[kMostComms];
 static struct comm *world_comm(void) {
   struct comm *const world = &comms[0];
   if (!world->kind) {
-    world->handle = MPI_COMM_WORLD, world->kind = kPlain, world->rank = self;
+    *world = (struct comm){.handle = MPI_COMM_WORLD, .kind = kPlain, .rank = self};
     world->side[0].size = world_size;
     for (int r = 0; r < world_size; r++) world->side[0].member[r] = r;
   }
@@ -247,4 +247,6 @@ void comm_free(struct step *step) {
 void free_all_comms(void) {
   for (int i = kMostComms - 1; i > 0; i--)
     if (comms[i].kind) end_comm(&comms[i], 1);
+  drop_attribute(MPI_COMM_WORLD);
+  comms[0].kind = 0;
 }

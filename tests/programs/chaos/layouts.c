@@ -126,6 +126,14 @@ void free_old_layouts(void) {
   while (olds > 0) DO(MPI_Type_free(&old[--olds]));
 }
 
+void forget_layouts(void) {
+  for (int i = 0; i < kAlive; i++) {
+    if (alive[i]) DO(MPI_Type_free(&alive[i]->type));
+    alive[i] = NULL;
+  }
+  oldest = 0;
+}
+
 // ---- buffers ------------------------------------------------------------------------------------
 
 static size_t bytes_of(const struct body *body) {

@@ -4,6 +4,8 @@
 //   --only A,B | --without A,B   kinds of steps; the others are left out, nothing else changes
 //   --wrong KIND                 the first value compared for a step of that kind is taken for
 //                                another one
+//   --rest K                     after every K-th step nothing is left over, and the program, which
+//                                can save itself, asks for a checkpoint
 //   --dir DIR                    for files
 #include "../check.h"
 #include "chaos.h"
@@ -108,10 +110,18 @@ static int draw_kind(struct chance *chance) {
   return k;
 }
 
+// Completes what is pending and frees what has been made, as if the program had just begun.
+static void come_to_rest(void) {
+  finish_due(1 << 30);
+  kind = "rest";
+  free_all_comms();
+  forget_layouts();
+}
+
 int main(int argc, char **argv) {
   const char *only = NULL, *without = "";
   uint64_t seed = 1;
-  int first = 1;
+  int first = 1, rest = 0;
   const struct options o = parse_options(argc, argv, 60, 0);
   for (int i = 1; i < argc; i++) {
     const char *const next = i + 1 < argc ? argv[i + 1] : "";
@@ -120,6 +130,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[i], "--only")) only = next;
     if (!strcmp(argv[i], "--without")) without = next;
     if (!strcmp(argv[i], "--wrong")) wrong = next;
+    if (!strcmp(argv[i], "--rest")) rest = atoi(next);
     if (!strcmp(argv[i], "--dir")) directory = next;
   }
   start(&argc, &argv);
@@ -128,7 +139,11 @@ int main(int argc, char **argv) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // and all that come from it
   start_attributes();
   start_messages();
-  for (now = first; now <= o.steps; now++) {
+  struct place place = {first - 1, state_hash};
+  const char *const hold = hold_file;
+  if (rest) hold_file = NULL, start_saving(&place);
+  state_hash = place.hash;
+  for (now = place.step + 1; now <= o.steps; now++) {
     struct step step = {now, derive(seed, now), {derive(~seed, now)}};
     const int k = draw_kind(&step.chance);
     finish_due(now);
@@ -136,11 +151,16 @@ int main(int argc, char **argv) {
     kind = kinds[k].name;
     if ((!only || names(only, kind)) && !names(without, kind)) kinds[k].play(&step);
     report_step(now, below(&step.chance, o.step_ms + 1));
+    if (rest && now % rest == 0) {
+      come_to_rest();
+      place = (struct place){now, state_hash};
+      ask_for_checkpoint();
+    }
   }
-  finish_due(1 << 30);
-  kind = "end";
+  come_to_rest();
+  place = (struct place){o.steps, state_hash};
+  if (rest) rest_while_held(hold);
   end_messages();
-  free_all_comms();
   printf("rank %d %016llx\n", rank, (unsigned long long)state_hash);
   fflush(stdout);
   finish();

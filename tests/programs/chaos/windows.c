@@ -3,6 +3,8 @@
 // into later steps, and frees it.
 #include "chaos.h"
 
+#include <sched.h>
+
 enum { kCounter, kFirst = 8, kSlots = kFirst + 2 * kMostRanks };
 
 struct window {
@@ -124,13 +126,21 @@ void window_lock(struct step *step) {
 
 // ---- post, start, complete, wait ----------------------------------------------------------------
 
+// On one host Open MPI's MPI_Win_test makes no progress with anything else, such as a forgotten
+// send to the one it waits for (seed 31461); an erratum of MPI 4.1 asks for it. MPI_Iprobe does.
+static int is_over(const struct window *w) {
+  int done = 0, there;
+  DO(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, w->comm, &there, MPI_STATUS_IGNORE));
+  DO(MPI_Win_test(w->win, &done));
+  return done;
+}
+
 static void finish_groups(void *data) {
   struct window *const w = data;
-  int done = 0;
   DO(MPI_Win_complete(w->win));
   if (w->rank % 2) DO(MPI_Win_wait(w->win));
   else
-    while (!done) DO(MPI_Win_test(w->win, &done));
+    while (!is_over(w)) sched_yield();
   expect_words(w, opposite(w), w->box + slot(opposite(w)));
   MPI_Group_free(&w->origins);
   MPI_Group_free(&w->targets);

@@ -2,6 +2,7 @@
 // Item: sleeps and waits with a timeout are neither cut short nor interrupted (EINTR)
 
 // A thread for each blocking call; none installs a signal handler, so none may ever see EINTR.
+#define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>

@@ -33,6 +33,7 @@ static void *work(void *argument) {
 static void *cancelled(void *argument) {
   (void)argument;
   for (;;) pause();
+  return NULL;
 }
 
 /// Signals reach exactly the thread they are for.
@@ -53,7 +54,7 @@ static void send_signals(const pthread_t *threads, pid_t own_id) {
 
 static void use_ids(const pthread_t *threads, int step) {
   for (int i = 0; i < WORKERS; i++) {
-    char name[16], found[16];
+    char name[32], found[16];
     snprintf(name, sizeof name, "worker %d", step * WORKERS + i);
     CHECK(pthread_setname_np(threads[i], name) == 0);
     CHECK(pthread_getname_np(threads[i], found, sizeof found) == 0 && !strcmp(name, found));
