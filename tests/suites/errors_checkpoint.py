@@ -8,8 +8,9 @@ import signal
 import time
 
 from support import fermata, mpis, process
-from support.cases import Failed, Skipped, check, check_equal, timeout
+from support.cases import Failed, check, check_equal, timeout
 from support.errors import (FAILED, REFUSED, UNHARMED, HealthyJob, expect, ranks_of, record)
+from support.namespaces import AS_ROOT, own_mounts
 
 NOW, DISK, DEATH = "Checkpoints at the wrong moment", "Disks", "Deaths during a checkpoint"
 SOON_S = 15  # a checkpoint that cannot succeed says so within this time
@@ -149,20 +150,16 @@ class DiskJob(HealthyJob):
             return super()._launch(*arguments, env=env)
         script = f'mount -t tmpfs -o size={self.size} none "$1" && shift && exec "$@"'
         self.runs += 1
-        command = ["unshare", *self._as_user("-rm"), "sh", "-c", script, "sh", self.place,
+        command = [*own_mounts(), "sh", "-c", script, "sh", self.place,
                    fermata.FERMATA, *arguments]
         environment = mpis.environment(FERMATA_DIR=str(self.place), **(env or {}))
         self.running = process.Running(command, self.work, name="run1", env=environment,
                                        cwd=self.work)
         return self.running
 
-    @staticmethod
-    def _as_user(flags):
-        return ["-m"] if os.getuid() == 0 else [flags]
-
     def inside(self, *command, timeout_s=45):
         enter = ["nsenter", "-t", str(self.running.process.pid), "-m", "-r", "-w"]
-        if os.getuid() != 0:
+        if not AS_ROOT:
             enter += ["-U", "--preserve-credentials"]
         return process.run([*enter, *command], timeout_s,
                            mpis.environment(FERMATA_DIR=str(self.place)), self.work)
@@ -189,16 +186,9 @@ class DiskJob(HealthyJob):
         shutil.move(copy, self.place)
 
 
-def _need_mounts():
-    tried = process.run(["unshare", *DiskJob._as_user("-rm"), "true"])
-    if tried.code != 0:
-        raise Skipped(f"no mount namespaces here: {tried.err.strip()}")
-
-
 def _on_disk(work, case, size, spoil, mend, *words):
     """Takes one good snapshot, spoils the disk, expects the next checkpoint to fail, and mends
     the disk only as far as needed to look at what is left."""
-    _need_mounts()
     job = DiskJob(work, size)
     job.begin().with_snapshot()
     job.inside("sh", "-c", spoil.replace("DIR", str(job.place))).expect_success(spoil)

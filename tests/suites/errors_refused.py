@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no image can hold is refused by name at the checkpoint: by the message one finds it in the
 program. The job runs on to the right result, with the thing unharmed."""
-import os
-
 from support import fermata, mpis, process
 from support.cases import Failed, Skipped, check, check_equal, timeout
 from support.errors import FAILED, HealthyJob, expect, record
+from support.namespaces import own_mounts
 
 KEPT = "What cannot be saved"
 SOON_S = 15
@@ -40,10 +39,9 @@ class PoolJob(HealthyJob):
         place = self.work / "pool"
         place.mkdir()
         script = 'mount -t hugetlbfs none "$1" || { echo no device; exit 1; }; shift; exec "$@"'
-        namespace = ["-m"] if os.getuid() == 0 else ["-rm"]
         self.runs += 1
         self.running = process.Running(
-            ["unshare", *namespace, "sh", "-c", script, "sh", place, fermata.FERMATA, *arguments],
+            [*own_mounts(), "sh", "-c", script, "sh", place, fermata.FERMATA, *arguments],
             self.work, name="run1", cwd=self.work,
             env=mpis.environment(FERMATA_DIR=str(self.work / "fermata"), **(env or {})))
         return self.running
