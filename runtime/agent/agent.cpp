@@ -201,11 +201,21 @@ void on_abort(const wire::Abort& abort) {
   fault(Fault::kAgentAborted);
 }
 
+// Tells which rank this is, once that is known.
+int introduce() {
+  if (!load(self.upper_known)) return 0;
+  const Crossing& shared = crossing();
+  if (shared.state == RankState::kRunning)
+    return self.connection.send(wire::Ready{shared.world_rank, shared.world_size});
+  return self.connection.send(wire::Finalizing{});
+}
+
 // A line loses nothing while it holds; if something got lost all the same, either the order is made
 // good, or this rank's last word, or the checkpoint fails.
 void on_alive(const wire::Alive& alive) {
   const u32 pending = pending_epoch();
   const u32 owed = self.saving.owed();
+  if (!alive.known) introduce();
   if (owed != 0 && owed != alive.epoch) self.saving.give_up();
   if (pending != 0 && pending != alive.epoch) return release();
   if (alive.epoch == 0 || !alive.saving) return;
@@ -272,11 +282,7 @@ int greet() {
       wire::Hello{wire::text(self.job), static_cast<u32>(getpid()), self.rank_hint,
                   wire::text(host), self.restart_epoch,
                   wire::text(self.lower->name ? self.lower->name : "")});
-  if (result != 0 || !load(self.upper_known)) return result;
-  const Crossing& shared = crossing();
-  if (shared.state == RankState::kRunning)
-    return self.connection.send(wire::Ready{shared.world_rank, shared.world_size});
-  return self.connection.send(wire::Finalizing{});
+  return result ? result : introduce();
 }
 
 // Without a coordinator no checkpoint can end well, so the one under way is given up.

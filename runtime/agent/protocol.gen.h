@@ -6,7 +6,7 @@
 
 namespace fermata::protocol {
 
-inline constexpr u16 kVersion = 6;
+inline constexpr u16 kVersion = 7;
 inline constexpr u64 kPayloadBytesMax = 9437184;
 
 enum class Type : u16 {
@@ -445,13 +445,15 @@ struct Alive {
   u32 epoch{};  // of the checkpoint the ranks are to take part in, 0 = none
   u32 saving{};  // 1: SAVE has been said
   u32 resumed{};  // 1: RESUME has been said
+  u32 known{};  // 1: that the agent's rank is ready has been heard
   void write(Writer& w) const {
     w.put(epoch);
     w.put(saving);
     w.put(resumed);
+    w.put(known);
   }
   bool read(Reader& r) {
-    return r.get(epoch) && r.get(saving) && r.get(resumed) && r.at_end();
+    return r.get(epoch) && r.get(saving) && r.get(resumed) && r.get(known) && r.at_end();
   }
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The application asks for a checkpoint (fermata_checkpoint, fermata_request).
 //
-// fermata_checkpoint waits outside MPI, gate open, so that the rank parks there like anywhere else.
+// fermata_checkpoint waits outside MPI, gate open, so that the rank parks there like anywhere else;
+// now and then it looks inside, for others may receive what this rank has sent (MPI-4.0, 3.5).
 // The coordinator begins when all ranks have asked, and its answer comes by the agent. A process
 // that wakes in here after a restart finds out whether this was the checkpoint it was saved by: the
 // agent notes the epoch that all have asked for, and the image has the one it was cut in.
@@ -52,9 +53,16 @@ inline void save_itself(u32* last) {
   __atomic_store_n(&shared.saved_epoch, epoch, __ATOMIC_RELEASE);
 }
 
+/// Enough for some hundred kilobytes.
+inline void get_messages_on() {
+  constexpr int kPokes = 32;
+  const LowerScope scope;
+  for (int i = 0; i < kPokes; i++) poke_lower();
+}
+
 /// Asks, and waits for the answer or for a restart. Preconditions: no other thread does.
 inline int ask_and_wait(char* message, u64 bytes) {
-  constexpr u64 kLookAgainNs = 10'000'000;
+  constexpr u64 kLookAgainNs = 1'000'000;
   Crossing& shared = crossing();
   u32 saved = shared.save_epoch;
   for (;;) {
@@ -67,6 +75,7 @@ inline int ask_and_wait(char* message, u64 bytes) {
     while (!__atomic_load_n(&shared.answered, __ATOMIC_ACQUIRE) && shared.restarts == restarts) {
       sys::futex_wait(&shared.answered, 0, kLookAgainNs);
       save_itself(&saved);
+      get_messages_on();
       // A signal stops no rank that has callbacks on its main thread.
       if (round_of(FERMATA_ON_MAIN_THREAD).in_use() && is_main_thread()) leave_interrupted();
     }

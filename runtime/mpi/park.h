@@ -173,6 +173,13 @@ inline bool take_in(Comm* comm, TakeIn which) {
   return moved;
 }
 
+/// Lets the lower half get on with its own work, as it does in every call.
+inline void poke_lower() {
+  int flag;
+  CanonStatus status;
+  (void)lower().Iprobe(kAnySource, kAnyTag, slot_at(kComm, kCommWorld)->real, &flag, &status);
+}
+
 /// Moves everything that may move: finishes requests, takes in what arrives. True if anything did.
 /// A synchronous send is left alone: until it has been announced, the program alone sees its end.
 inline bool make_progress(TakeIn which) {
@@ -187,9 +194,7 @@ inline bool make_progress(TakeIn which) {
       if (early->filling) moved |= early_arrived(early);
     moved |= take_in(comm, which);
   }
-  int flag;  // the lower half gets on with its own work in every call
-  CanonStatus status;
-  (void)lower().Iprobe(kAnySource, kAnyTag, slot_at(kComm, kCommWorld)->real, &flag, &status);
+  poke_lower();
   return moved;
 }
 

@@ -5,6 +5,7 @@
 //              and a thread of it waits in one until there is $CHECK_HOLD.leave_thread
 //   owed       in step 2 rank 1 waits in a critical section for a message of rank 0, which computes
 //   now        all ranks ask for a checkpoint at step 3
+//   message    the same, while rank 1 still receives what rank 0 has sent and forgotten
 //   thread     the same, by a thread that the main one waits for
 //   soon       rank 0 asks for one at step 3, and goes on
 //   regions    all ask at step 3, with memory excluded, and at step 6, with it included again
@@ -63,7 +64,7 @@ static void sections(void) {
 
 static void owed(int step) {
   if (rank == 0) {
-    compute_ms(700);
+    compute_ms(500);
     MPI_Send(&step, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
   }
   if (rank != 1) return;
@@ -86,6 +87,27 @@ static void ask_now(void) {
   printf("rank %d because: %s\n", rank, why);
   fflush(stdout);
   CHECK(fermata_version() ? result != FERMATA_ABSENT : result == FERMATA_ABSENT && !why[0]);
+}
+
+static void ask_with_a_message_under_way(void) {
+  enum { kInts = 1 << 20 };
+  int *const ints = calloc(2 * kInts, sizeof *ints);
+  MPI_Datatype gaps;  // whose sender has to pack it
+  MPI_Request request;
+  MPI_Type_vector(kInts, 1, 2, MPI_INT, &gaps);
+  MPI_Type_commit(&gaps);
+  if (rank == 0) {
+    ints[2 * kInts - 2] = 42;
+    MPI_Isend(ints, 1, gaps, 1, 0, MPI_COMM_WORLD, &request);
+    MPI_Request_free(&request);
+  }
+  if (rank == 1) {
+    pause_ms(100);
+    MPI_Recv(ints, kInts, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(ints[kInts - 1] == 42);
+  }
+  MPI_Type_free(&gaps);
+  ask_now();
 }
 
 static void start_for_threads(int *argc, char ***argv) {
@@ -253,6 +275,7 @@ static void step_of_mode(int step) {
   if (!strcmp(mode, "section") && step == 2) sections();
   if (!strcmp(mode, "owed") && step == 2) owed(step);
   if (!strcmp(mode, "now") && step == 3) ask_now();
+  if (!strcmp(mode, "message") && step == 3) ask_with_a_message_under_way();
   if (!strcmp(mode, "thread") && step == 3) ask_by_thread();
   if (!strcmp(mode, "soon") && step == 3 && rank == 0)
     CHECK(fermata_request() == (fermata_version() ? 0 : FERMATA_ABSENT));

@@ -194,6 +194,16 @@ def test_an_image_is_collected_once_though_its_rank_says_twice_that_it_is_writte
     check("fault: agent-sends-saved=twice" in job.running.err, job.running.err)
 
 
+def test_a_rank_whose_word_that_it_is_back_got_lost_says_it_again(work):
+    job = FaultyJob(work).begin("mpich")
+    job.checkpoint_and_stop()
+    job.go_on("openmpi", "agent-sends-rebuilt@1=drop")
+    job.wait_until_restarted()
+    job.checkpoint()
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+    check("fault: agent-sends-rebuilt=drop" in job.running.err, job.running.err)
+
+
 def generate():
     seed = int(os.environ.get("FERMATA_SEED") or time.time_ns() % 1_000_000)
     all_cases = cases()

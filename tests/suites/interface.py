@@ -42,7 +42,7 @@ def _fails(job, words):
 def _native(mpi):
     def test(work):
         for mode in ("present", "section", "owed", "now", "soon", "regions", "main", "own",
-                     "misuse", "thread"):
+                     "misuse", "message", "thread"):
             out = mpis.native(mpi, _command(mpi, mode, 0), 2, work).expect_success(mode).out
             check("version none\n" in out, f"no Fermata: {out!r}")
             check_equal(mpis.checksum(out), _expected(), f"checksum with --mode {mode}")
@@ -256,6 +256,7 @@ def generate():
     families = {"native": _native, "present": _present, "section": _section,
                 "section_owed": _section_owed,
                 "now": functools.partial(_now, "now"), "now_late": _now_late,
+                "message": functools.partial(_now, "message"),
                 "thread": functools.partial(_now, "thread"), "soon": _soon, "regions": _regions,
                 "callbacks_main": functools.partial(_callbacks, "main"),
                 "callbacks_own": functools.partial(_callbacks, "own"),

@@ -3,7 +3,8 @@
 //! once more when that has ended. They know by it a coordinator that hangs, which must not keep
 //! them, and what has got lost on its way.
 
-use crate::machine::Machine;
+use crate::checkpoint::Run;
+use crate::machine::{Action, Machine};
 use fermata_types::Alive;
 
 /// The agents give a coordinator up that is silent for fifteen times as long.
@@ -12,7 +13,8 @@ const ALIVE_MS: u64 = 2000;
 impl Machine {
     pub(crate) fn alive_on_time(&mut self, now: u64) {
         let is_ending = self.stopped && !self.agents.is_empty();
-        let is_busy = self.run.is_some() || self.is_anyone_asking() || is_ending;
+        let is_starting = self.agents.values().any(|agent| agent.rank.is_none());
+        let is_busy = self.run.is_some() || self.is_anyone_asking() || is_starting || is_ending;
         match self.alive_ms {
             None if is_busy => self.alive_ms = Some(now + ALIVE_MS),
             Some(due) if now >= due => {
@@ -24,7 +26,10 @@ impl Machine {
     }
 
     fn say_alive(&mut self) {
-        let word = self.run.as_ref().map_or_else(Alive::default, |run| run.alive());
-        self.send_ranks(word);
+        let word = self.run.as_ref().map_or_else(Alive::default, Run::alive);
+        for (conn, agent) in &self.agents {
+            let known = u32::from(agent.rank.is_some());
+            self.out.push(Action::Send(*conn, Alive { known, ..word }.into()));
+        }
     }
 }

@@ -72,3 +72,18 @@ fn the_word_to_end_is_said_until_all_have_gone() {
     assert!(w.names_to(0).is_empty());
     assert_eq!(w.names_to(1), ["EXIT"]);
 }
+
+#[test]
+fn an_agent_whose_rank_is_not_known_hears_that() {
+    let mut w = World::new(1);
+    w.machine = Machine::new(w.machine.config.clone());
+    w.say(0, Hello { job: "j".into(), ..Hello::default() });
+    assert_eq!(w.alive(), Some((0, 0, 0)));
+    assert!(w.sent_to(0).contains(&&Message::from(Alive::default())), "{:?}", w.log);
+    w.say(0, Ready { rank: 0, size: 1 });
+    assert_eq!(w.alive(), Some((0, 0, 0)));
+    assert!(w.sent_to(0).contains(&&Message::from(Alive { known: 1, ..Alive::default() })));
+    assert_eq!(w.alive(), None);
+    w.say(0, Ready { rank: 0, size: 1 });
+    assert!(w.log.is_empty(), "said twice: {:?}", w.log);
+}

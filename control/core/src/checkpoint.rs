@@ -116,7 +116,12 @@ impl Run {
             _ => self.epoch,
         };
         let saving = matches!(self.phase, Phase::Save(_) | Phase::Commit(_));
-        Alive { epoch, saving: u32::from(saving), resumed: u32::from(self.protocol.is_over()) }
+        Alive {
+            epoch,
+            saving: u32::from(saving),
+            resumed: u32::from(self.protocol.is_over()),
+            known: 1,
+        }
     }
 
     fn patience_ms(&self) -> u64 {

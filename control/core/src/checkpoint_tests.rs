@@ -4,9 +4,9 @@
 
 use crate::{Action, Config, Event, Machine};
 use fermata_types::{
-    Answer, Ask, Asked, Checkpoint, Checkpointer, ClientHello, Clocks, Drained, Expected, Failed,
-    Finalizing, Held, Hello, Message, Needs, Parked, Raise, Ready, Request, Saved, Saving, Sent,
-    Targets,
+    Alive, Answer, Ask, Asked, Checkpoint, Checkpointer, ClientHello, Clocks, Drained, Expected,
+    Failed, Finalizing, Held, Hello, Message, Needs, Parked, Raise, Ready, Request, Saved, Saving,
+    Sent, Targets,
 };
 
 const CLIENT: u64 = 100;
@@ -44,6 +44,8 @@ impl World {
         }
         let hello = ClientHello { job: "j".into() };
         world.say(CLIENT, hello);
+        world.now += 2000; // The ALIVE of the beginning.
+        world.event(Event::Tick);
         world.log.clear();
         world
     }

@@ -305,14 +305,14 @@ impl Machine {
             return self.turn_away(conn, format!("a second process claims to be rank {rank}"));
         }
         self.size = Some(size);
-        self.ranks.insert(rank, conn);
+        let is_new = self.ranks.insert(rank, conn).is_none();
         self.gone.remove(&rank);
         if let Some(agent) = self.agents.get_mut(&conn) {
             agent.rank = Some(rank);
             agent.state = RankState::Running;
             self.hosts.insert(rank, agent.hello.host.clone());
         }
-        if self.ranks.len() == size as usize {
+        if is_new && self.ranks.len() == size as usize {
             self.log(format!("all {size} ranks are ready"));
         }
     }

@@ -4,7 +4,7 @@
 use crate::wire::{Field, Reader, WireError};
 
 /// The version both ends must speak.
-pub const PROTOCOL_VERSION: u16 = 6;
+pub const PROTOCOL_VERSION: u16 = 7;
 /// The largest payload a frame may carry, in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = 9437184;
 
@@ -292,6 +292,8 @@ pub struct Alive {
     pub saving: u32,
     /// 1: RESUME has been said
     pub resumed: u32,
+    /// 1: that the agent's rank is ready has been heard
+    pub known: u32,
 }
 
 /// End the process now.
@@ -772,6 +774,7 @@ impl Message {
                 m.epoch.write(out);
                 m.saving.write(out);
                 m.resumed.write(out);
+                m.known.write(out);
             }
             Self::Exit(m) => {
                 m.code.write(out);
@@ -961,6 +964,7 @@ impl Message {
                 epoch: Field::read(&mut r)?,
                 saving: Field::read(&mut r)?,
                 resumed: Field::read(&mut r)?,
+                known: Field::read(&mut r)?,
             }),
             40 => Self::Exit(Exit {
                 code: Field::read(&mut r)?,
