@@ -140,6 +140,7 @@ class Chaos:
         self.job = fermata.Job(work)
         self.calls = work / "calls"
         self.local = ["--local-dir", work / "images"] if plan.has_daemon else []
+        self.early = (*EARLY, TAKEN) if plan.rest else EARLY
         self.answered = set()
         self.checkpoints = self.given_up = self.restarts = self.crossings = 0
 
@@ -174,7 +175,7 @@ class Chaos:
             if result.code == 0:
                 self.checkpoints += 1
                 return
-            if not any(text in result.err for text in (*EARLY, TAKEN)):
+            if not any(text in result.err for text in self.early):
                 check(any(text in result.err for text in GIVEN_UP), result.err)
                 given_up, self.given_up = given_up + 1, self.given_up + 1
             self.be_well()

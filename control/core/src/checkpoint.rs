@@ -13,7 +13,7 @@ use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
 use crate::words::{report_of, targets_of};
 use fermata_protocol::{Coordinator, Output, Report};
 use fermata_types::{
-    Abort, Alive, Committed, Drain, Expected, Message, Progress, Request, Resume, Save,
+    Abort, Alive, Committed, Drain, Expected, Failed, Message, Progress, Request, Resume, Save,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,12 +116,8 @@ impl Run {
             _ => self.epoch,
         };
         let saving = matches!(self.phase, Phase::Save(_) | Phase::Commit(_));
-        Alive {
-            epoch,
-            saving: u32::from(saving),
-            resumed: u32::from(self.protocol.is_over()),
-            known: 1,
-        }
+        let resumed = self.protocol.is_over();
+        Alive { epoch, saving: saving.into(), resumed: resumed.into(), ..Alive::default() }
     }
 
     fn patience_ms(&self) -> u64 {
@@ -192,8 +188,8 @@ impl Machine {
         if let Message::Ask(ask) = message {
             return self.on_ask(rank, &ask, now);
         }
-        if matches!(&message, Message::Failed(m) if m.epoch == 0) {
-            self.forget_ask(rank);
+        if let Message::Failed(failed) = message {
+            return self.on_failed(rank, &failed, now);
         }
         let Some(run) = &mut self.run else { return };
         if let Some(report) = report_of(&message, run.epoch) {
@@ -201,10 +197,6 @@ impl Machine {
         }
         let all = self.ranks.len();
         let complete = match (&mut run.phase, message) {
-            (_, Message::Failed(m)) if m.epoch == run.epoch || m.epoch == 0 && run.asked => {
-                let who = self.name_rank(rank);
-                return self.fail(&format!("{who}: {}", m.message), HINT_REFUSED, now);
-            }
             (_, Message::Held(m)) if m.epoch == run.epoch => {
                 run.held.insert(rank, m.message);
                 return;
@@ -251,6 +243,19 @@ impl Machine {
             self.advance(now);
         }
         self.tell_progress();
+    }
+
+    /// A rank takes no part in this checkpoint, or waits no longer for one that all have asked for.
+    fn on_failed(&mut self, rank: u32, failed: &Failed, now: u64) {
+        let waits_no_longer = failed.epoch == 0;
+        if waits_no_longer {
+            self.forget_ask(rank);
+        }
+        let Some(run) = &self.run else { return };
+        if failed.epoch == run.epoch || waits_no_longer && run.asked {
+            let who = self.name_rank(rank);
+            self.fail(&format!("{who}: {}", failed.message), HINT_REFUSED, now);
+        }
     }
 
     /// A word of the safe-state protocol, of this attempt.

@@ -31,7 +31,7 @@ void start_saving(struct place *place) {
   MUST(fermata_self_save(save, place) == (fermata_version() ? 0 : FERMATA_ABSENT));
 }
 
-// It may fail for good reasons: a deadline, or a daemon that was killed.
+// It may fail for a good reason, such as a deadline.
 void ask_for_checkpoint(void) {
   char why[256] = "";
   const int result = fermata_checkpoint(why, sizeof why);
