@@ -115,13 +115,21 @@ inline bool owes_collective() {
   return false;
 }
 
-/// Messages of this rank that the program has not matched yet, though they have come in.
+/// Messages of this rank that have been counted, though the program has not matched them yet.
 inline u64 kept_from(i32 rank) {
   u64 kept = 0;
   for (const Comm* comm = state().comms; comm; comm = comm->next)
     for (const Early* early = comm->early_first; early; early = early->next)
-      kept += !early->filling && comm->members[early->source] == rank;
+      kept += early->counted && comm->members[early->source] == rank;
   return kept;
+}
+/// Those of them that are held.
+inline u64 held_from(i32 rank) {
+  u64 held = 0;
+  for (const Comm* comm = state().comms; comm && state().early_held; comm = comm->next)
+    for (const Early* early = comm->early_first; early; early = early->next)
+      held += early->state == EarlyState::kHeld && comm->members[early->source] == rank;
+  return held;
 }
 
 /// True if this rank may not stand still: some member waits for it in a collective call, or another

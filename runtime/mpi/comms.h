@@ -162,6 +162,8 @@ inline void comm_forget(Slot* slot) {
   if (state().parent == slot) state().parent = nullptr;
   comm_unlink(comm);
   while (Early* const early = comm->early_first) {
+    if (early->state == EarlyState::kFilling) (void)early_complete(early);
+    if (early->state == EarlyState::kHeld) state().early_held--;
     early_unlink(early);
     early_free(early);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Early messages: kept while draining, delivered before anything the network still holds.
+// Early messages: kept during a checkpoint, delivered before anything the network still holds.
 //
 // A message in flight at a checkpoint belongs to no process and to no image. So it is received
 // whole, as bytes, and waits in its communicator's queue with its true source and tag. Later
@@ -7,8 +7,13 @@
 // are matched in the order they were sent. Delivery goes through the receiver's datatype by sending
 // the bytes to ourselves on a private communicator of the lower half.
 //
-// Invariant: a message is counted in Core::received when its bytes have come in, never again when
-//            the application takes it.
+// A rank that has told that it waits for a message, and so has to count what comes from its sender
+// (needs.h), receives nothing that its program has not asked for: that would end synchronous sends.
+// It takes such messages out of the lower half's queue and holds them there, by matched probes. A
+// held message is received where the program asks for it, or as bytes when all ranks drain.
+//
+// Invariant: a message is counted in Core::received when its bytes have come in or when it is held,
+//            never again when the application takes it.
 #pragma once
 
 #include "base/patience.h"
@@ -71,6 +76,18 @@ inline void early_unlink(Early* early) {
   (early->next ? early->next->previous : comm->early_last) = early->previous;
 }
 
+/// A message that a probe has found.
+inline Early* early_new(Comm* comm, const CanonStatus& status) {
+  Early* const early = arena_new<Early>();
+  early->comm = comm;
+  early->source = status.source;
+  early->tag = status.tag;
+  early->bytes = status.bytes();
+  state().early_messages++;
+  state().early_bytes += early->bytes;
+  return early;
+}
+
 inline void early_free(Early* early) {
   state().early_messages--;
   state().early_bytes -= early->bytes;
@@ -95,49 +112,92 @@ inline CanonStatus early_status(const Early* early) {
   return status;
 }
 
-/// Looks whether a message that is being kept has come in. Preconditions: the gate is held.
+inline void early_count(Early* early) {
+  if (!early->counted) count_received(early->comm, early->source);
+  early->counted = true;
+}
+
+/// Looks whether a message that is being received has come in. Preconditions: the gate is held.
 inline bool early_arrived(Early* early) {
-  if (!early->filling) return true;
+  if (early->state != EarlyState::kFilling) return early->state == EarlyState::kWhole;
   int flag = 0;
   CanonStatus status{};
   (void)lower().Test(&early->real, &flag, &status);
   if (!flag) return false;
-  early->filling = false;
+  early->state = EarlyState::kWhole;
   early->real = 0;
   state().early_filling--;
-  count_received(early->comm, early->source);
+  early_count(early);
   return true;
 }
 
-/// Receives one waiting message of `comm`, any tag, as bytes. Returns false if none waits. Never
-/// blocks: a message still on its way fills its buffer under a request of its own.
+/// Begins to receive a message that was found or is held, as bytes. Never blocks: one still on its
+/// way fills its buffer under a request of its own. Returns the error class; then the message is as
+/// it was.
+inline int early_fill(Early* early) {
+  if (early->bytes > 0x7fff'ffff) return kErrUnsupportedOperation;  // counts of bytes are int here
+  const bool held = early->state == EarlyState::kHeld;
+  u8* const data = arena_array<u8>(early->bytes);
+  const int count = int(early->bytes);
+  const u64 byte = state().lower_byte;
+  u64 request = 0;
+  const int error = held ? lower().Imrecv(data, count, byte, &early->real, &request)
+                         : lower().Irecv(data, count, byte, early->source, early->tag,
+                                         early->comm->slot->real, &request);
+  if (error) {
+    arena_free(data);
+    return error;
+  }
+  if (held) state().early_held--;
+  state().early_filling++;
+  early->data = data;
+  early->real = request;
+  early->state = EarlyState::kFilling;
+  (void)early_arrived(early);
+  return kSuccess;
+}
+
+/// Receives one waiting message of `comm`, any tag, as bytes. Returns false if none waits, or none
+/// that can be kept: park() makes the report. Never blocks.
 inline bool early_take_one(Comm* comm, i32 source) {
   int flag = 0;
   CanonStatus status{};
   if (lower().Iprobe(source, kAnyTag, comm->slot->real, &flag, &status) || !flag) return false;
-  const u64 bytes = status.bytes();
-  if (bytes > 0x7fff'ffff || status.source < 0) {
-    state().park.failed = true;  // MPI_BYTE counts are int here; the report is made by park()
-    return false;
+  Early* const early = early_new(comm, status);
+  if (status.source >= 0 && early_fill(early) == kSuccess) {
+    early_append(early);
+    return true;
   }
-  Early* const early = arena_new<Early>();
-  early->comm = comm;
-  early->source = status.source;
-  early->tag = status.tag;
-  early->bytes = bytes;
-  early->data = arena_array<u8>(bytes);
-  early->filling = true;
-  if (lower().Irecv(early->data, int(bytes), state().lower_byte, early->source, early->tag,
-                    comm->slot->real, &early->real)) {
-    arena_free(early->data);
-    arena_free(early);
+  state().park.failed = true;
+  early_free(early);
+  return false;
+}
+
+/// Likewise, one that is held.
+inline bool early_take_held(const Comm* comm, i32 source) {
+  if (FERMATA_LIKELY(state().early_held == 0)) return false;
+  Early* early = comm->early_first;
+  while (early && (early->state != EarlyState::kHeld ||
+                   (source != kAnySource && source != early->source)))
+    early = early->next;
+  if (!early) return false;
+  if (early_fill(early)) state().park.failed = true;
+  return !state().park.failed;
+}
+
+/// Holds one waiting message of `comm`, any tag. Returns false if none waits. Never blocks.
+inline bool early_hold_one(Comm* comm, i32 source) {
+  int flag = 0;
+  u64 message = 0;
+  CanonStatus status{};
+  if (lower().Improbe(source, kAnyTag, comm->slot->real, &flag, &message, &status) || !flag)
     return false;
-  }
-  state().early_filling++;
-  state().early_messages++;
-  state().early_bytes += bytes;
+  Early* const early = early_new(comm, status);
+  early->state = EarlyState::kHeld;
+  early->real = message;
   early_append(early);
-  (void)early_arrived(early);
+  early_count(early);
+  state().early_held++;
   return true;
 }
 
@@ -173,14 +233,44 @@ inline void give_receipt(Early* early) {
   early->owed_tag = 0;
 }
 
-/// Hands a kept message to the application and forgets it. The caller has unlinked nothing yet.
-/// Blocks until the message has come in (its sender is bound to deliver it).
-inline int early_deliver(Early* early, void* buffer, int count, u64 datatype, CanonStatus* status) {
+/// Waits until a kept message is whole; its sender is bound to deliver it. Returns the error class.
+inline int early_complete(Early* early) {
+  if (early->state == EarlyState::kFound || early->state == EarlyState::kHeld)
+    if (const int error = early_fill(early)) return error;
   for (Patience patience; !early_arrived(early);) between_polls_alone(patience);
+  return kSuccess;
+}
+
+/// Hands a message that is not held to the application and forgets it. The caller has unlinked
+/// nothing yet. Blocks until the message has come in.
+inline int early_deliver(Early* early, void* buffer, int count, u64 datatype, CanonStatus* status) {
+  (void)early_complete(early);
   early_unlink(early);
   give_receipt(early);
   *status = early_status(early);
   const int error = unpack_bytes(early->data, early->bytes, buffer, count, datatype, status);
+  early_free(early);
+  return error;
+}
+
+/// The held message that an active receive matches, or null.
+[[gnu::noinline]] inline Early* held_match(const Request* request) {
+  const Comm* const comm = comm_of(request->comm);
+  if (!comm || request->peer == kProcNull || state().early_held == 0) return nullptr;
+  Early* const early = early_match(comm, request->peer, request->tag);
+  return early && early->state == EarlyState::kHeld ? early : nullptr;
+}
+
+/// Begins to receive a held message where the request says, and forgets it. It counts when the
+/// request ends, like that of any receive. Never blocks. Returns the error class.
+inline int early_receive(Early* early, Slot* slot) {
+  Request* const request = request_of(slot);
+  early_unlink(early);
+  state().early_held--;
+  state().received[early->comm->members[early->source]]--;
+  const int error = lower().Imrecv(request->buffer, request->count, request->datatype->real,
+                                   &early->real, &slot->real);
+  if (!error) request->mode = SendMode::kMatched;
   early_free(early);
   return error;
 }

@@ -12,9 +12,9 @@
 // come for a moment: a rank that gets on by itself costs no word. What the threads of a rank wait
 // for is told together.
 //
-// Invariant: a need for a message counts those that have come in. So whoever has told one takes in
-//            what comes from there (park.h): a message with another tag would stay uncounted, and
-//            its sender would believe that it had done its part.
+// Invariant: a need for a message counts those that have come. So whoever has told one looks at all
+//            that comes from there, and holds it (early.h): a message with another tag would stay
+//            uncounted, and its sender would believe that it had done its part.
 #pragma once
 
 #include "mpi/request.h"

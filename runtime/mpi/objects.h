@@ -36,17 +36,25 @@ struct Errhandler {
   void* fn;
 };
 
-// A message that arrived before anyone asked for it and was kept while draining.
+// A message that arrived before anyone asked for it and is kept (early.h).
+enum class EarlyState : u8 {
+  kFound,    // by a probe; the lower half has it yet
+  kHeld,     // out of the lower half's queue, but not received: its sender does not see that
+  kFilling,  // being received
+  kWhole,
+};
+
 struct Early {
   Early* next;
   Early* previous;
   struct Comm* comm;
-  u64 real;  // the request that is still filling `data`, if `filling`
+  EarlyState state;
+  bool counted;  // in Core::received
+  u64 real;      // the message, if held; the request that fills `data`, if filling
   u8* data;
   u64 bytes;
   i32 source;  // rank in the communicator
   i32 tag;
-  bool filling;
   i32 owed_to;  // world rank whose synchronous send waits until it is matched, if owed_tag
   i32 owed_tag;
 };
@@ -218,7 +226,10 @@ enum class RequestKind : u8 {
   kPersistentSend, kPersistentRecv, kPersistentCollective,  // not given back when they complete
   kInstant,  // Core::instant, which all sends share that were complete when they were begun
 };
-enum class SendMode : u8 { kStandard, kBuffered, kSynchronous, kReady };
+enum class SendMode : u8 {
+  kStandard, kBuffered, kSynchronous, kReady,
+  kMatched,  // of a receive: its message was held, so its real request is that of MPI_Imrecv
+};
 enum class RequestState : u8 {
   kActive,    // Slot::real is a real request in progress
   kDone,      // finished in our books; `status` and `error` wait for the application
@@ -431,7 +442,7 @@ struct Core {
   void* attached_buffer;
   i64 attached_bytes;
   u64 early_messages, early_bytes;
-  u64 early_filling;
+  u64 early_held, early_filling;
   u32 rebuilds;
   double wtime_saved;   // MPI_Wtime when the image was cut
   double wtime_offset;  // added to the lower half's clock, so that the application's never jumps

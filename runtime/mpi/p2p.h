@@ -145,8 +145,10 @@ inline bool lower_alone(const Comm* comm, int source) {
 [[gnu::always_inline]] inline int post_receive(Slot* slot) {
   Request* const request = request_of(slot);
   request->order = ++state().post_order;
-  if (!lower_alone(comm_of(request->comm), request->peer) && receive_without_lower(slot))
-    return kSuccess;
+  if (!lower_alone(comm_of(request->comm), request->peer)) {
+    if (Early* const held = held_match(request)) return early_receive(held, slot);
+    if (receive_without_lower(slot)) return kSuccess;
+  }
   return lower().Irecv(request->buffer, request->count, request->datatype->real, request->peer,
                        request->tag, request->comm->real, &slot->real);
 }
@@ -238,28 +240,13 @@ inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** mess
   Early* early = nullptr;
   const int error = probe_once(source, tag, comm, flag, &early, status);
   if (error || !*flag) return error;
-  if (!early) {
-    const u64 bytes = status->bytes();
-    if (bytes > 0x7fff'ffff) return kErrUnsupportedOperation;
-    early = arena_new<Early>();
-    early->comm = comm_of(comm);
-    early->source = status->source;
-    early->tag = status->tag;
-    early->bytes = bytes;
-    early->data = arena_array<u8>(bytes);
-    CanonStatus got;
-    const int receive_error = lower().Recv(early->data, int(bytes), state().lower_byte,
-                                           early->source, early->tag, comm->real, &got);
-    if (receive_error) {
-      arena_free(early->data);
-      arena_free(early);
-      return receive_error;
-    }
-    count_received(early->comm, early->source);
-    state().early_messages++;
-    state().early_bytes += bytes;
-  } else {
-    for (Patience patience; !early_arrived(early);) between_polls_alone(patience);
+  const bool is_kept = early != nullptr;
+  if (!is_kept) early = early_new(comm_of(comm), *status);
+  if (const int receive_error = early_complete(early)) {
+    if (!is_kept) early_free(early);
+    return receive_error;
+  }
+  if (is_kept) {
     early_unlink(early);
     give_receipt(early);
   }

@@ -8,9 +8,10 @@
 // rank turns out to have a duty (clock.h) and must run on. One that must and waits says for whom
 // (needs.h).
 //
-// Until all are parked, a parked rank takes in no more messages than others have asked room for:
-// who takes in everything would end synchronous sends. It sleeps on Crossing::wake between polls:
-// 20 us when something moved, up to 1 ms when nothing does.
+// Until every rank has said how many messages it has sent, and so has announced its synchronous
+// ones (receipts.h), a parked rank takes in no more than others have asked room for: who takes in
+// everything would end synchronous sends. It sleeps on Crossing::wake between polls: 20 us when
+// something moved, up to 1 ms when nothing does.
 //
 // Invariant: park() is entered with Gate::depth == 0 and all books in order; while it runs, depth
 //            is above 0 and the rank's application code stands still.
@@ -74,7 +75,7 @@ inline void park_here() {
 }
 
 // Which messages a rank takes in that its program has not asked for: those that others have asked
-// room for, those of whom it has told that it waits for, all.
+// room for, those of whom it has told that it waits for (they are held only), all.
 enum class TakeIn : u8 { kAsked, kAwaited, kAll };
 bool make_progress(TakeIn which);
 
@@ -153,23 +154,29 @@ inline bool rank_may_park() {
 inline bool takes_from(i32 rank, TakeIn which) {
   const Core& core = state();
   if (rank >= core.world_size) return which == TakeIn::kAll;
-  if (which == TakeIn::kAsked) return core.to_take && core.received[rank] < core.to_take[rank];
+  if (which == TakeIn::kAsked)
+    return core.to_take && core.received[rank] < core.to_take[rank] + held_from(rank);
   for (const ThreadWait* wait = core.waits; wait; wait = wait->next)
     if (wait->epoch == core.park.epoch && wait->wanted.senders[rank]) return true;
   return which == TakeIn::kAll;
+}
+
+/// Takes in one message that has arrived; those that are held came first. False if there is none.
+inline bool take_one(Comm* comm, i32 source, TakeIn which) {
+  if (state().park.failed) return false;
+  if (which == TakeIn::kAwaited) return early_hold_one(comm, source);
+  return early_take_held(comm, source) || early_take_one(comm, source);
 }
 
 /// Takes in what has arrived on one communicator. True if anything has.
 inline bool take_in(Comm* comm, TakeIn which) {
   bool moved = false;
   if (which == TakeIn::kAll) {
-    while (!state().park.failed && early_take_one(comm, kAnySource)) moved = true;
+    while (take_one(comm, kAnySource, which)) moved = true;
     return moved;
   }
   for (i32 peer = 0; peer < peers_of(comm); peer++)
-    while (!state().park.failed && takes_from(comm->members[peer], which) &&
-           early_take_one(comm, peer))
-      moved = true;
+    while (takes_from(comm->members[peer], which) && take_one(comm, peer, which)) moved = true;
   return moved;
 }
 
@@ -191,7 +198,7 @@ inline bool make_progress(TakeIn which) {
   });
   for (Comm* comm = state().comms; comm; comm = comm->next) {
     for (Early* early = comm->early_first; early && state().early_filling; early = early->next)
-      if (early->filling) moved |= early_arrived(early);
+      if (early->state == EarlyState::kFilling) moved |= early_arrived(early);
     moved |= take_in(comm, which);
   }
   poke_lower();
@@ -241,7 +248,7 @@ inline bool received_everything() {
     if (expected.key < u64(state().world_size) && state().received[expected.key] < expected.value)
       return false;
   }
-  return state().early_filling == 0;
+  return state().early_held == 0 && state().early_filling == 0;
 }
 
 /// A message came that its sender will send again after a restart: some rank went on too early.
@@ -274,7 +281,12 @@ inline void report_failed(const char* reason) {
   report(Report::kFailed, reason, text_length(reason));
 }
 
-inline void drain_step(u32 epoch) {
+/// True if this rank knows how many messages it is to receive: all have announced theirs.
+inline bool knows_expected() {
+  return __atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE) == state().park.epoch;
+}
+
+inline void drain_step() {
   ParkState& park = state().park;
   if (!park.sent_reported) {
     if (has_active(true)) return;
@@ -285,8 +297,7 @@ inline void drain_step(u32 epoch) {
     report_sent();
     return;
   }
-  const u64 expected = __atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE);
-  if (park.drained_reported || expected != epoch) return;
+  if (park.drained_reported || !knows_expected()) return;
   if (!received_everything() || has_active(false)) return;
   answer_announcements();
   park.drained_reported = true;
@@ -301,7 +312,7 @@ inline void drain_step(u32 epoch) {
 inline void leave_drain() {
   const ParkState& park = state().park;
   if (park.sent_reported && !park.drained_reported) {
-    if (__atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE) == park.epoch) {
+    if (knows_expected()) {
       const u64 until = sys::now_ns() + kLeavingNs;
       while (!received_everything() && sys::now_ns() < until)
         if (!make_progress(TakeIn::kAll)) (void)sys::call(SYS_sched_yield);
@@ -322,7 +333,8 @@ inline bool follow_protocol(void* frame) {
   while (taking_part()) {
     const u32 wake = __atomic_load_n(&crossing().wake, __ATOMIC_ACQUIRE);
     const Phase phase = current_phase();
-    const bool moved = make_progress(phase == Phase::kDrain ? TakeIn::kAll : TakeIn::kAsked);
+    const bool drains = phase == Phase::kDrain && knows_expected();
+    const bool moved = make_progress(drains ? TakeIn::kAll : TakeIn::kAsked);
     if (park.failed && !park.drained_reported && !told_failed) {
       report_failed("a message of 2 GiB or more is in flight");
       told_failed = true;
@@ -343,7 +355,7 @@ inline bool follow_protocol(void* frame) {
         }
         break;
       case Phase::kDrain:
-        if (!park.failed) drain_step(park.epoch);
+        if (!park.failed) drain_step();
         break;
       case Phase::kSave:
         if (park.held) break;

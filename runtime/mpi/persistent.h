@@ -12,17 +12,20 @@ namespace fermata::mpi {
 
 /// Makes the real persistent request that the recipe describes.
 inline int make_persistent(Slot* slot) {
-  const Request* const r = request_of(slot);
+  Request* const r = request_of(slot);
   const u64 type = r->datatype->real;
   const u64 comm = r->comm->real;
-  if (r->kind == RequestKind::kPersistentRecv)
+  if (r->kind == RequestKind::kPersistentRecv) {
+    r->mode = SendMode::kStandard;
     return lower().Recv_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
+  }
   switch (r->mode) {
     case SendMode::kBuffered:
       return lower().Bsend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
     case SendMode::kSynchronous:
       return lower().Ssend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
     case SendMode::kReady:  // see Rsend
+    case SendMode::kMatched:
     case SendMode::kStandard: break;
   }
   return lower().Send_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
@@ -45,6 +48,17 @@ inline int persistent_new(RequestKind kind, SendMode mode, const void* buf, int 
   return kSuccess;
 }
 
+/// For once the real request is not its own; make_persistent() gives it that back at its end.
+inline int persistent_receive_held(Slot* slot, Early* held) {
+  u64 own = slot->real;
+  if (const int error = early_receive(held, slot)) {
+    slot->real = own;
+    return error;
+  }
+  request_of(slot)->state = RequestState::kActive;
+  return lower().Request_free(&own);
+}
+
 int kept_collective_start(Slot* slot);  // persistent_collectives.h
 
 inline int persistent_start(Slot* slot) {
@@ -56,8 +70,10 @@ inline int persistent_start(Slot* slot) {
   request->cancelled = false;
   request->wants_status = is_receive(request) && request->peer == kAnySource;
   if (request->kind == RequestKind::kPersistentRecv &&
-      !lower_alone(comm_of(request->comm), request->peer) && receive_without_lower(slot))
-    return kSuccess;
+      !lower_alone(comm_of(request->comm), request->peer)) {
+    if (Early* const held = held_match(request)) return persistent_receive_held(slot, held);
+    if (receive_without_lower(slot)) return kSuccess;
+  }
   const int error = lower().Start(&slot->real);
   if (error) return error;
   request->state = RequestState::kActive;

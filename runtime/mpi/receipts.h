@@ -15,8 +15,9 @@
 //
 // Source: MPI 4.1, 3.4 (a synchronous send completes only if a matching receive has started).
 //
-// Invariant: before DRAIN a parked rank takes in nothing of a rank that has used synchronous sends
-//            (needs.h asks for a receipt then, not for room), so until it is announced the lower
+// Invariant: until all have announced theirs no rank receives, unasked by its program, anything of
+//            a rank that has used synchronous sends (needs.h asks for a receipt then, not for room;
+//            who waits for a message holds the others, early.h). So until it is announced the lower
 //            half's word for the end of a synchronous send is true.
 #pragma once
 
@@ -160,7 +161,9 @@ inline void answer(i32 sender, const Announcement& word) {
 /// Everything has come in.
 inline void answer_announcements() {
   Comm* const comm = comm_of(state().receipts);
-  while (Early* const early = comm->early_first) {
+  for (Early *early = comm->early_first, *next; early; early = next) {
+    next = early->next;
+    if (early->state != EarlyState::kWhole) continue;  // the checkpoint was given up
     Announcement word;
     early_unlink(early);
     if (early->bytes == sizeof word) {

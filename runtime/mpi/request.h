@@ -22,6 +22,7 @@ namespace fermata::mpi {
 void type_unref(Slot* datatype);  // datatypes.h
 void synchronous_end(const Request* request);  // receipts.h
 bool receipt_is_missing(Slot* slot);           // receipts.h
+int make_persistent(Slot* slot);               // persistent.h
 void kept_collective_free(Request* request);  // persistent_collectives.h
 
 inline Generalized* generalized_of(const Request* request) {
@@ -75,6 +76,8 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
   if (FERMATA_UNLIKELY(request->kind >= RequestKind::kPersistentSend)) {
     if (request->kind != RequestKind::kInstant) {
       if (request->mode == SendMode::kSynchronous) synchronous_end(request);
+      if (request->mode == SendMode::kMatched && make_persistent(slot))
+        fatal("the MPI library cannot make a persistent receive again");
       request->state = RequestState::kInactive;
       return;
     }

@@ -65,7 +65,8 @@ inline int Cancel(Slot** handle) {
     return front::call_grequest_cancel(calls->cancel_fn, calls->extra_state,
                                        request->state == RequestState::kDone);
   }
-  if (request->state != RequestState::kActive) return kSuccess;  // too late
+  if (request->state != RequestState::kActive || request->mode == SendMode::kMatched)
+    return kSuccess;  // too late
   request_of(*handle)->cancelled = true;
   request_of(*handle)->wants_status = true;
   return lower().Cancel(&(*handle)->real);

@@ -107,6 +107,22 @@ def _make_refused(mpi):
     return test
 
 
+def _make_given_up(mpi):
+    @timeout(90)
+    def test(work):
+        """No rank learns how many messages it is to receive, so the attempt is given up while the
+        ranks drain."""
+        job = fermata.Job(work)
+        job.start(mpi, _command(mpi, "synchronous", work, STEPS, STEP_MS),
+                  env={"FERMATA_FAULT": "agent-sends-sent@1=drop"})
+        fermata.wait_for_step(job, 3)
+        result = fermata.fermata(work, "checkpoint", "job", "--timeout", "2s")
+        check("failed while completing collectives" in result.err, result.err)
+        check_equal(mpis.checksum(job.finish()), _expected("synchronous", 2, STEPS), "checksum")
+        check("fermata: fault: agent-sends-sent=drop" in job.running.err, "the fault was met")
+    return test
+
+
 @timeout(90)
 def test_done_is_said_when_it_is_done(work):
     """When `fermata checkpoint` returns, the snapshot is complete: it is there, it verifies, and a
@@ -146,6 +162,7 @@ def generate():
              for front, pattern in EXPORTS.items()}
     for mpi in mpis.MPIS:
         tests[f"test_synchronous_and_refused_{mpi}"] = _make_refused(mpi)
+        tests[f"test_synchronous_and_given_up_{mpi}"] = _make_given_up(mpi)
         for way, steps in ROOM_IN.items():
             tests[f"test_makes_room_for_a_{way}_{mpi}"] = _make_room(mpi, steps)
     for name in programs():

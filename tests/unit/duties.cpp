@@ -100,6 +100,7 @@ static void test_receipts_and_room() {
   Early kept{};
   kept.comm = &world;
   kept.source = 1;
+  kept.counted = true;
   early_append(&kept);
   EXPECT(has_duty_by(NeedKind::kReceipt, 3, ++version));
   EXPECT(!has_duty_by(NeedKind::kReceipt, 2, ++version));
@@ -108,6 +109,10 @@ static void test_receipts_and_room() {
   EXPECT(takes_from(1, TakeIn::kAsked) && !takes_from(0, TakeIn::kAsked));
   state().received[1] = 4;
   EXPECT(!takes_from(1, TakeIn::kAsked));
+  kept.state = EarlyState::kHeld;  // its sender does not see that it has come
+  state().early_held = 1;
+  EXPECT(takes_from(1, TakeIn::kAsked));
+  state().early_held = 0;
   early_unlink(&kept);
   state().comms = nullptr;
 }

@@ -21,9 +21,7 @@ impl Job {
             next.outcome = Some(Outcome::Unsafe);
             return;
         }
-        for lane in &mut next.world.lanes {
-            lane.early.append(&mut lane.net);
-        }
+        next.world.drain();
         next.snapshot = Some(next.world.clone());
         for rank in 0..next.sides.len() {
             next.side(rank).down.push_back(Down::Save);

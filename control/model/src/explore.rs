@@ -18,10 +18,12 @@
 //!   has arrived in another, and no other has;
 //! - termination: no state is without a next step before the end (`Outcome::Stuck`), and no run
 //!   goes on for ever (`endless`);
+//! - promise: before that, no synchronous message is received without its receive;
 //! - resumption: from the images the program comes to its end and every message is received once.
 
 use crate::job::{Job, Lines};
 use crate::program::Program;
+use crate::rule::Rule;
 use crate::state::{Outcome, State};
 use crate::world::BooksOf;
 use fermata_protocol::Version;
@@ -44,6 +46,8 @@ pub enum Action {
     Tell(usize),
     /// The rank takes in a message from the second one.
     TakeIn(usize, usize),
+    /// It holds one.
+    Hold(usize, usize),
     /// There is no other step.
     GiveUp,
 }
@@ -80,6 +84,10 @@ impl Model for Job {
             Action::Park(rank) => self.park(&mut next, rank),
             Action::Tell(rank) => self.tell(&mut next, rank),
             Action::TakeIn(rank, from) => next.world.take_in(rank, from),
+            Action::Hold(rank, from) if self.rule == Rule::Receives => {
+                next.world.take_in(rank, from);
+            }
+            Action::Hold(rank, from) => next.world.hold(rank, from),
             Action::GiveUp => next.outcome = Some(Outcome::Stuck),
         }
         Some(next)
@@ -90,6 +98,9 @@ impl Model for Job {
             Property::always("safety", |_, s: &State| s.outcome != Some(Outcome::Unsafe)),
             Property::always("termination", |_, s: &State| s.outcome != Some(Outcome::Stuck)),
             Property::always("resumption", |_, s: &State| s.outcome != Some(Outcome::Lost)),
+            Property::always("promise", |_, s: &State| {
+                s.snapshot.is_some() || s.world.keeps_promises()
+            }),
             Property::sometimes("a safe state", |_, s: &State| s.outcome == Some(Outcome::Safe)),
         ]
     }
@@ -110,12 +121,14 @@ impl Job {
             if side.machine.is_requested() != side.has_read {
                 actions.push(Action::Agent(rank));
             }
-            for from in (0..state.sides.len()).filter(|from| self.may_take_in(state, rank, *from)) {
-                actions.push(Action::TakeIn(rank, from));
-            }
+            let others = 0..state.sides.len();
             if side.parked {
+                let sources = others.filter(|from| self.may_take_in(state, rank, *from));
+                actions.extend(sources.map(|from| Action::TakeIn(rank, from)));
                 continue;
             }
+            let sources = others.filter(|from| self.may_hold(state, rank, *from));
+            actions.extend(sources.map(|from| Action::Hold(rank, from)));
             let choices = self.steps(state, rank).len();
             actions.extend((0..choices).map(|choice| Action::Step(rank, choice)));
             let is_early = side.machine.version() == Version(0) && self.lines == Lines::Merged;

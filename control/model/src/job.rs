@@ -12,7 +12,7 @@ use crate::rule::Rule;
 use crate::state::{Down, Machine, Outcome, Side, State};
 use crate::world::{BooksOf, Phase, World, index_of};
 use fermata_protocol::{
-    Clock, Coordinator, Door, NeedKind, Output, Position, RankId, Report, Tell, Version,
+    Books, Clock, Coordinator, Door, NeedKind, Output, Position, RankId, Report, Tell, Version,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -331,20 +331,22 @@ impl Job {
         })
     }
 
-    /// A message that the rank takes in without a receive: it stands still and gives room, or it
-    /// needs a later message of the same sender.
+    /// Standing still, the rank receives what others need room for.
     pub(crate) fn may_take_in(&self, state: &State, rank: usize, from: usize) -> bool {
-        if state.world.lane(from, rank).net.is_empty() {
-            return false;
-        }
-        let side = &state.sides[rank];
         let books = BooksOf(&state.world, rank);
-        if side.parked {
-            return side.machine.gives_room(from as RankId, &books);
-        }
-        side.machine.is_needy()
+        let is_there =
+            !state.world.lane(from, rank).net.is_empty() || books.held(from as RankId) > 0;
+        is_there && state.sides[rank].machine.gives_room(from as RankId, &books)
+    }
+
+    /// A message without a receive, and the rank has told that it waits for one of this sender.
+    pub(crate) fn may_hold(&self, state: &State, rank: usize, from: usize) -> bool {
+        let machine = &state.sides[rank].machine;
+        let books = BooksOf(&state.world, rank);
+        !state.world.lane(from, rank).net.is_empty()
+            && machine.is_needy()
             && self.at(state, rank, |at| {
-                let mut needs = side.machine.needs(at, &books);
+                let mut needs = machine.needs(at, &books);
                 needs.any(|n| n.kind == NeedKind::Message && n.peer as usize == from)
             })
     }

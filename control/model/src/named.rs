@@ -68,6 +68,16 @@ pub fn early_root() -> Program {
     ])
 }
 
+/// While a rank waits for a message that any rank may send, a synchronous one comes.
+#[must_use]
+pub fn synchronous_meanwhile() -> Program {
+    program(&[
+        &[Op::Recv(None, 1), Op::Coll(0b011, Kind::Bcast(1)), recv(2)],
+        &[Op::Coll(0b011, Kind::Bcast(1)), Op::Send(0, Mode::Eager, 1)],
+        &[ssend(0)],
+    ])
+}
+
 /// All with their names.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Program)> {
@@ -99,6 +109,7 @@ pub fn all() -> Vec<(&'static str, Program)> {
             "a synchronous send, its receiver elsewhere",
             program(&[&[ssend(2), barrier(g01)], &[barrier(g01), send(2)], &[recv(0), recv(1)]]),
         ),
+        ("a synchronous message while its receiver waits for another", synchronous_meanwhile()),
         (
             "a large message, its receiver parked",
             program(&[&[large(2), barrier(g01)], &[barrier(g01)], &[recv(0)]]),

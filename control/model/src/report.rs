@@ -188,6 +188,7 @@ fn rule_name(rule: Rule) -> &'static str {
         Rule::RaisesInSilence => "damaged: raises in silence",
         Rule::OldWordCounts => "damaged: an old word counts",
         Rule::ReadsFirst => "damaged: reads first",
+        Rule::Receives => "damaged: receives what it is to hold",
         Rule::GoesOnAlone => "damaged: goes on alone",
     }
 }

@@ -26,6 +26,8 @@ pub enum Rule {
     OldWordCounts,
     /// Damaged: the agent reads the clocks before the wrappers can see the request.
     ReadsFirst,
+    /// Damaged: a rank that needs a message receives what else its sender has sent.
+    Receives,
     /// Damaged: a rank goes on as soon as its own image has been cut.
     GoesOnAlone,
 }

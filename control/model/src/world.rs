@@ -27,6 +27,8 @@ pub struct Message {
     serial: u8,
     mode: Mode,
     tag: u8,
+    /// The receiver has it out of the network, its sender does not see that.
+    held: bool,
 }
 
 /// Between two ranks, in this direction.
@@ -34,7 +36,7 @@ pub struct Message {
 pub struct Lane {
     /// Sent and not taken by the receiver.
     pub net: Vec<Message>,
-    /// Taken in by the receiver before its receive.
+    /// Taken in, or held, by the receiver before its receive.
     pub early: Vec<Message>,
     /// Messages ever sent.
     pub sent: u8,
@@ -149,11 +151,38 @@ impl World {
         (0..self.ranks.len()).filter(fits).collect()
     }
 
-    /// The next message from this rank leaves the network and is kept for a later receive.
+    /// The next message from this rank that has not been received is: one that is held, or else one
+    /// that leaves the network. It is kept for a later receive.
     pub fn take_in(&mut self, rank: usize, from: usize) {
         let lane = self.lane_mut(from, rank);
+        if let Some(message) = lane.early.iter_mut().find(|message| message.held) {
+            message.held = false;
+        } else {
+            let message = lane.net.remove(0);
+            lane.early.push(message);
+        }
+    }
+
+    /// The next message from this rank leaves the network, and its send goes on.
+    pub fn hold(&mut self, rank: usize, from: usize) {
+        let lane = self.lane_mut(from, rank);
         let message = lane.net.remove(0);
-        lane.early.push(message);
+        lane.early.push(Message { held: true, ..message });
+    }
+
+    /// True if no synchronous message has been received before its receive.
+    #[must_use]
+    pub fn keeps_promises(&self) -> bool {
+        let mut early = self.lanes.iter().flat_map(|lane| &lane.early);
+        early.all(|message| message.held || message.mode != Mode::Synchronous)
+    }
+
+    /// All that is under way is received and kept.
+    pub fn drain(&mut self) {
+        for lane in &mut self.lanes {
+            lane.early.append(&mut lane.net);
+            lane.early.iter_mut().for_each(|message| message.held = false);
+        }
     }
 
     /// Everything that can come of the rank's next step, other than the beginning of a collective
@@ -199,7 +228,8 @@ impl World {
         let lane = self.lane_mut(rank, to);
         if inside {
             // The last one sent is this one.
-            if lane.net.iter().any(|message| message.serial == lane.sent) {
+            let held = lane.early.iter().filter(|message| message.held);
+            if lane.net.iter().chain(held).any(|message| message.serial == lane.sent) {
                 return false;
             }
             self.next(rank);
@@ -207,7 +237,7 @@ impl World {
         }
         lane.sent += 1;
         let serial = lane.sent;
-        lane.net.push(Message { serial, mode, tag });
+        lane.net.push(Message { serial, mode, tag, held: false });
         if mode == Mode::Eager {
             self.next(rank);
         } else {
@@ -239,6 +269,10 @@ impl Books for BooksOf<'_> {
     fn arrived(&self, from: RankId) -> u64 {
         let lane = self.0.lane(from as usize, self.1);
         u64::from(lane.sent) - lane.net.len() as u64
+    }
+    fn held(&self, from: RankId) -> u64 {
+        let lane = self.0.lane(from as usize, self.1);
+        lane.early.iter().filter(|message| message.held).count() as u64
     }
     fn matched(&self, from: RankId) -> u64 {
         self.0.lane(from as usize, self.1).matched.into()

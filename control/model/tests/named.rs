@@ -22,6 +22,12 @@ fn who_is_needed_must_not_stop_one_message_early() {
     assert_eq!(violated(Job::new([named::smallest_hole()], Rule::StopsEarly)), ["termination"]);
 }
 
+/// Its sender would take it for matched.
+#[test]
+fn who_waits_for_a_message_must_only_hold_others() {
+    assert_eq!(violated(Job::new([named::synchronous_meanwhile()], Rule::Receives)), ["promise"]);
+}
+
 #[test]
 fn a_raised_target_must_be_told() {
     assert_eq!(violated(Job::new([named::raise()], Rule::RaisesInSilence)), ["termination"]);

@@ -11,12 +11,17 @@
 
 use crate::words::{Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Version};
 
-/// The rank's bookmarks. All counts are since the start of the job and never fall.
+/// The rank's bookmarks. All counts but `held` are since the start of the job and never fall.
 pub trait Books {
     /// Messages sent to this rank, counted when the send is begun.
     fn sent(&self, to: RankId) -> u64;
-    /// Messages of this rank that have arrived: received, or taken in early.
+    /// Messages of this rank that have arrived: received, taken in early, or held.
     fn arrived(&self, from: RankId) -> u64;
+    /// Those of them that are held: they have been looked at, but their sends have not ended. So
+    /// arrives what comes from a rank that this one has told that it waits for its message.
+    fn held(&self, _from: RankId) -> u64 {
+        0
+    }
     /// Messages of this rank that receives of the program have matched.
     fn matched(&self, from: RankId) -> u64;
 }
@@ -192,7 +197,9 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     #[must_use]
     pub fn gives_room(&self, to: RankId, books: &impl Books) -> bool {
         self.needs.iter().flatten().any(|need| {
-            need.kind == NeedKind::Room && need.peer == to && books.arrived(to) < need.count
+            need.kind == NeedKind::Room
+                && need.peer == to
+                && books.arrived(to) < need.count + books.held(to)
         })
     }
 

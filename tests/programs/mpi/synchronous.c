@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A synchronous send ends only when its receive has been matched, also when a checkpoint comes
 // between and takes the message in: MPI_Issend, MPI_Ssend_init, MPI_Ssend, each while the receiver
-// is still far from its receive. With --refuse no checkpoint succeeds, but for the program nothing
-// may be different: a receive is pending on a communicator that has been freed.
+// is still far from its receive, or waits for another message of the sender. With --refuse no
+// checkpoint succeeds, but for the program nothing may be different: a receive is pending on a
+// communicator that has been freed.
 #include "../check.h"
 
 static int is_done(MPI_Request *request) {
@@ -25,7 +26,7 @@ static void without_waiting(int step, struct options o, MPI_Request *kept) {
   MPI_Send(&out[1], 1, MPI_INT, next, 1, MPI_COMM_WORLD);
   MPI_Start(kept);
   MPI_Issend(&out[3], 1, MPI_INT, next, 2, MPI_COMM_WORLD, &other);
-  if (step % 4) report_step(step, o.step_ms);
+  if (step % 2) report_step(step, o.step_ms);
   CHECK(!is_done(&first) && !is_done(kept) && !is_done(&other));
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Recv(&in[3], 1, MPI_INT, previous, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -59,6 +60,66 @@ static void waiting(int step, struct options o) {
   MPI_Wait(&barrier, MPI_STATUS_IGNORE);
 }
 
+// Six messages that their receiver does not ask for while it waits for a seventh, and others wait
+// for it in a collective call. Three it receives before that call, three behind it, by all ways
+// there are.
+enum { kLong = 100000, kHalf = 3, kUnasked = 2 * kHalf };
+static const int unasked_tag[kHalf] = {4, 6, 7};
+
+static void receive_unasked(const int *expected, MPI_Request *persistent, int *in) {
+  MPI_Status status;
+  MPI_Message message;
+  MPI_Request request;
+  MPI_Probe(MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, &status);
+  CHECK(status.MPI_SOURCE == rank - 1);
+  MPI_Irecv(in, kLong, MPI_INT, MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, &status);
+  CHECK(status.MPI_SOURCE == rank - 1 && status.MPI_TAG == 4);
+  CHECK(in[0] == expected[0] && in[kLong - 1] == expected[0]);
+  MPI_Mprobe(rank - 1, 6, MPI_COMM_WORLD, &message, &status);
+  MPI_Mrecv(in, kLong, MPI_INT, &message, MPI_STATUS_IGNORE);
+  CHECK(in[0] == expected[1] && in[kLong - 1] == expected[1]);
+  MPI_Start(persistent);
+  MPI_Wait(persistent, &status);
+  CHECK(status.MPI_SOURCE == rank - 1 && status.MPI_TAG == 7);
+  CHECK(in[0] == expected[2] && in[kLong - 1] == expected[2]);
+}
+
+static void check_pending(MPI_Request *requests, int count) {
+  for (int i = 0; i < count; i++) CHECK(!is_done(&requests[i]));
+}
+
+static void owing(int step, struct options o) {
+  const int sends = rank % 2 == 0 && rank + 1 < ranks, receives = rank % 2 == 1;
+  static int out[kUnasked][kLong], in[kLong];
+  int word = step, values[kUnasked];
+  MPI_Request requests[kUnasked], persistent, barrier;
+  for (int i = 0; i < kUnasked; i++) values[i] = out[i][0] = out[i][kLong - 1] = 10 * step + i;
+  for (int i = 0; sends && i < kUnasked; i++)
+    MPI_Issend(out[i], kLong, MPI_INT, rank + 1, unasked_tag[i % kHalf], MPI_COMM_WORLD,
+               &requests[i]);
+  if (receives) {
+    MPI_Recv_init(in, kLong, MPI_INT, MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &persistent);
+    MPI_Recv(&word, 1, MPI_INT, rank - 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    receive_unasked(values, &persistent, in);
+  }
+  MPI_Ibarrier(MPI_COMM_WORLD, &barrier);
+  if (!receives) report_step(step, o.step_ms);
+  if (sends) {
+    check_pending(requests, kUnasked);
+    MPI_Send(&word, 1, MPI_INT, rank + 1, 5, MPI_COMM_WORLD);
+    MPI_Waitall(kHalf, requests, MPI_STATUSES_IGNORE);
+  }
+  MPI_Wait(&barrier, MPI_STATUS_IGNORE);
+  if (sends) check_pending(requests + kHalf, kHalf);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (receives) {
+    receive_unasked(values + kHalf, &persistent, in);
+    MPI_Request_free(&persistent);
+  }
+  if (sends) MPI_Waitall(kHalf, requests + kHalf, MPI_STATUSES_IGNORE);
+}
+
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
@@ -73,6 +134,7 @@ int main(int argc, char **argv) {
   for (int step = 1; step <= o.steps; step++) {
     without_waiting(step, o, &kept);
     waiting(step, o);
+    if (step % 4 == 2) owing(step, o);
   }
   MPI_Request_free(&kept);
   if (refuse) MPI_Cancel(&refused);
