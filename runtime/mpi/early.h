@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Early messages: kept during a checkpoint, delivered before anything the network still holds.
+// Early messages: found during a checkpoint, delivered before anything the network still holds.
 //
 // A message in flight at a checkpoint belongs to no process and to no image. So it is received
 // whole, as bytes, and waits in its communicator's queue with its true source and tag. Later
@@ -7,13 +7,13 @@
 // are matched in the order they were sent. Delivery goes through the receiver's datatype by sending
 // the bytes to ourselves on a private communicator of the lower half.
 //
-// A rank that has told that it waits for a message, and so has to count what comes from its sender
-// (needs.h), receives nothing that its program has not asked for: that would end synchronous sends.
-// It takes such messages out of the lower half's queue and holds them there, by matched probes. A
-// held message is received where the program asks for it, or as bytes when all ranks drain.
+// A rank that has to count what comes, because it has told that it waits for a message of that
+// sender (needs.h) or because all drain, first only holds it: a matched probe takes it out of the
+// lower half's queue. A synchronous send does not see that. A held message is received where the
+// program asks for it, or as bytes once the draining rank has seen all that it is to receive.
 //
-// Invariant: a message is counted in Core::received when its bytes have come in or when it is held,
-//            never again when the application takes it.
+// Invariant: a message is counted in Core::received when it is held, else when its bytes have come
+//            in. One that is held goes back to the latter when the program receives it.
 #pragma once
 
 #include "base/patience.h"
@@ -157,23 +157,34 @@ inline int early_fill(Early* early) {
   return kSuccess;
 }
 
+/// The checkpoint is to fail; follow_protocol() says so.
+inline void fail_checkpoint(const char* reason) {
+  state().park.failed = true;
+  state().park.why_failed = reason;
+}
+inline void cannot_keep(int error) {
+  fail_checkpoint(error == kErrUnsupportedOperation
+                      ? "a message of 2 GiB or more is in flight"
+                      : "the MPI library cannot receive a message that is in flight");
+}
+
 /// Receives one waiting message of `comm`, any tag, as bytes. Returns false if none waits, or none
-/// that can be kept: park() makes the report. Never blocks.
+/// that can be kept. Never blocks.
 inline bool early_take_one(Comm* comm, i32 source) {
   int flag = 0;
   CanonStatus status{};
   if (lower().Iprobe(source, kAnyTag, comm->slot->real, &flag, &status) || !flag) return false;
   Early* const early = early_new(comm, status);
-  if (status.source >= 0 && early_fill(early) == kSuccess) {
-    early_append(early);
-    return true;
+  if (const int error = early_fill(early)) {
+    cannot_keep(error);
+    early_free(early);
+    return false;
   }
-  state().park.failed = true;
-  early_free(early);
-  return false;
+  early_append(early);
+  return true;
 }
 
-/// Likewise, one that is held.
+/// Receives the first message of `comm` that is held, as bytes. Returns false likewise.
 inline bool early_take_held(const Comm* comm, i32 source) {
   if (FERMATA_LIKELY(state().early_held == 0)) return false;
   Early* early = comm->early_first;
@@ -181,8 +192,9 @@ inline bool early_take_held(const Comm* comm, i32 source) {
                    (source != kAnySource && source != early->source)))
     early = early->next;
   if (!early) return false;
-  if (early_fill(early)) state().park.failed = true;
-  return !state().park.failed;
+  const int error = early_fill(early);
+  if (error) cannot_keep(error);
+  return error == kSuccess;
 }
 
 /// Holds one waiting message of `comm`, any tag. Returns false if none waits. Never blocks.
@@ -262,17 +274,33 @@ inline int early_deliver(Early* early, void* buffer, int count, u64 datatype, Ca
 }
 
 /// Begins to receive a held message where the request says, and forgets it. It counts when the
-/// request ends, like that of any receive. Never blocks. Returns the error class.
+/// request ends, like that of any receive. Never blocks. Returns the error class; unless it is
+/// kErrTruncate the message is held as before.
 inline int early_receive(Early* early, Slot* slot) {
   Request* const request = request_of(slot);
+  u64 real = 0;
+  const int error = lower().Imrecv(request->buffer, request->count, request->datatype->real,
+                                   &early->real, &real);
+  if (error && error != kErrTruncate) return error;
   early_unlink(early);
   state().early_held--;
-  state().received[early->comm->members[early->source]]--;
-  const int error = lower().Imrecv(request->buffer, request->count, request->datatype->real,
-                                   &early->real, &slot->real);
-  if (!error) request->mode = SendMode::kMatched;
+  give_receipt(early);
+  if (error == kSuccess) {
+    state().received[early->comm->members[early->source]]--;
+    if (is_persistent(request)) slot->spare = slot->real;
+    slot->real = real;
+    request->mode = SendMode::kMatched;
+  }
   early_free(early);
   return error;
+}
+
+/// A persistent receive has its own real request again. The message of the other one has come in.
+inline void take_own_request_back(Slot* slot) {
+  Request* const request = request_of(slot);
+  if (request->mode != SendMode::kMatched) return;
+  slot->real = slot->spare;
+  request->mode = SendMode::kStandard;
 }
 
 }  // namespace fermata::mpi

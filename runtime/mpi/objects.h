@@ -36,7 +36,6 @@ struct Errhandler {
   void* fn;
 };
 
-// A message that arrived before anyone asked for it and is kept (early.h).
 enum class EarlyState : u8 {
   kFound,    // by a probe; the lower half has it yet
   kHeld,     // out of the lower half's queue, but not received: its sender does not see that
@@ -44,6 +43,7 @@ enum class EarlyState : u8 {
   kWhole,
 };
 
+// A message that a probe has found, and that is kept for its receive (early.h).
 struct Early {
   Early* next;
   Early* previous;
@@ -228,7 +228,8 @@ enum class RequestKind : u8 {
 };
 enum class SendMode : u8 {
   kStandard, kBuffered, kSynchronous, kReady,
-  kMatched,  // of a receive: its message was held, so its real request is that of MPI_Imrecv
+  kMatched,  // of a receive: its message was held, and its real request is that of MPI_Imrecv; a
+             // persistent one's own is in Slot::spare meanwhile
 };
 enum class RequestState : u8 {
   kActive,    // Slot::real is a real request in progress
@@ -335,6 +336,7 @@ struct ParkState {
   bool drained_reported;
   bool held;
   bool failed;
+  const char* why_failed;
   bool held_told;
 };
 

@@ -2,8 +2,9 @@
 // Point-to-point messages.
 //
 // Bookmarks: a message is counted for its receiver when its send is begun, and for its sender when
-// its bytes have come in. When all ranks are parked and both sides agree for every pair of ranks,
-// nothing is in flight. MPI_PROC_NULL has no rank and is never counted.
+// its bytes have come in, or when it is held (early.h). When all ranks are parked and both sides
+// agree for every pair of ranks, nothing is in flight. MPI_PROC_NULL has no rank and is never
+// counted.
 //
 // A blocking receive may wait for a rank that has parked, so it is a posted receive and a loop of
 // polls, and the loop is a place where this rank can park. It takes a request slot only when that
@@ -401,7 +402,8 @@ inline void abandon_receive(Slot** receive) {
   Request* const request = request_of(*receive);
   request->cancelled = true;
   request->wants_status = true;
-  if (request->state == RequestState::kActive) (void)lower().Cancel(&(*receive)->real);
+  if (request->state == RequestState::kActive && request->mode != SendMode::kMatched)
+    (void)lower().Cancel(&(*receive)->real);
   (void)wait_request(receive, nullptr);
 }
 

@@ -74,8 +74,8 @@ inline void park_here() {
   if (FERMATA_UNLIKELY(front::tls_gate.attention & kGateNew)) adopt_thread();  // after a restart
 }
 
-// Which messages a rank takes in that its program has not asked for: those that others have asked
-// room for, those of whom it has told that it waits for (they are held only), all.
+// Which messages a rank looks at that its program has not asked for. It receives those that others
+// have asked room for; it holds those of whom it has told that it waits for, or all (early.h).
 enum class TakeIn : u8 { kAsked, kAwaited, kAll };
 bool make_progress(TakeIn which);
 
@@ -163,9 +163,10 @@ inline bool takes_from(i32 rank, TakeIn which) {
 
 /// Takes in one message that has arrived; those that are held came first. False if there is none.
 inline bool take_one(Comm* comm, i32 source, TakeIn which) {
+  if (which != TakeIn::kAsked) return early_hold_one(comm, source);
   if (state().park.failed) return false;
-  if (which == TakeIn::kAwaited) return early_hold_one(comm, source);
-  return early_take_held(comm, source) || early_take_one(comm, source);
+  if (early_take_held(comm, source)) return true;
+  return held_from(comm->members[source]) == 0 && early_take_one(comm, source);
 }
 
 /// Takes in what has arrived on one communicator. True if anything has.
@@ -241,13 +242,23 @@ inline void report_sent() {
   arena_free(payload);
 }
 
-inline bool received_everything() {
+/// True if all messages that were sent to this rank are here, though some may only be held.
+/// Preconditions: knows_expected().
+inline bool all_have_come() {
   const Crossing& c = crossing();
   for (u64 i = 0; i < c.expected_count; i++) {
     const Count& expected = mailbox().expected[i];
     if (expected.key < u64(state().world_size) && state().received[expected.key] < expected.value)
       return false;
   }
+  return true;
+}
+
+/// Receives all that is held, which is what others announced as well. True if all is whole.
+inline bool received_everything() {
+  for (const Comm* comm = state().comms; comm; comm = comm->next)
+    while (early_take_held(comm, kAnySource)) {
+    }
   return state().early_held == 0 && state().early_filling == 0;
 }
 
@@ -276,11 +287,6 @@ inline const char* reason_not_to_save() {
   return reason;
 }
 
-inline void report_failed(const char* reason) {
-  state().park.failed = true;
-  report(Report::kFailed, reason, text_length(reason));
-}
-
 /// True if this rank knows how many messages it is to receive: all have announced theirs.
 inline bool knows_expected() {
   return __atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE) == state().park.epoch;
@@ -297,24 +303,24 @@ inline void drain_step() {
     report_sent();
     return;
   }
-  if (park.drained_reported || !knows_expected()) return;
+  if (park.drained_reported || !knows_expected() || !all_have_come()) return;
+  if (received_too_much()) return fail_checkpoint("it has received more messages than were sent");
   if (!received_everything() || has_active(false)) return;
   answer_announcements();
+  if (const char* const reason = reason_not_to_save()) return fail_checkpoint(reason);
   park.drained_reported = true;
-  if (received_too_much()) return report_failed("it has received more messages than were sent");
-  if (const char* const reason = reason_not_to_save()) return report_failed(reason);
   const u64 payload[2] = {state().early_messages, state().early_bytes};
   report(Report::kDrained, payload, sizeof payload);
 }
 
 /// What has been announced is answered also if the checkpoint has been given up meanwhile, or its
-/// sender would wait for ever. What has to come in for that is on its way.
+/// sender would wait for ever. What has to come for that is on its way.
 inline void leave_drain() {
   const ParkState& park = state().park;
   if (park.sent_reported && !park.drained_reported) {
     if (knows_expected()) {
       const u64 until = sys::now_ns() + kLeavingNs;
-      while (!received_everything() && sys::now_ns() < until)
+      while (!all_have_come() && sys::now_ns() < until)
         if (!make_progress(TakeIn::kAll)) (void)sys::call(SYS_sched_yield);
       answer_announcements();
     } else {
@@ -336,7 +342,7 @@ inline bool follow_protocol(void* frame) {
     const bool drains = phase == Phase::kDrain && knows_expected();
     const bool moved = make_progress(drains ? TakeIn::kAll : TakeIn::kAsked);
     if (park.failed && !park.drained_reported && !told_failed) {
-      report_failed("a message of 2 GiB or more is in flight");
+      report(Report::kFailed, park.why_failed, text_length(park.why_failed));
       told_failed = true;
     }
     switch (phase) {

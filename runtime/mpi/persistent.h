@@ -48,17 +48,6 @@ inline int persistent_new(RequestKind kind, SendMode mode, const void* buf, int 
   return kSuccess;
 }
 
-/// For once the real request is not its own; make_persistent() gives it that back at its end.
-inline int persistent_receive_held(Slot* slot, Early* held) {
-  u64 own = slot->real;
-  if (const int error = early_receive(held, slot)) {
-    slot->real = own;
-    return error;
-  }
-  request_of(slot)->state = RequestState::kActive;
-  return lower().Request_free(&own);
-}
-
 int kept_collective_start(Slot* slot);  // persistent_collectives.h
 
 inline int persistent_start(Slot* slot) {
@@ -71,7 +60,11 @@ inline int persistent_start(Slot* slot) {
   request->wants_status = is_receive(request) && request->peer == kAnySource;
   if (request->kind == RequestKind::kPersistentRecv &&
       !lower_alone(comm_of(request->comm), request->peer)) {
-    if (Early* const held = held_match(request)) return persistent_receive_held(slot, held);
+    if (Early* const held = held_match(request)) {
+      const int error = early_receive(held, slot);
+      if (error == kSuccess) request->state = RequestState::kActive;
+      return error;
+    }
     if (receive_without_lower(slot)) return kSuccess;
   }
   const int error = lower().Start(&slot->real);

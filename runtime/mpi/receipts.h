@@ -158,13 +158,13 @@ inline void answer(i32 sender, const Announcement& word) {
   core.owed = owed;
 }
 
-/// Everything has come in.
+/// All messages have come. Blocks until what was announced is whole, which so small messages are at
+/// once.
 inline void answer_announcements() {
   Comm* const comm = comm_of(state().receipts);
-  for (Early *early = comm->early_first, *next; early; early = next) {
-    next = early->next;
-    if (early->state != EarlyState::kWhole) continue;  // the checkpoint was given up
+  while (Early* const early = comm->early_first) {
     Announcement word;
+    if (early_complete(early)) return;
     early_unlink(early);
     if (early->bytes == sizeof word) {
       __builtin_memcpy(&word, early->data, sizeof word);

@@ -6,8 +6,9 @@
 // therefore always a loop over the lower half's Test functions: between two polls the rank may
 // stop, and what it waits for is looked up anew after that. Nothing is allocated on the way.
 //
-// Invariant: a received message is counted exactly once, where its request leaves kActive
-//            (settle() below), whether the application or the draining finds it finished.
+// Invariant: a message that is received by a request is counted exactly once, where the request
+//            leaves kActive (settle() below), whether the application or the draining finds it
+//            finished. Those that are held or kept: early.h.
 #pragma once
 
 #include "mpi/early.h"
@@ -22,7 +23,6 @@ namespace fermata::mpi {
 void type_unref(Slot* datatype);  // datatypes.h
 void synchronous_end(const Request* request);  // receipts.h
 bool receipt_is_missing(Slot* slot);           // receipts.h
-int make_persistent(Slot* slot);               // persistent.h
 void kept_collective_free(Request* request);  // persistent_collectives.h
 
 inline Generalized* generalized_of(const Request* request) {
@@ -76,8 +76,7 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
   if (FERMATA_UNLIKELY(request->kind >= RequestKind::kPersistentSend)) {
     if (request->kind != RequestKind::kInstant) {
       if (request->mode == SendMode::kSynchronous) synchronous_end(request);
-      if (request->mode == SendMode::kMatched && make_persistent(slot))
-        fatal("the MPI library cannot make a persistent receive again");
+      take_own_request_back(slot);
       request->state = RequestState::kInactive;
       return;
     }

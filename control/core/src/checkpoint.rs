@@ -27,6 +27,9 @@ const FIRST_PAUSE_MS: u64 = 100;
 /// Longest free run between two attempts.
 const PAUSE_MS_MAX: u64 = 2000;
 
+/// Messages sent, by sender: to whom how many.
+type Bookmarks = BTreeMap<u32, Vec<(u64, u64)>>;
+
 #[derive(Debug)]
 enum Phase {
     /// Until all ranks of a program that saves itself have asked (asking.rs).
@@ -34,9 +37,9 @@ enum Phase {
     /// REQUEST is out; the ranks are on their way to a safe state.
     Gather,
     /// DRAIN is out; the bookmarks of these are here: rank -> messages sent by receiver.
-    Bookmarks(BTreeMap<u32, Vec<(u64, u64)>>),
-    /// EXPECTED is out; these have received everything.
-    Drain(BTreeSet<u32>),
+    Bookmarks(Bookmarks),
+    /// EXPECTED is out, made of these bookmarks; these ranks have received everything.
+    Drain(Bookmarks, BTreeSet<u32>),
     /// SAVE is out; these ranks are saved.
     Save(BTreeMap<u32, ImageDone>),
     /// The shell makes the snapshot durable.
@@ -85,7 +88,7 @@ impl Run {
             Phase::Gather if self.protocol.has_clocks() => "parking",
             Phase::Gather => "reading clocks",
             Phase::Bookmarks(_) => "completing collectives",
-            Phase::Drain(_) => "draining messages",
+            Phase::Drain(..) => "draining messages",
             Phase::Save(_) => "writing images",
             Phase::Commit(_) => "committing",
             Phase::Pause(_) => "letting the job run before a new attempt",
@@ -96,7 +99,7 @@ impl Run {
     fn done(&self) -> BTreeSet<u32> {
         match &self.phase {
             Phase::Gather => self.protocol.done().collect(),
-            Phase::Drain(set) => set.clone(),
+            Phase::Drain(_, set) => set.clone(),
             Phase::Bookmarks(map) => map.keys().copied().collect(),
             Phase::Save(map) => map.keys().copied().collect(),
             Phase::Commit(images) => images.iter().map(|image| image.rank).collect(),
@@ -205,7 +208,7 @@ impl Machine {
                 sent.insert(rank, m.list);
                 sent.len() == all
             }
-            (Phase::Drain(drained), Message::Drained(m)) if m.epoch == run.epoch => {
+            (Phase::Drain(_, drained), Message::Drained(m)) if m.epoch == run.epoch => {
                 run.kept += m.kept;
                 drained.insert(rank);
                 drained.len() == all
@@ -295,10 +298,12 @@ impl Machine {
                 self.send_ranks(Drain { epoch });
             }
             Phase::Bookmarks(sent) => {
-                run.phase = Phase::Drain(BTreeSet::new());
                 self.send_expected(epoch, &sent);
+                if let Some(run) = &mut self.run {
+                    run.phase = Phase::Drain(sent, BTreeSet::new());
+                }
             }
-            Phase::Drain(_) => self.save(now),
+            Phase::Drain(..) => self.save(now),
             Phase::Save(done) => {
                 let images: Vec<ImageDone> = done.into_values().collect();
                 run.phase = Phase::Commit(images.clone());
@@ -335,7 +340,7 @@ impl Machine {
     }
 
     /// Turns "what I have sent to whom" into "what whom has sent to me".
-    fn send_expected(&mut self, epoch: u32, sent: &BTreeMap<u32, Vec<(u64, u64)>>) {
+    fn send_expected(&mut self, epoch: u32, sent: &Bookmarks) {
         let mut by_receiver: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
         for (sender, list) in sent {
             for (receiver, count) in list {
@@ -377,13 +382,22 @@ impl Machine {
         }
     }
 
+    /// Ranks that drain hear first what they are to receive, which may have been lost on the way.
+    /// In the end all know it or none does; synchronous sends count on that (decision 0045).
+    fn send_abort(&mut self, epoch: u32, phase: &Phase, reason: String) {
+        if let Phase::Drain(sent, _) = phase {
+            self.send_expected(epoch, sent);
+        }
+        self.send_ranks(Abort { epoch, reason });
+    }
+
     /// Gives this attempt up; the next one begins in a moment.
     fn try_later(&mut self, reason: String, now: u64) {
         let Some(run) = &mut self.run else { return };
-        run.phase = Phase::Pause(now + TRANSIENT_PAUSE_MS);
+        let phase = std::mem::replace(&mut run.phase, Phase::Pause(now + TRANSIENT_PAUSE_MS));
         let epoch = run.epoch;
         self.log(format!("checkpoint {epoch}: {reason}; trying again"));
-        self.send_ranks(Abort { epoch, reason });
+        self.send_abort(epoch, &phase, reason);
         self.out.push(Action::Discard(epoch));
     }
 
@@ -396,7 +410,7 @@ impl Machine {
         let text = format!("checkpoint {epoch} failed while {phase}: {why}{rest}");
         self.log(text.clone());
         self.last_outcome.clone_from(&text);
-        self.send_ranks(Abort { epoch, reason: why.into() });
+        self.send_abort(epoch, &run.phase, why.into());
         self.out.push(Action::Discard(epoch));
         if run.asked {
             self.answer_ranks(1, &text);

@@ -249,6 +249,24 @@ fn a_failure_aborts_everywhere_and_names_the_rank() {
     assert!(w.names_to(0).iter().filter(|name| **name == "REQUEST").count() == 2);
 }
 
+/// One of them may not have heard it the first time (decision 0045).
+#[test]
+fn ranks_that_drain_hear_again_what_they_are_to_receive_before_it_is_given_up() {
+    let mut w = World::new(2);
+    w.ask(false);
+    w.clocks(1, &[&[], &[]]);
+    w.park_all(1, 2);
+    w.say(0, Sent { epoch: 1, list: vec![(1, 3)] });
+    w.say(1, Sent { epoch: 1, list: vec![] });
+    w.say(0, Failed { epoch: 1, message: "it cannot be".into() });
+    for (conn, list) in [(0, vec![]), (1, vec![(0, 3)])] {
+        let names = w.names_to(conn);
+        assert_eq!(names[names.len() - 3..], ["EXPECTED", "EXPECTED", "ABORT"]);
+        let expected = Message::from(Expected { epoch: 1, list });
+        assert_eq!(w.sent_to(conn).iter().filter(|said| ***said == expected).count(), 2);
+    }
+}
+
 #[test]
 fn a_failed_save_or_commit_keeps_the_previous_snapshot() {
     for stored in [false, true] {

@@ -11,14 +11,16 @@
 
 use crate::words::{Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Version};
 
-/// The rank's bookmarks. All counts but `held` are since the start of the job and never fall.
+/// The rank's bookmarks. All counts but `held` are since the start of the job. They never fall, but
+/// for `arrived` while the program receives a message that was held.
 pub trait Books {
     /// Messages sent to this rank, counted when the send is begun.
     fn sent(&self, to: RankId) -> u64;
     /// Messages of this rank that have arrived: received, taken in early, or held.
     fn arrived(&self, from: RankId) -> u64;
-    /// Those of them that are held: they have been looked at, but their sends have not ended. So
-    /// arrives what comes from a rank that this one has told that it waits for its message.
+    /// Those of them that a matched probe has taken out of the queue: a synchronous or a large send
+    /// does not see that. So arrive the messages of a rank that this one has told that it waits
+    /// for.
     fn held(&self, _from: RankId) -> u64 {
         0
     }
