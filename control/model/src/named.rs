@@ -72,9 +72,9 @@ pub fn early_root() -> Program {
 #[must_use]
 pub fn synchronous_meanwhile() -> Program {
     program(&[
-        &[Op::Recv(None, 1), Op::Coll(0b011, Kind::Bcast(1)), recv(2)],
-        &[Op::Coll(0b011, Kind::Bcast(1)), Op::Send(0, Mode::Eager, 1)],
-        &[ssend(0)],
+        &[Op::Recv(None, 1), Op::Coll(0b101, Kind::Bcast(2)), recv(2)],
+        &[Op::Send(0, Mode::Eager, 1)],
+        &[Op::Coll(0b101, Kind::Bcast(2)), ssend(0)],
     ])
 }
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the books say when a program begins to receive a message that is held: when the lower half
+// takes the receive, when it refuses it, when the message does not fit. With real MPIs below it,
+// tests/programs/mpi/synchronous.c does the first.
+#include "unit/front.h"
+
+static Comm world, receipts;
+static i32 members[] = {0, 1};
+static Slot world_slot, receipts_slot, byte_slot;
+static int outcome;
+static i32 receipt_tag;
+
+static int imrecv(void*, int, u64, u64* message, u64* request) {
+  EXPECT(*message == 77);
+  if (outcome == kSuccess) *request = 88;
+  return outcome;
+}
+static int send(const void*, int count, u64, int, int tag, u64) {
+  EXPECT(count == 0);
+  receipt_tag = tag;
+  return kSuccess;
+}
+
+static void start() {
+  static MpiCalls mpi{};
+  static LowerCalls calls{};
+  mpi.Imrecv = imrecv;
+  mpi.Send = send;
+  calls.mpi = &mpi;
+  crossing().lower = &calls;
+  Core& core = state();
+  core.world_size = 2;
+  core.sent = arena_array<u64>(2);
+  core.received = arena_array<u64>(2);
+  core.receipts = &receipts_slot;
+  receipts_slot.object = &receipts;
+  world.members = members;
+  world.size = 2;
+  world.remote_size = -1;
+  world.slot = &world_slot;
+  world_slot.object = &world;
+  core.comms = &world;
+}
+
+/// One message of rank 1, which waits for the receipt 5.
+static Early* hold() {
+  CanonStatus status{};
+  status.source = 1;
+  status.tag = 3;
+  Early* const early = early_new(&world, status);
+  early->state = EarlyState::kHeld;
+  early->real = 77;
+  early->owed_to = 1;
+  early->owed_tag = 5;
+  early_append(early);
+  early_count(early);
+  state().early_held++;
+  receipt_tag = 0;
+  return early;
+}
+
+static Slot* receive(RequestKind kind) {
+  Slot* const slot = request_slot_new();
+  Request* const request = request_of(slot);
+  request_start(request, kind, RequestState::kActive);
+  request->comm = &world_slot;
+  request->peer = kAnySource;
+  request->tag = 3;
+  request->datatype = &byte_slot;
+  slot->real = 99;
+  return slot;
+}
+
+static bool is_gone() {
+  const Core& core = state();
+  return !world.early_first && core.early_held == 0 && core.early_messages == 0 &&
+         receipt_tag == 5;
+}
+
+static void test_taken() {
+  Early* const early = hold();
+  Slot* const slot = receive(RequestKind::kRecv);
+  EXPECT(state().received[1] == 1 && kept_from(1) == 1 && held_from(1) == 1);
+  EXPECT(held_match(request_of(slot)) == early);
+  outcome = kSuccess;
+  EXPECT(early_receive(early, slot) == kSuccess);
+  EXPECT(is_gone() && state().received[1] == 0 && slot->real == 88);
+  EXPECT(request_of(slot)->mode == SendMode::kMatched);
+}
+
+static void test_taken_by_a_persistent_receive() {
+  Slot* const slot = receive(RequestKind::kPersistentRecv);
+  outcome = kSuccess;
+  EXPECT(early_receive(hold(), slot) == kSuccess);
+  EXPECT(is_gone() && slot->real == 88);
+  Slot* handle = slot;
+  retire(&handle);
+  EXPECT(handle == slot && slot->real == 99);
+  EXPECT(request_of(slot)->state == RequestState::kInactive);
+  EXPECT(request_of(slot)->mode == SendMode::kStandard);
+}
+
+static void test_refused() {
+  Early* const early = hold();
+  Slot* const slot = receive(RequestKind::kRecv);
+  outcome = kErrType;
+  EXPECT(early_receive(early, slot) == kErrType);
+  EXPECT(world.early_first == early && held_from(1) == 1 && state().received[1] == 1);
+  EXPECT(receipt_tag == 0 && slot->real == 99);
+  outcome = kErrTruncate;  // it has been received, and is lost
+  EXPECT(early_receive(early, slot) == kErrTruncate);
+  EXPECT(is_gone() && state().received[1] == 1);
+}
+
+int main() {
+  map_slots();
+  map_at(&crossing(), kCrossingBytes);
+  start();
+  test_taken();
+  test_taken_by_a_persistent_receive();
+  test_refused();
+  puts("PASS");
+}
