@@ -119,8 +119,7 @@ void on_request(const wire::Request& request) {
   if (load(shared.connections) != 0) return give_up(request.epoch, kConnected);
   if (load(shared.pending) != 0 || self.saving.is_running())
     return give_up(request.epoch, "an earlier checkpoint of this rank is not over yet");
-  store(shared.targets_version, u64{0});
-  store(shared.expected_version, u64{0});
+  store(shared.targets_version, u64{0});  // expected_version names its epoch
   store_phase(Phase::kGather);
   if (request.asked) store(shared.asked_epoch, request.epoch);
   store(shared.pending, request.epoch);

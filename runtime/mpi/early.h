@@ -184,17 +184,24 @@ inline bool early_take_one(Comm* comm, i32 source) {
   return true;
 }
 
-/// Receives the first message of `comm` that is held, as bytes. Returns false likewise.
+/// Receives the first held message of this source, as bytes. Returns false likewise.
 inline bool early_take_held(const Comm* comm, i32 source) {
   if (FERMATA_LIKELY(state().early_held == 0)) return false;
   Early* early = comm->early_first;
-  while (early && (early->state != EarlyState::kHeld ||
-                   (source != kAnySource && source != early->source)))
+  while (early && (early->state != EarlyState::kHeld || source != early->source))
     early = early->next;
   if (!early) return false;
   const int error = early_fill(early);
   if (error) cannot_keep(error);
   return error == kSuccess;
+}
+
+/// Receives all messages of `comm` that are held, as bytes; as many as can be kept. Never blocks.
+inline void early_take_all_held(const Comm* comm) {
+  for (Early* early = comm->early_first; early; early = early->next) {
+    const int error = early->state == EarlyState::kHeld ? early_fill(early) : kSuccess;
+    if (error) return cannot_keep(error);
+  }
 }
 
 /// Holds one waiting message of `comm`, any tag. Returns false if none waits. Never blocks.

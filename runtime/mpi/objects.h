@@ -333,6 +333,7 @@ struct ParkState {
   u64 applied_version;  // of the targets and needs copied to Core
   u64 told;             // digest of the needs that the coordinator knows; 0: none
   bool sent_reported;
+  bool expected_copied;
   bool drained_reported;
   bool held;
   bool failed;
@@ -410,6 +411,7 @@ struct Core {
   // Messages since the job began, by world rank; one more entry for processes outside the job.
   u64* sent;
   u64* received;
+  u64* expected;  // of a draining rank: how many it is to have received in all
   u64 post_order;
   u64 next_comm_number;
   Comm* comms;

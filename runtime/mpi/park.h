@@ -35,12 +35,17 @@ inline Phase current_phase() {
   return Phase(__atomic_load_n(reinterpret_cast<u32*>(&crossing().phase), __ATOMIC_ACQUIRE));
 }
 
+/// True while this checkpoint is under way, and no later one.
+inline bool is_under_way(u32 epoch) {
+  return pending_epoch() == epoch && crossing().state == RankState::kRunning &&
+         current_phase() != Phase::kRun;
+}
+
 /// True while a checkpoint is under way that this rank can take part in.
 inline bool taking_part() {
   const u32 epoch = pending_epoch();
   const Core& core = state();
-  if (epoch == 0 || !core.initialized || core.finalized) return false;
-  if (crossing().state != RankState::kRunning || current_phase() == Phase::kRun) return false;
+  if (epoch == 0 || !core.initialized || core.finalized || !is_under_way(epoch)) return false;
   if (core.park.epoch != epoch) {
     state().park = ParkState{};
     state().park.epoch = epoch;
@@ -75,7 +80,8 @@ inline void park_here() {
 }
 
 // Which messages a rank looks at that its program has not asked for. It receives those that others
-// have asked room for; it holds those of whom it has told that it waits for, or all (early.h).
+// have asked room for; it holds (early.h) those of whom it has told that it waits for, or all that
+// it knows to have been sent.
 enum class TakeIn : u8 { kAsked, kAwaited, kAll };
 bool make_progress(TakeIn which);
 
@@ -154,11 +160,12 @@ inline bool rank_may_park() {
 inline bool takes_from(i32 rank, TakeIn which) {
   const Core& core = state();
   if (rank >= core.world_size) return which == TakeIn::kAll;
+  if (which == TakeIn::kAll) return core.received[rank] < core.expected[rank];
   if (which == TakeIn::kAsked)
     return core.to_take && core.received[rank] < core.to_take[rank] + held_from(rank);
   for (const ThreadWait* wait = core.waits; wait; wait = wait->next)
     if (wait->epoch == core.park.epoch && wait->wanted.senders[rank]) return true;
-  return which == TakeIn::kAll;
+  return false;
 }
 
 /// Takes in one message that has arrived; those that are held came first. False if there is none.
@@ -172,10 +179,6 @@ inline bool take_one(Comm* comm, i32 source, TakeIn which) {
 /// Takes in what has arrived on one communicator. True if anything has.
 inline bool take_in(Comm* comm, TakeIn which) {
   bool moved = false;
-  if (which == TakeIn::kAll) {
-    while (take_one(comm, kAnySource, which)) moved = true;
-    return moved;
-  }
   for (i32 peer = 0; peer < peers_of(comm); peer++)
     while (takes_from(comm->members[peer], which) && take_one(comm, peer, which)) moved = true;
   return moved;
@@ -242,36 +245,45 @@ inline void report_sent() {
   arena_free(payload);
 }
 
-/// True if all messages that were sent to this rank are here, though some may only be held.
-/// Preconditions: knows_expected().
-inline bool all_have_come() {
-  const Crossing& c = crossing();
-  for (u64 i = 0; i < c.expected_count; i++) {
+/// True if this rank knows how many messages it is to receive: all have announced theirs.
+inline bool knows_expected() {
+  Core& core = state();
+  if (__atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE) != core.park.epoch)
+    return false;
+  if (core.park.expected_copied) return true;
+  if (!core.expected) core.expected = arena_array<u64>(u64(core.world_size));
+  for (i32 rank = 0; rank < core.world_size; rank++) core.expected[rank] = 0;
+  for (u64 i = 0; i < crossing().expected_count; i++) {
     const Count& expected = mailbox().expected[i];
-    if (expected.key < u64(state().world_size) && state().received[expected.key] < expected.value)
-      return false;
+    if (expected.key < u64(core.world_size)) core.expected[expected.key] = expected.value;
   }
+  core.park.expected_copied = true;
   return true;
 }
 
-/// Receives all that is held, which is what others announced as well. True if all is whole.
-inline bool received_everything() {
-  for (const Comm* comm = state().comms; comm; comm = comm->next)
-    while (early_take_held(comm, kAnySource)) {
-    }
-  return state().early_held == 0 && state().early_filling == 0;
+/// True if all messages that were sent to this rank are here, though some may only be held.
+/// Preconditions: knows_expected().
+inline bool all_have_come() {
+  const Core& core = state();
+  for (i32 rank = 0; rank < core.world_size; rank++)
+    if (core.received[rank] < core.expected[rank]) return false;
+  return true;
 }
 
 /// A message came that its sender will send again after a restart: some rank went on too early.
+/// Preconditions: knows_expected().
 inline bool received_too_much() {
-  const Crossing& c = crossing();
-  u64 all_expected = 0;
-  u64 all_received = 0;
-  for (u64 i = 0; i < c.expected_count; i++)
-    if (mailbox().expected[i].key < u64(state().world_size))
-      all_expected += mailbox().expected[i].value;
-  for (i32 rank = 0; rank < state().world_size; rank++) all_received += state().received[rank];
-  return all_received > all_expected;
+  const Core& core = state();
+  for (i32 rank = 0; rank < core.world_size; rank++)
+    if (core.received[rank] > core.expected[rank]) return true;
+  return false;
+}
+
+/// Receives all that is held. True if all is whole.
+inline bool received_everything() {
+  for (const Comm* comm = state().comms; comm && state().early_held; comm = comm->next)
+    early_take_all_held(comm);
+  return state().early_held == 0 && state().early_filling == 0;
 }
 
 /// A receive posted on a communicator that has been freed cannot be posted again after a restart.
@@ -287,11 +299,6 @@ inline const char* reason_not_to_save() {
   return reason;
 }
 
-/// True if this rank knows how many messages it is to receive: all have announced theirs.
-inline bool knows_expected() {
-  return __atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE) == state().park.epoch;
-}
-
 inline void drain_step() {
   ParkState& park = state().park;
   if (!park.sent_reported) {
@@ -305,8 +312,9 @@ inline void drain_step() {
   }
   if (park.drained_reported || !knows_expected() || !all_have_come()) return;
   if (received_too_much()) return fail_checkpoint("it has received more messages than were sent");
-  if (!received_everything() || has_active(false)) return;
+  if (!received_everything()) return;
   answer_announcements();
+  if (has_active(false)) return;
   if (const char* const reason = reason_not_to_save()) return fail_checkpoint(reason);
   park.drained_reported = true;
   const u64 payload[2] = {state().early_messages, state().early_bytes};
@@ -330,13 +338,15 @@ inline void leave_drain() {
   send_owed_receipts();
 }
 
-/// Takes part until the checkpoint is over (false) or this rank must run on (true).
+/// Takes part in one checkpoint until it is over (false) or this rank must run on (true).
+/// Preconditions: taking_part().
 inline bool follow_protocol(void* frame) {
   const Core& core = state();
   ParkState& park = state().park;
+  const u32 epoch = park.epoch;
   u64 wait_ns = kShortestWaitNs;
   bool told_failed = false;
-  while (taking_part()) {
+  while (is_under_way(epoch)) {
     const u32 wake = __atomic_load_n(&crossing().wake, __ATOMIC_ACQUIRE);
     const Phase phase = current_phase();
     const bool drains = phase == Phase::kDrain && knows_expected();
@@ -393,11 +403,11 @@ inline void park(void* frame) {
   const bool shared = state().threads != Threads::kOne;
   if (shared) lock_books();
   bool run_on = false;
-  do {
-    gate.interrupted = 0;
+  gate.interrupted = 0;
+  while (!run_on && taking_part()) {
     run_on = follow_protocol(frame);
     leave_drain();
-  } while (!run_on && gate.interrupted && taking_part());
+  }
   admit_sections();
   if (shared) {
     unlock_books();
