@@ -112,6 +112,20 @@ def _make_refused(mpi):
     return test
 
 
+def _make_asked(mpi):
+    @timeout(90)
+    def test(work):
+        """A rank that drains for one attempt hears of its end and of the next one at once."""
+        job = fermata.Job(work)
+        job.start(mpi, [*_command(mpi, "synchronous", work, STEPS, STEP_MS), "--ask"])
+        check_equal(mpis.checksum(job.finish()), _expected("synchronous", 2, STEPS), "checksum")
+        log = (work / "fermata/job/coordinator.log").read_text()
+        failed = log.count("failed while draining messages")
+        check(failed >= STEPS, f"{failed} attempts failed\n{log}")
+        check("in time" not in log, log)
+    return test
+
+
 def _make_given_up(mpi, fault, phase):
     @timeout(90)
     def test(work):
@@ -165,6 +179,7 @@ def generate():
              for front, pattern in EXPORTS.items()}
     for mpi in mpis.MPIS:
         tests[f"test_synchronous_and_refused_{mpi}"] = _make_refused(mpi)
+        tests[f"test_synchronous_and_asked_again_{mpi}"] = _make_asked(mpi)
         for name, fault in GIVEN_UP.items():
             tests[f"test_synchronous_and_{name}_{mpi}"] = _make_given_up(mpi, *fault)
         for way, steps in ROOM_IN.items():

@@ -3,8 +3,11 @@
 // between and takes the message in: MPI_Issend, MPI_Ssend_init, MPI_Ssend, each while the receiver
 // is still far from its receive, or waits for another message of the sender. With --refuse no
 // checkpoint succeeds, but for the program nothing may be different: a receive is pending on a
-// communicator that has been freed.
+// communicator that has been freed. With --ask as well, and it asks for them so that one begins as
+// soon as another has failed.
 #include "../check.h"
+
+#include <fermata.h>
 
 static int is_done(MPI_Request *request) {
   int flag = 0;
@@ -124,7 +127,8 @@ int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
   MPI_Request kept = MPI_REQUEST_NULL, refused = MPI_REQUEST_NULL;
-  const int refuse = argc > 1 && !strcmp(argv[argc - 1], "--refuse");
+  const int ask = argc > 1 && !strcmp(argv[argc - 1], "--ask");
+  const int refuse = ask || (argc > 1 && !strcmp(argv[argc - 1], "--refuse"));
   if (refuse) {
     MPI_Comm freed;
     MPI_Comm_dup(MPI_COMM_WORLD, &freed);
@@ -132,6 +136,7 @@ int main(int argc, char **argv) {
     MPI_Comm_free(&freed);
   }
   for (int step = 1; step <= o.steps; step++) {
+    for (int i = 0; ask && i < 2; i++) fermata_request();  // the second during the first attempt
     without_waiting(step, o, &kept);
     waiting(step, o);
     if (step % 4 == 2) owing(step, o);
