@@ -162,10 +162,14 @@ inline void fail_checkpoint(const char* reason) {
   state().park.failed = true;
   state().park.why_failed = reason;
 }
-inline void cannot_keep(int error) {
-  fail_checkpoint(error == kErrUnsupportedOperation
-                      ? "a message of 2 GiB or more is in flight"
-                      : "the MPI library cannot receive a message that is in flight");
+/// early_fill() for a checkpoint, which fails if it cannot be. Returns whether it could.
+inline bool early_keep(Early* early) {
+  const int error = early_fill(early);
+  if (error)
+    fail_checkpoint(error == kErrUnsupportedOperation
+                        ? "a message of 2 GiB or more is in flight"
+                        : "the MPI library cannot receive a message that is in flight");
+  return error == kSuccess;
 }
 
 /// Receives one waiting message of `comm`, any tag, as bytes. Returns false if none waits, or none
@@ -175,8 +179,7 @@ inline bool early_take_one(Comm* comm, i32 source) {
   CanonStatus status{};
   if (lower().Iprobe(source, kAnyTag, comm->slot->real, &flag, &status) || !flag) return false;
   Early* const early = early_new(comm, status);
-  if (const int error = early_fill(early)) {
-    cannot_keep(error);
+  if (!early_keep(early)) {
     early_free(early);
     return false;
   }
@@ -190,18 +193,13 @@ inline bool early_take_held(const Comm* comm, i32 source) {
   Early* early = comm->early_first;
   while (early && (early->state != EarlyState::kHeld || source != early->source))
     early = early->next;
-  if (!early) return false;
-  const int error = early_fill(early);
-  if (error) cannot_keep(error);
-  return error == kSuccess;
+  return early && early_keep(early);
 }
 
 /// Receives all messages of `comm` that are held, as bytes; as many as can be kept. Never blocks.
 inline void early_take_all_held(const Comm* comm) {
-  for (Early* early = comm->early_first; early; early = early->next) {
-    const int error = early->state == EarlyState::kHeld ? early_fill(early) : kSuccess;
-    if (error) return cannot_keep(error);
-  }
+  for (Early* early = comm->early_first; early; early = early->next)
+    if (early->state == EarlyState::kHeld && !early_keep(early)) return;
 }
 
 /// Holds one waiting message of `comm`, any tag. Returns false if none waits. Never blocks.
@@ -272,14 +270,6 @@ inline int early_deliver(Early* early, void* buffer, int count, u64 datatype, Ca
   return error;
 }
 
-/// The held message that an active receive matches, or null.
-[[gnu::noinline]] inline Early* held_match(const Request* request) {
-  const Comm* const comm = comm_of(request->comm);
-  if (!comm || request->peer == kProcNull || state().early_held == 0) return nullptr;
-  Early* const early = early_match(comm, request->peer, request->tag);
-  return early && early->state == EarlyState::kHeld ? early : nullptr;
-}
-
 /// Begins to receive a held message where the request says, and forgets it. It counts when the
 /// request ends, like that of any receive. Never blocks. Returns the error class; unless it is
 /// kErrTruncate the message is held as before.
@@ -297,6 +287,7 @@ inline int early_receive(Early* early, Slot* slot) {
     if (is_persistent(request)) slot->spare = slot->real;
     slot->real = real;
     request->mode = SendMode::kMatched;
+    request->state = RequestState::kActive;
   }
   early_free(early);
   return error;

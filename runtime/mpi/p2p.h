@@ -118,11 +118,12 @@ class Sending {
   if (FERMATA_UNLIKELY(type_ref(datatype))) request->owns = true;
 }
 
-/// Completes a receive without the lower half: from the kept messages, if one matches, or because
-/// nobody sends. (MPICH 4.0's non-blocking receive from MPI_PROC_NULL leaves the status unset.)
-[[gnu::noinline]] inline bool receive_without_lower(Slot* slot) {
+/// Begins or completes a receive that the lower half must not match: of a message that is held or
+/// kept, or because nobody sends. (MPICH 4.0's non-blocking receive from MPI_PROC_NULL leaves the
+/// status unset.) Returns false if it is an ordinary one; *error is that of beginning it.
+[[gnu::noinline]] inline bool receive_out_of_turn(Slot* slot, int* error) {
   Request* const request = request_of(slot);
-  request->error = kSuccess;
+  *error = request->error = kSuccess;
   if (request->peer == kProcNull) {
     request->status = proc_null_status();
     request->state = RequestState::kDone;
@@ -131,6 +132,10 @@ class Sending {
   Comm* const comm = comm_of(request->comm);
   Early* const early = comm ? early_match(comm, request->peer, request->tag) : nullptr;
   if (!early) return false;
+  if (early->state == EarlyState::kHeld) {
+    *error = early_receive(early, slot);
+    return true;
+  }
   request->error = early_deliver(early, request->buffer, request->count, request->datatype->real,
                                  &request->status);
   request->state = RequestState::kDone;
@@ -146,10 +151,9 @@ inline bool lower_alone(const Comm* comm, int source) {
 [[gnu::always_inline]] inline int post_receive(Slot* slot) {
   Request* const request = request_of(slot);
   request->order = ++state().post_order;
-  if (!lower_alone(comm_of(request->comm), request->peer)) {
-    if (Early* const held = held_match(request)) return early_receive(held, slot);
-    if (receive_without_lower(slot)) return kSuccess;
-  }
+  int error;
+  if (!lower_alone(comm_of(request->comm), request->peer) && receive_out_of_turn(slot, &error))
+    return error;
   return lower().Irecv(request->buffer, request->count, request->datatype->real, request->peer,
                        request->tag, request->comm->real, &slot->real);
 }

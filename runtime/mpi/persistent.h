@@ -58,16 +58,11 @@ inline int persistent_start(Slot* slot) {
   request->order = ++state().post_order;
   request->cancelled = false;
   request->wants_status = is_receive(request) && request->peer == kAnySource;
+  int error;
   if (request->kind == RequestKind::kPersistentRecv &&
-      !lower_alone(comm_of(request->comm), request->peer)) {
-    if (Early* const held = held_match(request)) {
-      const int error = early_receive(held, slot);
-      if (error == kSuccess) request->state = RequestState::kActive;
-      return error;
-    }
-    if (receive_without_lower(slot)) return kSuccess;
-  }
-  const int error = lower().Start(&slot->real);
+      !lower_alone(comm_of(request->comm), request->peer) && receive_out_of_turn(slot, &error))
+    return error;
+  error = lower().Start(&slot->real);
   if (error) return error;
   request->state = RequestState::kActive;
   if (is_receive(request)) return kSuccess;

@@ -10,6 +10,14 @@ static Slot world_slot, receipts_slot, byte_slot;
 static int outcome;
 static i32 receipt_tag;
 
+static int improbe(int source, int tag, u64, int* flag, u64* message, CanonStatus* status) {
+  EXPECT(source == 1 && tag == kAnyTag);
+  *flag = 1;
+  *message = 77;
+  status->source = 1;
+  status->tag = 3;
+  return kSuccess;
+}
 static int imrecv(void*, int, u64, u64* message, u64* request) {
   EXPECT(*message == 77);
   if (outcome == kSuccess) *request = 88;
@@ -24,6 +32,7 @@ static int send(const void*, int count, u64, int, int tag, u64) {
 static void start() {
   static MpiCalls mpi{};
   static LowerCalls calls{};
+  mpi.Improbe = improbe;
   mpi.Imrecv = imrecv;
   mpi.Send = send;
   calls.mpi = &mpi;
@@ -44,17 +53,10 @@ static void start() {
 
 /// One message of rank 1, which waits for the receipt 5.
 static Early* hold() {
-  CanonStatus status{};
-  status.source = 1;
-  status.tag = 3;
-  Early* const early = early_new(&world, status);
-  early->state = EarlyState::kHeld;
-  early->real = 77;
+  EXPECT(early_hold_one(&world, 1));
+  Early* const early = world.early_first;
   early->owed_to = 1;
   early->owed_tag = 5;
-  early_append(early);
-  early_count(early);
-  state().early_held++;
   receipt_tag = 0;
   return early;
 }
@@ -81,7 +83,7 @@ static void test_taken() {
   Early* const early = hold();
   Slot* const slot = receive(RequestKind::kRecv);
   EXPECT(state().received[1] == 1 && kept_from(1) == 1 && held_from(1) == 1);
-  EXPECT(held_match(request_of(slot)) == early);
+  EXPECT(early_match(&world, kAnySource, 3) == early);
   outcome = kSuccess;
   EXPECT(early_receive(early, slot) == kSuccess);
   EXPECT(is_gone() && state().received[1] == 0 && slot->real == 88);
@@ -90,9 +92,11 @@ static void test_taken() {
 
 static void test_taken_by_a_persistent_receive() {
   Slot* const slot = receive(RequestKind::kPersistentRecv);
+  request_of(slot)->state = RequestState::kInactive;
   outcome = kSuccess;
   EXPECT(early_receive(hold(), slot) == kSuccess);
   EXPECT(is_gone() && slot->real == 88);
+  EXPECT(request_of(slot)->state == RequestState::kActive);
   Slot* handle = slot;
   retire(&handle);
   EXPECT(handle == slot && slot->real == 99);
