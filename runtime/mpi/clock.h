@@ -46,7 +46,8 @@ inline void clock_free(ClockEntry* clock) {
 }
 
 /// The clock of calls that are collective over a group and not over a communicator
-/// (MPI_Comm_create_group). Its id is a hash of the members, so all members agree on it.
+/// (group_calls.h). Its id is a hash of the members in their order, so all members agree on it.
+/// Made by the first such call, and kept from then on.
 inline ClockEntry* clock_of_group(const i32* world_ranks, i32 count) {
   u64 hash = 0xcbf2'9ce4'8422'2325;
   for (i32 i = 0; i < count; i++) {

@@ -23,7 +23,7 @@ void end_duplicates(Slot* parent);        // persistent_collectives.h
 
 inline constexpr u64 kWorldId = 1;
 inline constexpr u64 kSelfId = 2;  // + world rank
-inline constexpr u64 kReceiptsId = 0xffff'ffff;
+inline constexpr u64 kOwnId = 0xffff'ffff;
 inline constexpr u64 kOutsideId = ~u64{0};
 inline constexpr u64 kFirstMemberShift = 32;
 inline constexpr u64 kFirstMemberBias = 0x100;  // keeps made-up ids apart from the predefined ones
@@ -339,28 +339,6 @@ inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
     if (lower_handle && g->size) (void)lower().Group_free(&lower_handle);
     return error;
   });
-}
-
-inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
-  const Group* const g = members_of(group);
-  Comm* const from = live_comm(comm);
-  if (!from) return kErrComm;
-  if (!g) return kErrGroup;
-  *newcomm = null_of(kComm);
-  if (g->rank == kUndefined) return kSuccess;  // collective over the group alone
-  LowerScope scope;
-  count_collective(clock_of_group(g->ranks, g->size));
-  // MPICH 4.0 takes it for granted that the group of `comm` has been asked for in this process.
-  u64 parents = 0, lower_handle = 0, real = 0;
-  int error = lower().Comm_group(comm->real, &parents);
-  if (!error) error = lower_group(g->ranks, g->size, &lower_handle);
-  if (!error) {
-    const BlockingCall open;
-    error = lower().Comm_create_group(comm->real, lower_handle, tag, &real);
-  }
-  if (lower_handle) (void)lower().Group_free(&lower_handle);
-  if (parents) (void)lower().Group_free(&parents);
-  return error ? error : comm_adopt(real, false, from->errhandler, newcomm);
 }
 
 }  // namespace core

@@ -241,7 +241,7 @@ inline int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u6
 
 /// A receipt is an empty message. Its receive has been posted, and so small a send never waits.
 inline void send_receipt(i32 to, i32 tag) {
-  if (lower().Send(nullptr, 0, state().lower_byte, to, tag, state().receipts->real) == kSuccess)
+  if (lower().Send(nullptr, 0, state().lower_byte, to, tag, state().own_comm->real) == kSuccess)
     state().sent[to]++;
 }
 /// The program has matched a kept message.

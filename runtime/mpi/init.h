@@ -17,19 +17,19 @@ inline Comm* adopt_predefined(u32 canonical, u64 id) {
   return comm;
 }
 
-/// The communicator of receipts (receipts.h), which no handle of the application names. Collective.
-inline void make_receipts() {
+/// The communicator of our own messages, which no handle of the application names. Collective.
+inline void make_own_comm() {
   u64 real = 0;
   if (lower().Comm_dup(slot_at(kComm, kCommWorld)->real, &real))
     fatal("the MPI library cannot duplicate MPI_COMM_WORLD");
   Comm* const comm = comm_describe(real, false);
   if (!comm) fatal("the MPI library does not describe a duplicate of MPI_COMM_WORLD");
-  comm->id = kReceiptsId;
+  comm->id = kOwnId;
   comm->slot = slot_new(kComm, comm);
   comm->slot->real = real;
   comm->slot->spare = reinterpret_cast<u64>(state().unused_clock);
   comm_link(comm);
-  state().receipts = comm->slot;
+  state().own_comm = comm->slot;
 }
 
 /// The slots of the predefined objects that core gives a meaning to.
@@ -85,7 +85,7 @@ inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
   __builtin_memset(core.received, 0, counts_bytes);
   fill_predefined();
   load_predefined_attributes();
-  make_receipts();
+  make_own_comm();
   core.initialized = true;
   front::tls_gate.attention = core.threads == Threads::kOne ? 0 : kGateShared;
   if (provided) *provided = core.thread_level;

@@ -431,7 +431,7 @@ struct Core {
   ThreadWait* waits;
   SynchronousSend* synchronous;
   OwedReceipt* owed;
-  Slot* receipts;   // the communicator of announcements and receipts: all ranks, only ours
+  Slot* own_comm;   // of our own messages (own_tags.h): all ranks, no handle of the application
   i32 receipt_tag;  // the last one used
   ClockEntry* unused_clock;  // what the clock pointer of a null or freed communicator names
   i32 predefined_attributes[8];
@@ -455,7 +455,8 @@ struct Core {
   u64 lower_request_null;
   u64 lower_comm_null;
   u64 lower_byte;
-  u64 lower_self;  // a private duplicate of MPI_COMM_SELF
+  u64 lower_self;    // a private duplicate of MPI_COMM_SELF
+  u64 lower_bridge;  // one of MPI_COMM_WORLD, for messages of MPI_Intercomm_create
 };
 
 inline Core g_core;

@@ -9,7 +9,7 @@
 // Invariant: thunk i is taken exactly while thunk_ops[i] != null.
 #pragma once
 
-#include "mpi/topology.h"
+#include "mpi/group_calls.h"
 
 namespace fermata::mpi {
 

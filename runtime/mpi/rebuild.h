@@ -39,6 +39,8 @@ inline void lower_start() {
   core.lower_byte = slot_at(kDatatype, kByte)->real;
   if (lower().Comm_dup(slot_at(kComm, kCommSelf)->real, &core.lower_self))
     fatal("the MPI library cannot duplicate MPI_COMM_SELF");
+  if (lower().Comm_dup(slot_at(kComm, kCommWorld)->real, &core.lower_bridge))
+    fatal("the MPI library cannot duplicate MPI_COMM_WORLD");
 }
 
 [[noreturn]] inline void rebuild_failed(const char* what, int error) {
@@ -66,8 +68,7 @@ inline void rebuild_comm(Comm* comm) {
   u64 real = plain;
   if (!error && comm->remote_size >= 0) {
     const int tag = 2;
-    error = lower().Intercomm_create(plain, 0, slot_at(kComm, kCommWorld)->real, comm->members[0],
-                                     tag, &real);
+    error = lower().Intercomm_create(plain, 0, state().lower_bridge, comm->members[0], tag, &real);
   } else if (!error && comm->topology) {
     error = make_topology(comm->topology, plain, &real);
   }

@@ -21,12 +21,10 @@
 //            half's word for the end of a synchronous send is true.
 #pragma once
 
+#include "mpi/own_tags.h"
 #include "mpi/persistent.h"
 
 namespace fermata::mpi {
-
-inline constexpr int kAnnouncementTag = 0;  // receipts have the others
-inline constexpr i32 kLastReceiptTag = 32767;  // what every MPI allows
 
 /// The request is active and has been counted.
 [[gnu::noinline]] inline void synchronous_begin(Slot* slot, const Slot* comm, int tag) {
@@ -101,13 +99,13 @@ inline bool poll_announced(SynchronousSend* send) {
 inline void announce(SynchronousSend* send) {
   Core& core = state();
   Slot* const byte = slot_at(kDatatype, kByte);
-  core.receipt_tag = core.receipt_tag % kLastReceiptTag + 1;
+  core.receipt_tag = next_receipt_tag(core.receipt_tag);
   send->word.receipt_tag = core.receipt_tag;
   Slot* told = nullptr;
-  if (receive_begin(nullptr, 0, byte, send->receiver, core.receipt_tag, core.receipts,
+  if (receive_begin(nullptr, 0, byte, send->receiver, core.receipt_tag, core.own_comm,
                     &send->receipt) ||
       send_begin(&MpiCalls::Isend, &send->word, int(sizeof send->word), byte, send->receiver,
-                 kAnnouncementTag, core.receipts, &told))
+                 kAnnouncementTag, core.own_comm, &told))
     fatal("the MPI library refuses a message of the checkpoint");
   if (told != core.instant) request_of(told)->forgotten = true;
   send->unfinished = true;
@@ -161,8 +159,10 @@ inline void answer(i32 sender, const Announcement& word) {
 /// All messages have come. Blocks until what was announced is whole, which so small messages are at
 /// once.
 inline void answer_announcements() {
-  Comm* const comm = comm_of(state().receipts);
-  while (Early* const early = comm->early_first) {
+  Comm* const comm = comm_of(state().own_comm);
+  for (Early *early = comm->early_first, *next; early; early = next) {
+    next = early->next;
+    if (early->tag != kAnnouncementTag) continue;
     Announcement word;
     if (early_complete(early)) return;
     early_unlink(early);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators with a topology, duplicates, and intercommunicators.
+// Communicators with a topology, duplicates, and merged intercommunicators.
 //
 // Whatever call made it, a topology is read back from the lower half in its plainest form (dims and
 // periods, index and edges, sources and destinations) and that is its recipe.
@@ -160,16 +160,6 @@ inline int Dist_graph_create_adjacent(Slot* comm, int indegree, const int* sourc
   });
 }
 
-/// Counted on the local communicator only: the members of the other group are not known before the
-/// call. A checkpoint requested while one group is inside and the other has not come yet is given
-/// up at its deadline, and the job runs on.
-inline int Intercomm_create(Slot* local, int local_leader, Slot* peer, int remote_leader, int tag,
-                            Slot** newcomm) {
-  return comm_construct(local, true, newcomm, [&](u64* real) {
-    return lower().Intercomm_create(local->real, local_leader, peer->real, remote_leader, tag,
-                                    real);
-  });
-}
 inline int Intercomm_merge(Slot* inter, int high, Slot** newcomm) {
   return comm_construct(inter, false, newcomm, [&](u64* real) {
     return lower().Intercomm_merge(inter->real, high, real);

@@ -85,11 +85,14 @@ static inline void start(int *argc, char ***argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 }
 
+static inline void say_step(int step) {
+  if (rank != 0) return;
+  printf("step %d\n", step);
+  fflush(stdout);
+}
+
 static inline void report_step(int step, int step_ms) {
-  if (rank == 0) {
-    printf("step %d\n", step);
-    fflush(stdout);
-  }
+  say_step(step);
   pause_ms(step_ms);
   while (step == last_step && hold_file && access(hold_file, F_OK) == 0) pause_ms(1);
 }

@@ -21,12 +21,14 @@ ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", 
 
 # What a program does in addition where the product is below it: the real MPIs get it wrong.
 BEYOND = {name: ["--beyond", 1]
-          for name in ("persistent_collectives", "win_single", "win_unaligned")}
+          for name in ("latecomers", "persistent_collectives", "win_single", "win_unaligned")}
 
 # Number of ranks, where it is not 2 and, natively, 3 as well.
-RANKS = {"win_pairs": (4,), "win_unaligned": (3,), "room": (3,)}
+RANKS = {"win_pairs": (4,), "win_unaligned": (3,), "room": (3,), "latecomers": (4,)}
 # In which step of the program `room` a rank waits in what.
 ROOM_IN = {"send": 4, "wait": 5, "test": 6, "detach": 7}
+# In which step of the program `latecomers` the others are in what, and who comes late.
+LATE_IN = {"a_group": 2, "an_intercommunicator_to_lead": 5, "an_intercommunicator_to_follow": 8}
 
 
 # A word that gets lost, and what the ranks do when the attempt is given up for it.
@@ -81,19 +83,21 @@ def _make(front, first, second, name, ranks):
     return test
 
 
-def _make_room(mpi, steps):
+def _make_held(mpi, name, steps):
     @timeout(90)
     def test(work):
-        """The receiver stands before its receive for as long as the file is there."""
+        """A rank stands before its call for as long as the file is there. One attempt is enough."""
         job = fermata.Job(work)
         hold = work / "hold"
         hold.touch()
-        job.start(mpi, [*_command(mpi, "room", work, steps), "--hold-file", hold], 3)
+        ranks = RANKS[name][0]
+        command = [*_command(mpi, name, work, steps), "--hold-file", hold]
+        job.start(mpi, command, ranks)
         fermata.wait_for_step(job, steps)
         job.checkpoint_and_stop()
         hold.unlink()
         job.restart(mpis.OTHER[mpi])
-        check_equal(mpis.checksum(job.finish()), _expected("room", 3, steps), "checksum")
+        check_equal(mpis.checksum(job.finish()), _expected(name, ranks, steps), "checksum")
         check_equal([path.name for path in job.snapshots()], ["1"], "attempts")
     return test
 
@@ -183,7 +187,9 @@ def generate():
         for name, fault in GIVEN_UP.items():
             tests[f"test_synchronous_and_{name}_{mpi}"] = _make_given_up(mpi, *fault)
         for way, steps in ROOM_IN.items():
-            tests[f"test_makes_room_for_a_{way}_{mpi}"] = _make_room(mpi, steps)
+            tests[f"test_makes_room_for_a_{way}_{mpi}"] = _make_held(mpi, "room", steps)
+        for call, steps in LATE_IN.items():
+            tests[f"test_late_for_{call}_{mpi}"] = _make_held(mpi, "latecomers", steps)
     for name in programs():
         for mpi in mpis.MPIS:
             tests[f"test_native_{name}_{mpi}"] = _make_native(mpi, name)

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tags on Core::own_comm, whose messages are counted, drained and kept in images like all others.
+#pragma once
+
+#include "base/types.h"
+
+namespace fermata::mpi {
+
+inline constexpr i32 kAnnouncementTag = 0;  // receipts.h
+inline constexpr i32 kReceiptTags = 0x3fff;
+inline constexpr i32 kGroupTags = 0x4000;  // group_calls.h
+
+/// Receipts have 1 to 16383, each the one behind the last.
+inline i32 next_receipt_tag(i32 last) { return last % kReceiptTags + 1; }
+
+/// Meetings have 16384 to 32767, which is what every MPI allows: by which one it is, so that those
+/// of several threads do not meet each other.
+inline i32 tag_of_meeting(u64 which) { return kReceiptTags + 1 + i32(which % kGroupTags); }
+
+}  // namespace fermata::mpi
