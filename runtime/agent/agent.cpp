@@ -382,7 +382,7 @@ void agent_start(const LowerCalls* lower) {
   self.started = true;
 }
 
-int agent_report(Report kind, const void* payload, u64 bytes) {
+int agent_report(Report kind, u32 epoch, const void* payload, u64 bytes) {
   const auto* words = static_cast<const u8*>(payload);
   Connection& out = self.connection;
   if (kind == Report::kReady) {
@@ -397,7 +397,6 @@ int agent_report(Report kind, const void* payload, u64 bytes) {
     store(self.upper_known, true);
     return out.send(wire::Rebuilt{crossing().world_rank, crossing().world_size});
   }
-  const u32 epoch = pending_epoch();
   Count pair{};
   u64 version = 0;
   switch (kind) {

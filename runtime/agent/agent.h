@@ -12,7 +12,7 @@ void agent_start(const LowerCalls* lower);
 
 // Goes into LowerCalls::report. Returns 0, or -errno when the coordinator cannot be reached.
 // Blocks at most for a socket write (bounded by kSendTimeoutS). Allocates: no.
-int agent_report(Report kind, const void* payload, u64 bytes);
+int agent_report(Report kind, u32 epoch, const void* payload, u64 bytes);
 
 // Makes a detached thread of the lower half that takes no signal but the boundary's trap. Returns 0
 // or an errno.

@@ -46,8 +46,8 @@ constexpr MpiCalls with_own_calls() {
 }
 constexpr MpiCalls kMpi = with_own_calls();
 
-int report(Report kind, const void* payload, u64 bytes) {
-  return agent_report(kind, payload, bytes);
+int report(Report kind, u32 epoch, const void* payload, u64 bytes) {
+  return agent_report(kind, epoch, payload, bytes);
 }
 
 int gather(const void* mine, u64 bytes, void* all) {

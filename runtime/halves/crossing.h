@@ -24,7 +24,7 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 7;
+inline constexpr u32 kCrossingVersion = 8;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 inline constexpr u32 kSendingToAny = 0xffff'ffff;  // to whoever has been sent to
 
@@ -123,10 +123,12 @@ struct LowerCalls {
   u32 mpi_calls_hash_low;  // of the generated table's shape; must equal the front end's
   const MpiCalls* mpi;
   const char* name;  // "Open MPI 4.1.4", for messages
-  // Sends one report to the coordinator. Blocks at most for a socket write; never allocates.
+  // Sends one report to the coordinator, of the checkpoint `epoch` where it belongs to one. The
+  // caller says which: the pending one may be the next already. Blocks at most for a socket write;
+  // never allocates.
   // Callable from the MPI thread wherever it may call MPI. Returns 0, or -errno once the
   // coordinator is gone (the job goes on without checkpoints).
-  int (*report)(Report kind, const void* payload, u64 bytes);
+  int (*report)(Report kind, u32 epoch, const void* payload, u64 bytes);
   // Fills predefined slots: real handle of each canonical constant (MPI-5 standard ABI number).
   // kind: index as in mpi/slots.h. Returns the real handle, 0 if this MPI lacks the object.
   u64 (*predefined)(u32 kind, u32 canonical);

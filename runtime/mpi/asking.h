@@ -18,9 +18,8 @@ namespace fermata::mpi {
 /// Tells the coordinator. True if it has been told.
 inline bool ask(u32 with_all) {
   const LowerScope scope;
-  const LowerCalls* const calls = crossing().lower;
   const u32 payload[2] = {with_all, state().self_save != nullptr};
-  return calls->report && calls->report(Report::kAsk, payload, sizeof payload) == 0;
+  return report(Report::kAsk, payload, sizeof payload) == 0;
 }
 
 inline const char* reason_not_to_ask() {

@@ -100,7 +100,7 @@ inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
   compiler_barrier();
   c.state = RankState::kRunning;
   const u32 payload[2] = {c.world_rank, c.world_size};
-  report(Report::kReady, payload, sizeof payload);
+  (void)report(Report::kReady, payload, sizeof payload);
   return kSuccess;
 }
 
@@ -125,7 +125,7 @@ inline int Finalize() {
   core.ending = true;
   count_collective(clock_of(slot_at(kComm, kCommWorld)));
   crossing().state = RankState::kFinalizing;
-  report(Report::kFinalizing, nullptr, 0);
+  (void)report(Report::kFinalizing, nullptr, 0);
   // The application's to free, and many do not; ours hold more than theirs would.
   each_window([](Window* window) { (void)window_close(window); });
   (void)lower().Comm_free(&core.lower_self);

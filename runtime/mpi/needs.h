@@ -167,7 +167,7 @@ inline void tell_needs(const Awaited& awaited) {
   const u64 digest = digest_of(needs, count);
   if (digest != park.told && (count != 0 || !is_open)) {
     park.told = digest;
-    report(Report::kNeeds, needs, count * sizeof(Count));
+    (void)report(Report::kNeeds, needs, count * sizeof(Count));
   }
   arena_free(needs);
 }

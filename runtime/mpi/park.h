@@ -149,7 +149,7 @@ inline bool rank_may_park() {
     // Some member waits for this rank beyond this call, so the call must be let through: raise its
     // target, for this rank is about to wait for the others in it.
     const Count raised{clock->comm_id, clock->seq};
-    report(Report::kRaise, &raised, sizeof raised);
+    (void)report(Report::kRaise, &raised, sizeof raised);
     return;
   }
 }
@@ -231,7 +231,7 @@ inline void report_parked(u64 version) {
     payload[n++] = clocks()[i].comm_id;
     payload[n++] = clocks()[i].seq;
   }
-  report(Report::kParked, payload, n * sizeof(u64));
+  (void)report(Report::kParked, payload, n * sizeof(u64));
   arena_free(payload);
 }
 
@@ -241,7 +241,7 @@ inline void report_sent() {
   u64 n = 0;
   for (i32 rank = 0; rank < core.world_size; rank++)
     if (core.sent[rank]) payload[n++] = Count{u64(rank), core.sent[rank]};
-  report(Report::kSent, payload, n * sizeof(Count));
+  (void)report(Report::kSent, payload, n * sizeof(Count));
   arena_free(payload);
 }
 
@@ -286,15 +286,16 @@ inline bool received_everything() {
   return state().early_held == 0 && state().early_filling == 0;
 }
 
-/// A receive posted on a communicator that has been freed cannot be posted again after a restart.
+/// A receive on a communicator that has been freed cannot be posted, nor a persistent one made,
+/// again after a restart.
 inline const char* reason_not_to_save() {
   if (crossing().connections) return kConnected;  // since the agent looked
   const char* reason = reason_not_to_save_files();
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
-    if (request->state != RequestState::kDone && is_receive(request) && request->comm &&
-        comm_of(request->comm) && comm_of(request->comm)->dead)
-      reason = "a receive is pending on a communicator that has been freed";
+    if ((request->state != RequestState::kDone || is_persistent(request)) && is_receive(request) &&
+        request->comm && comm_of(request->comm) && comm_of(request->comm)->dead)
+      reason = "a receive is kept on a communicator that has been freed";
   });
   return reason;
 }
@@ -318,7 +319,7 @@ inline void drain_step() {
   if (const char* const reason = reason_not_to_save()) return fail_checkpoint(reason);
   park.drained_reported = true;
   const u64 payload[2] = {state().early_messages, state().early_bytes};
-  report(Report::kDrained, payload, sizeof payload);
+  (void)report(Report::kDrained, payload, sizeof payload);
 }
 
 /// What has been announced is answered also if the checkpoint has been given up meanwhile, or its
@@ -352,7 +353,7 @@ inline bool follow_protocol(void* frame) {
     const bool drains = phase == Phase::kDrain && knows_expected();
     const bool moved = make_progress(drains ? TakeIn::kAll : TakeIn::kAsked);
     if (park.failed && !park.drained_reported && !told_failed) {
-      report(Report::kFailed, park.why_failed, text_length(park.why_failed));
+      (void)report(Report::kFailed, park.why_failed, text_length(park.why_failed));
       told_failed = true;
     }
     switch (phase) {

@@ -216,7 +216,7 @@ inline void rebuild() {
     if (const int error = lower().Buffer_attach(core.attached_buffer, int(core.attached_bytes)))
       rebuild_failed("the attached buffer", error);
   rebuild_requests();
-  report(Report::kRebuilt, nullptr, 0);
+  (void)report(Report::kRebuilt, nullptr, 0);
   __atomic_store_n(&crossing().rebuilding, 0u, __ATOMIC_RELEASE);
   sys::futex_wake_all(&crossing().rebuilding);
 }

@@ -15,9 +15,10 @@
 
 namespace fermata::mpi {
 
-inline void report(Report kind, const void* payload, u64 bytes) {
+/// Of the checkpoint that this rank takes part in. Returns 0 if the coordinator has been told.
+inline int report(Report kind, const void* payload, u64 bytes) {
   const LowerCalls* const calls = crossing().lower;
-  if (calls->report) (void)calls->report(kind, payload, bytes);
+  return calls->report ? calls->report(kind, state().park.epoch, payload, bytes) : -1;
 }
 
 inline u32 pending_epoch() { return __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE); }
@@ -56,7 +57,7 @@ inline bool held_back() {
   Message text;
   text << (in_section ? "is in a critical section" : "has not called its callbacks to the end");
   if (in_section && core.section_name[0]) text << " (" << core.section_name << ")";
-  report(Report::kHeld, text.data, text.size);
+  (void)report(Report::kHeld, text.data, text.size);
   return true;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Holds something that no checkpoint can save (--hold tcp | child | device | counter | card |
-// queue | pool=FILE), uses it in each step to show that a refused checkpoint has not harmed it, and
-// is otherwise a plain MPI program.
+// queue | receive | persistent | pool=FILE), uses it in each step to show that a refused checkpoint
+// has not harmed it, and is otherwise a plain MPI program.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/if_packet.h>
@@ -94,6 +94,29 @@ static void map_pool(const char *path) {
   close(fd);
 }
 
+static int request_is_done(MPI_Request request) {
+  int flag = 0;
+  MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+  return flag;
+}
+
+// A receive on a communicator that is freed: posted, or a persistent one that has ended.
+static MPI_Request kept = MPI_REQUEST_NULL;
+static void receive_on_freed(int persistent) {
+  MPI_Comm freed;
+  MPI_Comm_dup(MPI_COMM_SELF, &freed);
+  if (persistent) {
+    MPI_Recv_init(NULL, 0, MPI_INT, 0, 0, freed, &kept);
+    MPI_Start(&kept);
+    MPI_Send(NULL, 0, MPI_INT, 0, 0, freed);
+    while (!request_is_done(kept)) {
+    }
+  } else {
+    MPI_Irecv(NULL, 0, MPI_INT, 0, 0, freed, &kept);
+  }
+  MPI_Comm_free(&freed);
+}
+
 static void use_queue(int step) {
   struct {
     long type;
@@ -131,6 +154,8 @@ int main(int argc, char **argv) {
   if (!strcmp(hold, "device") || !strcmp(hold, "counter")) open_counter(!strcmp(hold, "device"));
   if (!strcmp(hold, "card")) map_card();
   if (!strcmp(hold, "queue")) queue = msgget(IPC_PRIVATE, 0600);
+  if (!strcmp(hold, "receive") || !strcmp(hold, "persistent"))
+    receive_on_freed(!strcmp(hold, "persistent"));
   if (!strncmp(hold, "pool=", 5)) map_pool(hold + 5);
   for (int step = 1; step <= o.steps; step++) {
     int sum = 0;
@@ -144,6 +169,9 @@ int main(int argc, char **argv) {
     kill(child, SIGKILL);
     CHECK(waitpid(child, NULL, 0) == child);
   }
+  if (!strcmp(hold, "receive")) MPI_Cancel(&kept);
+  if (kept != MPI_REQUEST_NULL) MPI_Wait(&kept, MPI_STATUS_IGNORE);
+  if (kept != MPI_REQUEST_NULL) MPI_Request_free(&kept);
   finish();
   return 0;
 }

@@ -142,7 +142,7 @@ static void test_announcements() {
 
 static u32 reports;
 static u64 reported_bytes;
-static int count_report(Report kind, const void*, u64 bytes) {
+static int count_report(Report kind, u32, const void*, u64 bytes) {
   EXPECT(kind == Report::kNeeds);
   reports++;
   reported_bytes = bytes;
