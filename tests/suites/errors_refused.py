@@ -61,10 +61,9 @@ def generate():
         "test_device": _make("device", "a mapping of a device", "perf_event"),
         "test_counter": _make("counter", "a performance counter", "perf_event"),
         "test_card": _make("card", "the ring of a network card", "device", "socket"),
-        "test_receive": _make("receive", "a receive on a communicator that has been freed",
-                              FREED),
-        "test_ended_receive": _make("persistent", "a persistent receive, ended, on such a one",
-                                    FREED),
+        "test_receive": _make("receive", "a receive on a freed communicator", FREED),
+        "test_ended_receive": _make(
+            "persistent", "an ended persistent receive on a freed communicator", FREED),
         "test_message_queue": _make("queue", "a System V message queue",
                                     "System V message queues cannot be saved (id "),
     }
