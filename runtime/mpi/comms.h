@@ -143,14 +143,12 @@ inline void topology_free(Topology* topology) {
   arena_free(topology);
 }
 
-/// True if a receive is still posted on it: MPI allows that, the communicator then goes later.
+/// True if requests still need it: MPI allows that, the communicator then goes later.
 inline bool comm_in_use(const Slot* comm) {
   bool used = false;
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
-    if (is_receive(request) && request->comm == comm &&
-        (request->state == RequestState::kActive || is_persistent(request)))
-      used = true;
+    if (needs_comm(request) && request->comm == comm) used = true;
   });
   return used;
 }

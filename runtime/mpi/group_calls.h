@@ -34,14 +34,32 @@ inline int exchange_own(i32 to, const void* ours, u64 our_bytes, i32 from, void*
                         tag, state().own_comm, &status);
 }
 
-/// Sets *clock to the clock of a group that this rank is in. Blocks until all members have come; a
-/// rank can be stopped in it. Preconditions: the gate is not held.
-inline int meet(const Group& group, ClockEntry** clock) {
+/// True if all are ranks of the job and differ, and are members of `within` unless that is null.
+inline bool can_meet(const Group& group, const Comm* within) {
+  enum : u8 { kMayCome = 1, kComes = 2 };
+  const LowerScope scope;
+  const i32 world = state().world_size;
+  u8* const marks = arena_array<u8>(u64(world));
+  __builtin_memset(marks, within ? 0 : kMayCome, u64(world));
+  for (i32 i = 0; within && i < within->size; i++)
+    if (within->local_members[i] < world) marks[within->local_members[i]] = kMayCome;
+  bool can = true;
+  for (i32 i = 0; i < group.size && can; i++) {
+    can = group.ranks[i] < world && marks[group.ranks[i]] == kMayCome;
+    if (can) marks[group.ranks[i]] = kComes;
+  }
+  arena_free(marks);
+  return can;
+}
+
+/// Sets *clock to the clock of a group that this rank is in. Blocks until all members have come to
+/// the call `which`; a rank can be stopped in it. Preconditions: can_meet(); the gate is not held.
+inline int meet(const Group& group, u64 which, ClockEntry** clock) {
   {
     const LowerScope scope;
     *clock = clock_of_group(group.ranks, group.size);
   }
-  const i32 tag = tag_of_meeting((*clock)->comm_id);
+  const i32 tag = tag_of_meeting((*clock)->comm_id, which);
   int error = kSuccess;
   for (i32 distance = 1; !error && distance < group.size; distance *= 2) {
     const i32 to = (group.rank + distance) % group.size;
@@ -58,19 +76,23 @@ inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
   Comm* const from = live_comm(comm);
   if (!from) return kErrComm;
   if (!g) return kErrGroup;
+  if (tag < 0) return kErrTag;
   *newcomm = null_of(kComm);
   if (g->rank == kUndefined) return kSuccess;  // collective over the group alone
+  if (!can_meet(*g, from)) return kErrGroup;
   ClockEntry* clock = nullptr;
-  if (const int error = meet(*g, &clock)) return error;
+  const i32 bridge_tag = tag_of_meeting(from->id, u64(tag));
+  if (const int error = meet(*g, u64(bridge_tag), &clock)) return error;
   LowerScope scope;
   count_collective(clock);
-  // MPICH 4.0 takes it for granted that the group of `comm` has been asked for in this process.
+  // MPICH 4.0 takes it for granted that the group of the parent has been asked for in this process.
+  const u64 bridge = state().lower_bridge;
   u64 parents = 0, lower_handle = 0, real = 0;
-  int error = lower().Comm_group(comm->real, &parents);
+  int error = lower().Comm_group(bridge, &parents);
   if (!error) error = lower_group(g->ranks, g->size, &lower_handle);
   if (!error) {
     const BlockingCall open;
-    error = lower().Comm_create_group(comm->real, lower_handle, tag, &real);
+    error = lower().Comm_create_group(bridge, lower_handle, bridge_tag, &real);
   }
   if (lower_handle) (void)lower().Group_free(&lower_handle);
   if (parents) (void)lower().Group_free(&parents);
@@ -115,7 +137,7 @@ inline int meet_leader(const Comm* local, Slot* peer, int remote_leader, int tag
   other->same_job = leader < state().world_size;
   if (!other->same_job) return kSuccess;
   other->leader = leader;
-  other->meeting = tag_of_meeting(p->id * 31 + u64(tag));
+  other->meeting = tag_of_meeting(p->id, u64(tag));
   const Introduction ours{p->id, tag, local->size};
   Introduction theirs{};
   const int error = exchange_own(leader, &ours, sizeof ours, leader, &theirs, sizeof theirs,
@@ -128,13 +150,13 @@ inline int meet_leader(const Comm* local, Slot* peer, int remote_leader, int tag
                       u64(theirs.size) * sizeof(i32), other->meeting);
 }
 
-/// A broadcast by messages, along a binomial tree: a rank can be stopped in it.
+/// A broadcast by messages, along a binomial tree: a rank can be stopped in it. Preconditions: no
+/// member is outside the job.
 inline int tell(Slot* comm, int root, void* data, u64 bytes) {
   const Comm* const c = comm_of(comm);
   Slot* const byte = slot_at(kDatatype, kByte);
   const int count = int(bytes);
-  if (c->outside) return core::Bcast(data, count, byte, root, comm);  // and never stopped
-  const i32 tag = tag_of_meeting(c->id);
+  const i32 tag = tag_of_meeting(c->id, u64(root));
   const i32 own = (c->rank + c->size - root) % c->size;
   const auto member = [&](i32 i) { return c->local_members[(i + root) % c->size]; };
   CanonStatus status{};
@@ -157,21 +179,6 @@ inline int tell_group(Slot* local, int leader, OtherGroup* other, i32** members)
   return tell(local, leader, *members, u64(other->size) * sizeof(i32));
 }
 
-/// False if a rank is in it twice.
-inline bool all_differ(const Group& group) {
-  const LowerScope scope;
-  const u64 bytes = u64(state().world_size) * sizeof(bool);
-  bool* const seen = arena_array<bool>(bytes);
-  __builtin_memset(seen, 0, bytes);
-  bool differ = true;
-  for (i32 i = 0; i < group.size; i++) {
-    differ &= !seen[group.ranks[i]];
-    seen[group.ranks[i]] = true;
-  }
-  arena_free(seen);
-  return differ;
-}
-
 /// Both groups as one, in the same order for all members. Its ranks are the caller's to free.
 inline Group join_groups(const Comm* local, int local_leader, const OtherGroup& other,
                          const i32* members) {
@@ -189,35 +196,19 @@ inline Group join_groups(const Comm* local, int local_leader, const OtherGroup& 
 /// of another job: no checkpoint can be while they are connected.
 inline int meet_all(const Comm* local, int local_leader, const OtherGroup& other,
                     const i32* members, ClockEntry** clock) {
-  bool outside = local->outside;
-  for (i32 i = 0; i < other.size; i++) outside |= members[i] == state().world_size;
-  if (outside) return kSuccess;
+  for (i32 i = 0; i < other.size; i++)
+    if (members[i] == state().world_size) return kSuccess;
   const Group all = join_groups(local, local_leader, other, members);
-  const int error = all_differ(all) ? meet(all, clock) : int(kErrComm);
+  const int error =
+      can_meet(all, nullptr) ? meet(all, u64(other.meeting), clock) : int(kErrComm);
   ranks_free(all.ranks);
   return error;
 }
 
-/// The call of both groups.
-inline int intercomm_make(Slot* local, int local_leader, const OtherGroup& other,
-                          const i32* members, Slot** newcomm) {
-  const Comm* const from = comm_of(local);
-  ClockEntry* clock = state().unused_clock;
-  int error = meet_all(from, local_leader, other, members, &clock);
-  if (error) return error;
-  const LowerScope scope;
-  count_collective(clock);
-  u64 real = 0;
-  {
-    const BlockingCall open;
-    error = lower().Intercomm_create(local->real, local_leader, state().lower_bridge, other.leader,
-                                     other.meeting, &real);
-  }
-  return error ? error : comm_adopt(real, true, from->errhandler, newcomm);
-}
-
 namespace core {
 
+/// A group with processes of another job is told nothing: they may not be under Fermata, and only
+/// what a leader says counts in the lower half.
 inline int Intercomm_create(Slot* local, int local_leader, Slot* peer, int remote_leader, int tag,
                             Slot** newcomm) {
   const Comm* const from = live_comm(local);
@@ -226,16 +217,26 @@ inline int Intercomm_create(Slot* local, int local_leader, Slot* peer, int remot
   const bool leads = from->rank == local_leader;
   OtherGroup other{};
   i32* members = nullptr;
+  ClockEntry* clock = clock_of(local);
   if (leads) other.error = meet_leader(from, peer, remote_leader, tag, &other, &members);
-  int error = tell_group(local, local_leader, &other, &members);
-  if (!error && other.same_job)
-    error = intercomm_make(local, local_leader, other, members, newcomm);
+  int error = from->outside ? other.error : tell_group(local, local_leader, &other, &members);
+  if (!error && other.same_job && !from->outside)
+    error = meet_all(from, local_leader, other, members, &clock);
   ranks_free(members);
-  if (error || other.same_job) return error;
-  return comm_construct(local, true, newcomm, [&](u64* real) {
-    const u64 bridge = leads ? peer->real : state().lower_comm_null;  // asked for of leaders only
-    return lower().Intercomm_create(local->real, local_leader, bridge, remote_leader, tag, real);
-  });
+  if (error) return error;
+  const LowerScope scope;
+  count_collective(clock);
+  u64 real = 0;
+  {
+    const BlockingCall open;
+    if (!leads || other.same_job)
+      error = lower().Intercomm_create(local->real, local_leader, state().lower_bridge,
+                                       other.leader, other.meeting, &real);
+    else
+      error = lower().Intercomm_create(local->real, local_leader, peer->real, remote_leader, tag,
+                                       &real);
+  }
+  return error ? error : comm_adopt(real, true, from->errhandler, newcomm);
 }
 
 }  // namespace core

@@ -7,9 +7,9 @@
 
 namespace fermata::mpi {
 
-/// Keeps the other groups of this host from making a shared window meanwhile: Open MPI 4.1 names
-/// what it needs for one after the host, the job and the communicator's number, which may be the
-/// same for groups without a common member. flock(2) on a directory that all of them have. Rank 0
+/// Keeps the other groups of this host from making a window meanwhile: Open MPI 4.1 names what it
+/// needs for one after the host, the job and the communicator's number, which may be the same for
+/// groups without a common member. flock(2) on a directory that all of them have. Rank 0
 /// of the group takes it, for some ten seconds at most.
 class HostTurn {
  public:

@@ -82,7 +82,7 @@ struct Comm {
   Attribute* attributes;
   Topology* topology;
   char* name;
-  bool dead;  // freed while receives were pending on it
+  bool dead;  // freed while requests needed it
   // For one persistent collective (persistent_collectives.h): of which communicator it is the
   // duplicate, and whether this rank has freed the request.
   Comm* duplicate_of;
@@ -292,6 +292,11 @@ inline bool is_receive(const Request* request) {
 }
 inline bool is_send(const Request* request) {
   return request->kind == RequestKind::kSend || request->kind == RequestKind::kPersistentSend;
+}
+/// True if it is, or can be, begun on its communicator after a restart.
+inline bool needs_comm(const Request* request) {
+  return has_persistent_real(request) ||
+         (is_receive(request) && request->state == RequestState::kActive);
 }
 
 // What a sender tells the receiver of a synchronous send that a checkpoint has found unfinished.

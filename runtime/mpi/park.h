@@ -145,7 +145,7 @@ inline bool rank_may_park() {
     }
     clock->seq++;
     compiler_barrier();
-    if (!runs_on) continue;
+    if (!runs_on || pending_epoch() != core.park.epoch) continue;
     // Some member waits for this rank beyond this call, so the call must be let through: raise its
     // target, for this rank is about to wait for the others in it.
     const Count raised{clock->comm_id, clock->seq};
@@ -286,16 +286,14 @@ inline bool received_everything() {
   return state().early_held == 0 && state().early_filling == 0;
 }
 
-/// A receive on a communicator that has been freed cannot be posted, nor a persistent one made,
-/// again after a restart.
+/// On a communicator that has been freed no request can be begun or made again after a restart.
 inline const char* reason_not_to_save() {
   if (crossing().connections) return kConnected;  // since the agent looked
   const char* reason = reason_not_to_save_files();
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
-    if ((request->state != RequestState::kDone || is_persistent(request)) && is_receive(request) &&
-        request->comm && comm_of(request->comm) && comm_of(request->comm)->dead)
-      reason = "a receive is kept on a communicator that has been freed";
+    if (needs_comm(request) && comm_of(request->comm) && comm_of(request->comm)->dead)
+      reason = "a request is kept on a communicator that has been freed";
   });
   return reason;
 }

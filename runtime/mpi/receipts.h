@@ -162,7 +162,7 @@ inline void answer_announcements() {
   Comm* const comm = comm_of(state().own_comm);
   for (Early *early = comm->early_first, *next; early; early = next) {
     next = early->next;
-    if (early->tag != kAnnouncementTag) continue;
+    if (is_of_meeting(early->tag)) continue;
     Announcement word;
     if (early_complete(early)) return;
     early_unlink(early);

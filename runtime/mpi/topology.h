@@ -78,14 +78,11 @@ int comm_construct_topology(Slot* parent, bool inter, Slot** newcomm, Make make)
   return comm_construct(parent, inter, newcomm, make, load_topology);
 }
 
-/// Makes a duplicate, without attributes. It has the topology that the original is known to have:
-/// in Open MPI 4.1 a communicator of MPI_Comm_create_group has its parent's, which need not fit.
+/// Makes a duplicate, without attributes.
 inline int comm_duplicate(Slot* comm, Slot** newcomm) {
-  const Comm* const from = comm_of(comm);
-  return comm_construct(
-      comm, from->remote_size >= 0, newcomm,
-      [&](u64* real) { return lower().Comm_dup(comm->real, real); },
-      [&](Slot* made) { return from->topology ? load_topology(made) : int(kSuccess); });
+  return comm_construct_topology(comm, comm_of(comm)->remote_size >= 0, newcomm, [&](u64* real) {
+    return lower().Comm_dup(comm->real, real);
+  });
 }
 
 namespace core {

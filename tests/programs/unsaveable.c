@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Holds something that no checkpoint can save (--hold tcp | child | device | counter | card |
-// queue | receive | persistent | pool=FILE), uses it in each step to show that a refused checkpoint
-// has not harmed it, and is otherwise a plain MPI program.
+// queue | receive | ended | send | pool=FILE), uses it in each step to show that a refused
+// checkpoint has not harmed it, and is otherwise a plain MPI program.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/if_packet.h>
@@ -100,19 +100,20 @@ static int request_is_done(MPI_Request request) {
   return flag;
 }
 
-// A receive on a communicator that is freed: posted, or a persistent one that has ended.
+// On a communicator that is freed: a posted receive, a persistent one that has ended, or a
+// persistent send.
 static MPI_Request kept = MPI_REQUEST_NULL;
-static void receive_on_freed(int persistent) {
+static void keep_on_freed(const char *what) {
   MPI_Comm freed;
   MPI_Comm_dup(MPI_COMM_SELF, &freed);
-  if (persistent) {
+  if (!strcmp(what, "receive")) MPI_Irecv(NULL, 0, MPI_INT, 0, 0, freed, &kept);
+  if (!strcmp(what, "send")) MPI_Send_init(NULL, 0, MPI_INT, 0, 0, freed, &kept);
+  if (!strcmp(what, "ended")) {
     MPI_Recv_init(NULL, 0, MPI_INT, 0, 0, freed, &kept);
     MPI_Start(&kept);
     MPI_Send(NULL, 0, MPI_INT, 0, 0, freed);
     while (!request_is_done(kept)) {
     }
-  } else {
-    MPI_Irecv(NULL, 0, MPI_INT, 0, 0, freed, &kept);
   }
   MPI_Comm_free(&freed);
 }
@@ -154,8 +155,8 @@ int main(int argc, char **argv) {
   if (!strcmp(hold, "device") || !strcmp(hold, "counter")) open_counter(!strcmp(hold, "device"));
   if (!strcmp(hold, "card")) map_card();
   if (!strcmp(hold, "queue")) queue = msgget(IPC_PRIVATE, 0600);
-  if (!strcmp(hold, "receive") || !strcmp(hold, "persistent"))
-    receive_on_freed(!strcmp(hold, "persistent"));
+  if (!strcmp(hold, "receive") || !strcmp(hold, "ended") || !strcmp(hold, "send"))
+    keep_on_freed(hold);
   if (!strncmp(hold, "pool=", 5)) map_pool(hold + 5);
   for (int step = 1; step <= o.steps; step++) {
     int sum = 0;

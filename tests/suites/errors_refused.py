@@ -8,7 +8,7 @@ from support.namespaces import own_mounts
 
 KEPT = "What cannot be saved"
 SOON_S = 15
-FREED = "a receive is kept on a communicator that has been freed"
+FREED = "a request is kept on a communicator that has been freed"
 
 
 def _refused(job, hold, case, words):
@@ -63,7 +63,8 @@ def generate():
         "test_card": _make("card", "the ring of a network card", "device", "socket"),
         "test_receive": _make("receive", "a receive on a freed communicator", FREED),
         "test_ended_receive": _make(
-            "persistent", "an ended persistent receive on a freed communicator", FREED),
+            "ended", "a persistent receive, ended, on a freed communicator", FREED),
+        "test_persistent_send": _make("send", "a persistent send on a freed communicator", FREED),
         "test_message_queue": _make("queue", "a System V message queue",
                                     "System V message queues cannot be saved (id "),
     }
