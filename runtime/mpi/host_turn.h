@@ -1,25 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// One group of ranks after the other, among those of a host.
+// One group of ranks after the other, among those of a job on a host.
 #pragma once
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/text.h"
 #include "base/types.h"
 #include "sys/sys.h"
 
 namespace fermata::mpi {
 
-/// Keeps the other groups of this host from making a window meanwhile: Open MPI 4.1 names what it
-/// needs for one after the host, the job and the communicator's number, which may be the same for
-/// groups without a common member. flock(2) on a directory that all of them have. Rank 0
-/// of the group takes it, for some ten seconds at most.
+/// Keeps the other groups of this job from making a window on this host meanwhile: Open MPI 4.1
+/// names what it needs for one after the host, the job and the communicator's number, which may be
+/// the same for groups without a common member. Rank 0 of the group takes the turn, which is a name
+/// in unix(7)'s abstract namespace: it goes with its holder, and nothing listens there. Waits for
+/// some ten seconds at most.
 class HostTurn {
  public:
-  explicit HostTurn(bool wanted) {
+  /// `job`: what its ranks know it by.
+  HostTurn(bool wanted, const char* job) {
     if (!wanted) return;
-    const Result<u64> place = sys::open("/dev/shm", sys::kReadOnly | sys::kCloseOnExec);
-    if (!place) return;
-    descriptor_ = int(place.value);
+    const Result<u64> made = sys::call(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (!made) return;
+    descriptor_ = int(made.value);
+    const sockaddr_un name = name_of(job);
     for (int tries = 0; tries < kTries; tries++) {
-      if (sys::call(SYS_flock, place.value, kLockExclusive | kLockNoWait)) return;
+      if (sys::call(SYS_bind, made.value, sys::word(&name), sizeof name)) return;
       sys::sleep_ns(kPauseNs);
     }
   }
@@ -30,7 +37,18 @@ class HostTurn {
   HostTurn& operator=(const HostTurn&) = delete;
 
  private:
-  static constexpr u64 kLockExclusive = 2, kLockNoWait = 4;  // LOCK_EX, LOCK_NB
+  static sockaddr_un name_of(const char* job) {
+    u64 hash = 0xcbf2'9ce4'8422'2325;  // FNV-1a
+    for (; *job; job++) hash = (hash ^ u8(*job)) * 0x100'0000'01b3;
+    static constexpr char kPrefix[] = "\0fermata-window-";
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    __builtin_memcpy(name.sun_path, kPrefix, sizeof kPrefix);
+    for (int digit = 0; digit < 16; digit++, hash >>= 4)
+      name.sun_path[sizeof kPrefix - 1 + digit] = "0123456789abcdef"[hash & 15];
+    return name;
+  }
+
   static constexpr u64 kPauseNs = 200'000;
   static constexpr int kTries = 50'000;
   int descriptor_ = -1;
