@@ -41,6 +41,7 @@ constexpr MpiCalls with_own_calls() {
   calls.Init = init;
   calls.Init_thread = init_thread;
   calls.Isend = isend;
+  calls.Test = test;
   calls.Finalize = finalize;
   return calls;
 }

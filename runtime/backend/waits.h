@@ -26,13 +26,15 @@ inline bool checkpoint_pending() {
   return false;
 }
 
-/// Polls `request` until it has finished (*done) or a checkpoint is pending. Returns MPI's code.
-[[gnu::always_inline]] inline int poll_request(MPI_Request* request, int* done,
-                                               MPI_Status* status) {
+/// Polls `request` `once`, or until it has finished (*done) or a checkpoint is pending. Returns
+/// MPI's code.
+[[gnu::always_inline]] inline int poll_request(MPI_Request* request, int* done, MPI_Status* status,
+                                               bool once = false) {
   Patience patience;
   for (;;) {
     const int outcome = MPI_Test(request, done, status);
-    if (FERMATA_LIKELY(*done || outcome != MPI_SUCCESS) || interrupted(patience)) return outcome;
+    if (FERMATA_LIKELY(*done || outcome != MPI_SUCCESS) || once || interrupted(patience))
+      return outcome;
   }
 }
 
@@ -42,16 +44,22 @@ inline bool checkpoint_pending() {
   return done(outcome);
 }
 
-inline int wait(u64* request, int* done, CanonStatus* status) {
+[[gnu::always_inline]] inline int look_at(u64* request, int* done, CanonStatus* status, bool once) {
   MPI_Status native_status;
   native_status.MPI_ERROR = MPI_SUCCESS;
   if (status) native_status.MPI_SOURCE = rank_in(status->source);
   MPI_Request real = native<MPI_Request>(*request);
   *done = 0;
-  const int outcome = poll_request(&real, done, status ? &native_status : MPI_STATUS_IGNORE);
+  const int outcome = poll_request(&real, done, status ? &native_status : MPI_STATUS_IGNORE, once);
   *request = canonical(real);
   if (FERMATA_UNLIKELY(!*done && outcome == MPI_SUCCESS)) return 0;
   return finish(outcome, native_status, status);
+}
+inline int wait(u64* request, int* done, CanonStatus* status) {
+  return look_at(request, done, status, false);
+}
+inline int test(u64* request, int* done, CanonStatus* status) {
+  return look_at(request, done, status, true);
 }
 
 inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 comm,

@@ -153,7 +153,28 @@ inline bool comm_in_use(const Slot* comm) {
   return used;
 }
 
+inline void comm_destroy(Comm* comm) {
+  if (comm->members != comm->local_members) arena_free(comm->members);
+  arena_free(comm->local_members);
+  slot_free(comm->slot);
+  arena_free(comm);
+}
+
+/// Destroys those freed communicators that no request needs any more.
+inline void sweep_dead_comms() {
+  for (Comm** at = &state().dead_comms; *at;) {
+    Comm* const comm = *at;
+    if (comm_in_use(comm->slot)) {
+      at = &comm->next;
+    } else {
+      *at = comm->next;
+      comm_destroy(comm);
+    }
+  }
+}
+
 inline void comm_forget(Slot* slot) {
+  sweep_dead_comms();
   Comm* const comm = comm_of(slot);
   clock_free(clock_of(slot));
   if (comm->outside) crossing().connections--;
@@ -173,13 +194,12 @@ inline void comm_forget(Slot* slot) {
   comm->name = nullptr;
   if (comm_in_use(slot)) {  // its members and its slot are needed to count what still arrives
     comm->dead = true;
+    comm->next = state().dead_comms;
+    state().dead_comms = comm;
     slot->spare = reinterpret_cast<u64>(state().unused_clock);
     return;
   }
-  if (comm->members != comm->local_members) arena_free(comm->members);
-  arena_free(comm->local_members);
-  arena_free(comm);
-  slot_free(slot);
+  comm_destroy(comm);
 }
 
 inline Comm* live_comm(Slot* slot) {

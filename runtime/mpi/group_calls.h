@@ -10,9 +10,11 @@
 //
 // In MPI_Intercomm_create neither group knows the other. Their leaders introduce them to each other
 // and tell their own groups, all by messages of the same kind; the rest is a call of the group that
-// both form. What the lower half sends in it goes over a duplicate of MPI_COMM_WORLD that nobody
-// else uses. Open MPI 4.1 sends with the application's tag: on the application's communicator its
-// receives of any message, or a rank that drains, could take what was not meant for them.
+// both form.
+//
+// What the lower half sends in both goes over a duplicate of MPI_COMM_WORLD of ours. Open MPI 4.1
+// sends with the application's tag: on the application's communicator its receives of any message,
+// or a rank that drains, could take what was not meant for them.
 //
 // Source: Hensgen, Finkel and Manber, "Two Algorithms for Barrier Synchronization" (1988), 2.2: the
 // dissemination barrier, here of messages.
@@ -74,7 +76,7 @@ namespace core {
 inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
   const Group* const g = members_of(group);
   Comm* const from = live_comm(comm);
-  if (!from) return kErrComm;
+  if (!from || from->remote_size >= 0) return kErrComm;
   if (!g) return kErrGroup;
   if (tag < 0) return kErrTag;
   *newcomm = null_of(kComm);

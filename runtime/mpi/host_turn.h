@@ -2,6 +2,7 @@
 // One group of ranks after the other, among those of a job on a host.
 #pragma once
 
+#include <errno.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -13,9 +14,10 @@ namespace fermata::mpi {
 
 /// Keeps the other groups of this job from making a window on this host meanwhile: Open MPI 4.1
 /// names what it needs for one after the host, the job and the communicator's number, which may be
-/// the same for groups without a common member. Rank 0 of the group takes the turn, which is a name
-/// in unix(7)'s abstract namespace: it goes with its holder, and nothing listens there. Waits for
-/// some ten seconds at most.
+/// the same for groups without a common member. Rank 0 of the group takes the turn (on its own host
+/// alone: turns on several could wait for each other in a circle), which is a name in unix(7)'s
+/// abstract namespace: it goes with its holder, and nothing listens there. Waits for some ten
+/// seconds at most.
 class HostTurn {
  public:
   /// `job`: what its ranks know it by.
@@ -26,7 +28,8 @@ class HostTurn {
     descriptor_ = int(made.value);
     const sockaddr_un name = name_of(job);
     for (int tries = 0; tries < kTries; tries++) {
-      if (sys::call(SYS_bind, made.value, sys::word(&name), sizeof name)) return;
+      const Result<u64> taken = sys::call(SYS_bind, made.value, sys::word(&name), sizeof name);
+      if (taken || taken.error != EADDRINUSE) return;
       sys::sleep_ns(kPauseNs);
     }
   }

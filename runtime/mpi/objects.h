@@ -82,7 +82,7 @@ struct Comm {
   Attribute* attributes;
   Topology* topology;
   char* name;
-  bool dead;  // freed while requests needed it
+  bool dead;  // in Core::dead_comms
   // For one persistent collective (persistent_collectives.h): of which communicator it is the
   // duplicate, and whether this rank has freed the request.
   Comm* duplicate_of;
@@ -420,6 +420,7 @@ struct Core {
   u64 post_order;
   u64 next_comm_number;
   Comm* comms;
+  Comm* dead_comms;  // freed while requests needed them
   bool parent_known;
   Slot* parent;  // the communicator with the processes that spawned this world, or null
   Slot* free_request;
@@ -461,7 +462,7 @@ struct Core {
   u64 lower_comm_null;
   u64 lower_byte;
   u64 lower_self;    // a private duplicate of MPI_COMM_SELF
-  u64 lower_bridge;  // one of MPI_COMM_WORLD, for messages of MPI_Intercomm_create
+  u64 lower_bridge;  // one of MPI_COMM_WORLD, for the lower half's messages in group_calls.h
 };
 
 inline Core g_core;

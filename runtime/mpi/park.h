@@ -287,12 +287,14 @@ inline bool received_everything() {
 }
 
 /// On a communicator that has been freed no request can be begun or made again after a restart.
-inline const char* reason_not_to_save() {
+/// `still`: what may come to its end meanwhile is none.
+inline const char* reason_not_to_save(bool still) {
   if (crossing().connections) return kConnected;  // since the agent looked
   const char* reason = reason_not_to_save_files();
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
-    if (needs_comm(request) && comm_of(request->comm) && comm_of(request->comm)->dead)
+    if (!needs_comm(request) || !comm_of(request->comm) || !comm_of(request->comm)->dead) return;
+    if (still || has_persistent_real(request))
       reason = "a request is kept on a communicator that has been freed";
   });
   return reason;
@@ -302,6 +304,8 @@ inline void drain_step() {
   ParkState& park = state().park;
   if (!park.sent_reported) {
     if (has_active(true)) return;
+    // What was sent on a freed communicator may never come: nobody is to wait for it.
+    if (const char* const reason = reason_not_to_save(false)) return fail_checkpoint(reason);
     park.sent_reported = true;
     windows_flush();
     files_note_positions();
@@ -314,7 +318,7 @@ inline void drain_step() {
   if (!received_everything()) return;
   answer_announcements();
   if (has_active(false)) return;
-  if (const char* const reason = reason_not_to_save()) return fail_checkpoint(reason);
+  if (const char* const reason = reason_not_to_save(true)) return fail_checkpoint(reason);
   park.drained_reported = true;
   const u64 payload[2] = {state().early_messages, state().early_bytes};
   (void)report(Report::kDrained, payload, sizeof payload);

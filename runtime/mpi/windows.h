@@ -117,7 +117,7 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot** win, Memory memory)
     window->slot->spare = made->spare;
     int error = memory(window);
     {
-      const HostTurn turn(comm_of(made)->rank == 0, launcher().config("ranks"));
+      const HostTurn turn(members > 1 && comm_of(made)->rank == 0, launcher().config("ranks"));
       if (!error) error = window_make(window);
       error = members_agree(made, error);
     }

@@ -101,13 +101,17 @@ static int request_is_done(MPI_Request request) {
 }
 
 // On a communicator that is freed: a posted receive, a persistent one that has ended, or a
-// persistent send.
-static MPI_Request kept = MPI_REQUEST_NULL;
+// persistent send and its receive.
+static MPI_Request kept = MPI_REQUEST_NULL, taken = MPI_REQUEST_NULL;
+static int to_send, received;
 static void keep_on_freed(const char *what) {
   MPI_Comm freed;
   MPI_Comm_dup(MPI_COMM_SELF, &freed);
   if (!strcmp(what, "receive")) MPI_Irecv(NULL, 0, MPI_INT, 0, 0, freed, &kept);
-  if (!strcmp(what, "send")) MPI_Send_init(NULL, 0, MPI_INT, 0, 0, freed, &kept);
+  if (!strcmp(what, "send")) {
+    MPI_Send_init(&to_send, 1, MPI_INT, 0, 0, freed, &kept);
+    MPI_Recv_init(&received, 1, MPI_INT, 0, 0, freed, &taken);
+  }
   if (!strcmp(what, "ended")) {
     MPI_Recv_init(NULL, 0, MPI_INT, 0, 0, freed, &kept);
     MPI_Start(&kept);
@@ -116,6 +120,15 @@ static void keep_on_freed(const char *what) {
     }
   }
   MPI_Comm_free(&freed);
+}
+
+static void use_persistent(int step) {
+  to_send = step;
+  MPI_Start(&kept);
+  MPI_Start(&taken);
+  MPI_Wait(&kept, MPI_STATUS_IGNORE);
+  MPI_Wait(&taken, MPI_STATUS_IGNORE);
+  CHECK(received == step);
 }
 
 static void use_queue(int step) {
@@ -138,6 +151,7 @@ static void use(int step) {
   }
   if (child > 0) CHECK(waitpid(child, NULL, WNOHANG) == 0);
   if (queue >= 0) use_queue(step);
+  if (taken != MPI_REQUEST_NULL) use_persistent(step);
   if (counter_fd >= 0) CHECK(read(counter_fd, &(uint64_t){0}, 8) == 8);
   if (frames) CHECK(*(volatile uint32_t *)frames == TP_STATUS_KERNEL);
   if (pool) CHECK(mprotect((void *)pool, 2 << 20, PROT_READ | PROT_WRITE) == 0);
@@ -173,6 +187,7 @@ int main(int argc, char **argv) {
   if (!strcmp(hold, "receive")) MPI_Cancel(&kept);
   if (kept != MPI_REQUEST_NULL) MPI_Wait(&kept, MPI_STATUS_IGNORE);
   if (kept != MPI_REQUEST_NULL) MPI_Request_free(&kept);
+  if (taken != MPI_REQUEST_NULL) MPI_Request_free(&taken);
   finish();
   return 0;
 }

@@ -41,7 +41,7 @@ static void start() {
   core.world_size = 2;
   core.sent = arena_array<u64>(2);
   core.received = arena_array<u64>(2);
-  core.receipts = &receipts_slot;
+  core.own_comm = &receipts_slot;
   receipts_slot.object = &receipts;
   world.members = members;
   world.size = 2;
