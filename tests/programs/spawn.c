@@ -11,6 +11,37 @@
 
 enum { kWorkers = 2 };
 
+// Everybody has given `value`; the sum of the other group's is known.
+static void use_and_free(MPI_Comm inter, int value, int expected) {
+  int sum = -1;
+  CHECK(MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, inter) == MPI_SUCCESS);
+  CHECK(sum == expected);
+  MPI_Comm_free(&inter);
+}
+
+// Intercommunicators between the jobs, and between two groups that have members of both: with
+// leaders of one job, of the other, and one of each.
+static void connect_again(MPI_Comm all, int parents, int is_worker) {
+  int place = -1, size = -1, expected = 0, last = 0;
+  MPI_Comm part, inter;
+  MPI_Comm_rank(all, &place);
+  MPI_Comm_size(all, &size);
+  CHECK(!MPI_Intercomm_create(MPI_COMM_WORLD, 0, all, is_worker ? 0 : parents, 20, &inter));
+  use_and_free(inter, 1, is_worker ? parents : size - parents);
+  const int odd = place % 2, last_other = size - 1 - ((size - 1) % 2 == odd);
+  for (int other = !odd; other < size; other += 2) expected += other;
+  MPI_Comm_split(all, odd, place, &part);
+  MPI_Comm_size(part, &last);
+  last--;
+  CHECK(!MPI_Intercomm_create(part, 0, all, !odd, 21, &inter));
+  use_and_free(inter, place, expected);
+  CHECK(!MPI_Intercomm_create(part, last, all, last_other, 22, &inter));
+  use_and_free(inter, place, expected);
+  CHECK(!MPI_Intercomm_create(part, odd ? last : 0, all, odd ? 0 : last_other, 23, &inter));
+  use_and_free(inter, place, expected);
+  MPI_Comm_free(&part);
+}
+
 static int worker(MPI_Comm parents) {
   int number = -1, sum = -1, size = -1, flag = 0;
   MPI_Comm all;
@@ -23,6 +54,7 @@ static int worker(MPI_Comm parents) {
   MPI_Intercomm_merge(parents, 1, &all);
   MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, all);
   CHECK(sum == number * (size + kWorkers));
+  connect_again(all, size, 1);
   MPI_Barrier(parents);
   MPI_Comm_free(&all);
   MPI_Comm_disconnect(&parents);
@@ -58,6 +90,7 @@ static void spawn_and_talk(char *program, int step, int hold_ms) {
   MPI_Intercomm_merge(workers, 0, &all);
   MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, all);
   CHECK(sum == step * (ranks + kWorkers));
+  connect_again(all, ranks, 0);
   MPI_Barrier(workers);
   MPI_Comm_free(&all);
   MPI_Comm_disconnect(&workers);
