@@ -45,9 +45,8 @@ RUST_FLAGS = ["-Zsanitizer=address", "-Cdebug-assertions", "-Coverflow-checks",
               "-Cpasses=sancov-module", "-Ccodegen-units=1",
               *(f"-Cllvm-args=-sanitizer-coverage-{flag}" for flag in
                 ("level=4", "inline-8bit-counters", "pc-table", "trace-compares"))]
-# A hang is a finding, too, but not a machine that is busy elsewhere (it is seconds by the clock);
-# and no input makes a reader take much memory.
-LIMITS = ["-timeout=60", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=16384"]
+# A hang is a finding, too; and no input makes a reader take much memory.
+LIMITS = ["-timeout=10", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=16384"]
 
 
 def lacks(target):
