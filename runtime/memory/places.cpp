@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/places.h"
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "sys/sys.h"
 
 namespace fermata::memory {
 namespace {
 
-u64 mix(u64 hash, const char* text) {
-  for (; *text; text++) hash = (hash ^ u8(*text)) * 0x100000001b3u;  // FNV-1a
-  return hash;
-}
-
 u64 mix_namespace(u64 hash, const char* link) {
   Text<64> name;
-  return sys::readlink(link, name.data, sizeof name.data) ? mix(hash, name.data) : hash;
+  return sys::readlink(link, name.data, sizeof name.data) ? hash_text(hash, name.data) : hash;
 }
 
 }  // namespace
@@ -27,7 +23,7 @@ u64 this_kernel() {
     (void)sys::read(int(fd.value), text, sizeof text - 1);
     (void)sys::close(int(fd.value));
   }
-  return mix(0xcbf29ce484222325u, text);
+  return hash_text(kHashStart, text);
 }
 
 u64 kernel_and_ipc() { return mix_namespace(this_kernel(), "/proc/self/ns/ipc"); }
@@ -35,7 +31,7 @@ u64 kernel_and_ipc() { return mix_namespace(this_kernel(), "/proc/self/ns/ipc");
 u64 this_place() {
   char names[400] = {};  // struct utsname: the node's name is the second of 65 bytes each
   (void)sys::call(SYS_uname, sys::word(names));
-  return mix_namespace(mix(kernel_and_ipc(), names + 65), "/proc/self/ns/pid");
+  return mix_namespace(hash_text(kernel_and_ipc(), names + 65), "/proc/self/ns/pid");
 }
 
 }  // namespace fermata::memory

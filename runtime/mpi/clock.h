@@ -15,6 +15,7 @@
 //            be asked to wait for one that has forgotten the communicator.
 #pragma once
 
+#include "base/hash.h"
 #include "mpi/table.h"
 
 namespace fermata::mpi {
@@ -49,11 +50,8 @@ inline void clock_free(ClockEntry* clock) {
 /// (group_calls.h). Its id is a hash of the members in their order, so all members agree on it.
 /// Made by the first such call, and kept from then on.
 inline ClockEntry* clock_of_group(const i32* world_ranks, i32 count) {
-  u64 hash = 0xcbf2'9ce4'8422'2325;
-  for (i32 i = 0; i < count; i++) {
-    hash = (hash ^ u64(u32(world_ranks[i]))) * 0x100'0000'01b3;
-    hash ^= hash >> 29;
-  }
+  u64 hash = kHashStart;
+  for (i32 i = 0; i < count; i++) hash = hash_word(hash, u32(world_ranks[i]));
   hash |= u64(1) << 63;  // never the id of a communicator
   const u32 used = crossing().clocks_count;
   for (u32 i = 0; i < used; i++)

@@ -87,17 +87,12 @@ inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
   if (const int error = meet(*g, u64(bridge_tag), &clock)) return error;
   LowerScope scope;
   count_collective(clock);
-  // MPICH 4.0 takes it for granted that the group of the parent has been asked for in this process.
-  const u64 bridge = state().lower_bridge;
-  u64 parents = 0, lower_handle = 0, real = 0;
-  int error = lower().Comm_group(bridge, &parents);
-  if (!error) error = lower_group(g->ranks, g->size, &lower_handle);
-  if (!error) {
+  u64 real = 0;
+  int error;
+  {
     const BlockingCall open;
-    error = lower().Comm_create_group(bridge, lower_handle, bridge_tag, &real);
+    error = lower_comm(g->ranks, g->size, bridge_tag, &real);
   }
-  if (lower_handle) (void)lower().Group_free(&lower_handle);
-  if (parents) (void)lower().Group_free(&parents);
   return error ? error : comm_adopt(real, false, from->errhandler, newcomm);
 }
 

@@ -41,6 +41,15 @@ inline int lower_group(const i32* ranks, i32 size, u64* group) {
   return error;
 }
 
+/// Makes a communicator of these world ranks, over the bridge. Collective over them.
+inline int lower_comm(const i32* ranks, i32 size, i32 tag, u64* real) {
+  u64 group = 0;
+  int error = lower_group(ranks, size, &group);
+  if (!error) error = lower().Comm_create_group(state().lower_bridge, group, tag, real);
+  if (group) (void)lower().Group_free(&group);
+  return error;
+}
+
 namespace core {
 
 inline int Group_size(Slot* group, int* size) {

@@ -6,8 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/text.h"
-#include "base/types.h"
+#include "base/hash.h"
 #include "sys/sys.h"
 
 namespace fermata::mpi {
@@ -41,8 +40,7 @@ class HostTurn {
 
  private:
   static sockaddr_un name_of(const char* job) {
-    u64 hash = 0xcbf2'9ce4'8422'2325;  // FNV-1a
-    for (; *job; job++) hash = (hash ^ u8(*job)) * 0x100'0000'01b3;
+    u64 hash = hash_text(kHashStart, job);
     static constexpr char kPrefix[] = "\0fermata-window-";
     sockaddr_un name{};
     name.sun_family = AF_UNIX;

@@ -17,6 +17,7 @@
 //            uncounted, and its sender would believe that it had done its part.
 #pragma once
 
+#include "base/hash.h"
 #include "mpi/request.h"
 #include "mpi/sections.h"
 
@@ -82,18 +83,12 @@ inline u64 list_needs(const Wanted& wanted, Count* needs) {
   return found;
 }
 
-/// FNV-1a over the words; never 0, which stands for "nobody".
+/// Never 0, which stands for "nobody".
 inline u64 digest_of(const Count* needs, u64 count) {
   if (count == 0) return 0;
-  u64 digest = 0xcbf2'9ce4'8422'2325;
-  const auto mix = [&](u64 word) {
-    digest = (digest ^ word) * 0x100'0000'01b3;
-    digest ^= digest >> 29;
-  };
-  for (u64 i = 0; i < count; i++) {
-    mix(needs[i].key);
-    mix(needs[i].value);
-  }
+  u64 digest = kHashStart;
+  for (u64 i = 0; i < count; i++)
+    digest = hash_word(hash_word(digest, needs[i].key), needs[i].value);
   return digest ? digest : 1;
 }
 

@@ -39,8 +39,13 @@ inline void lower_start() {
   core.lower_byte = slot_at(kDatatype, kByte)->real;
   if (lower().Comm_dup(slot_at(kComm, kCommSelf)->real, &core.lower_self))
     fatal("the MPI library cannot duplicate MPI_COMM_SELF");
-  if (lower().Comm_dup(slot_at(kComm, kCommWorld)->real, &core.lower_bridge))
+  // MPICH 4.0's MPI_Comm_create_group takes it for granted that the group of the parent has been
+  // asked for in this process.
+  u64 asked = 0;
+  if (lower().Comm_dup(slot_at(kComm, kCommWorld)->real, &core.lower_bridge) ||
+      lower().Comm_group(core.lower_bridge, &asked))
     fatal("the MPI library cannot duplicate MPI_COMM_WORLD");
+  (void)lower().Group_free(&asked);
 }
 
 [[noreturn]] inline void rebuild_failed(const char* what, int error) {
@@ -51,24 +56,15 @@ inline void lower_start() {
   sys::exit_group(71);
 }
 
-inline int rebuild_plain(const Comm* comm, u64* real) {
-  u64 group = 0;
-  int error = lower_group(comm->local_members, comm->size, &group);
-  // One tag serves all: at any time a rank is in one such call, and its members are in the same.
-  const int tag = 1;
-  if (!error)
-    error = lower().Comm_create_group(slot_at(kComm, kCommWorld)->real, group, tag, real);
-  (void)lower().Group_free(&group);
-  return error;
-}
-
 inline void rebuild_comm(Comm* comm) {
+  // These tags serve all: at any time a rank is in one such call, and its members are in the same.
+  constexpr int kPlain = 1, kInter = 2;
   u64 plain = 0;
-  int error = rebuild_plain(comm, &plain);
+  int error = lower_comm(comm->local_members, comm->size, kPlain, &plain);
   u64 real = plain;
   if (!error && comm->remote_size >= 0) {
-    const int tag = 2;
-    error = lower().Intercomm_create(plain, 0, state().lower_bridge, comm->members[0], tag, &real);
+    error = lower().Intercomm_create(plain, 0, state().lower_bridge, comm->members[0], kInter,
+                                     &real);
   } else if (!error && comm->topology) {
     error = make_topology(comm->topology, plain, &real);
   }
