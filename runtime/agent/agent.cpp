@@ -129,7 +129,7 @@ void on_request(const wire::Request& request) {
   nudge_rank();
 }
 
-bool is_pending(u32 epoch) { return load(self.upper_known) && load(crossing().pending) == epoch; }
+bool is_pending(u32 epoch) { return epoch != 0 && pending_epoch() == epoch; }
 
 bool is_gathering() { return pending_epoch() != 0 && agent::load_phase() == Phase::kGather; }
 

@@ -4,9 +4,9 @@
 // tests/programs/mpi/synchronous.c does the first.
 #include "unit/front.h"
 
-static Comm world, receipts;
+static Comm world, own;
 static i32 members[] = {0, 1};
-static Slot world_slot, receipts_slot, byte_slot;
+static Slot world_slot, own_slot, byte_slot;
 static int outcome;
 static i32 receipt_tag;
 
@@ -41,8 +41,8 @@ static void start() {
   core.world_size = 2;
   core.sent = arena_array<u64>(2);
   core.received = arena_array<u64>(2);
-  core.own_comm = &receipts_slot;
-  receipts_slot.object = &receipts;
+  core.own_comm = &own_slot;
+  own_slot.object = &own;
   world.members = members;
   world.size = 2;
   world.remote_size = -1;
