@@ -91,7 +91,7 @@ inline bool poll_announced(SynchronousSend* send) {
   request->state = RequestState::kDone;
   if (request->forgotten) {
     synchronous_end(request);
-    request_release(slot);
+    (void)request_drop(slot);
   }
   return false;
 }

@@ -62,6 +62,17 @@ inline Generalized* generalized_of(const Request* request) {
   request_slot_free(slot);
 }
 
+/// Of a request that the application has freed: it ends with its real request, if that still is.
+[[gnu::noinline]] inline int request_drop(Slot* slot) {
+  Request* const request = request_of(slot);
+  int error = kSuccess;
+  if (is_persistent(request) && is_receive(request)) take_own_request_back(slot);
+  if (slot->real && (request->state == RequestState::kActive || has_persistent_real(request)))
+    error = lower().Request_free(&slot->real);
+  request_release(slot);
+  return error;
+}
+
 /// Books a real request that has just finished with this status and error class.
 inline void settle(Request* request, const CanonStatus& status, int error) {
   if (!is_receive(request) || status.internal[2]) return;
@@ -156,7 +167,7 @@ inline bool settle_if_finished(Slot* slot) {
   request->status = status;
   request->error = error;
   request->state = RequestState::kDone;
-  if (request->forgotten) request_release(slot);
+  if (request->forgotten) (void)request_drop(slot);
   return true;
 }
 

@@ -49,12 +49,7 @@ inline int Request_free(Slot** handle) {
     return kSuccess;
   }
   if (request->mode == SendMode::kSynchronous) synchronous_end(request);
-  int error = kSuccess;
-  if (is_persistent(request) && is_receive(request)) take_own_request_back(slot);
-  if (slot->real && (request->state == RequestState::kActive || has_persistent_real(request)))
-    error = lower().Request_free(&slot->real);
-  request_release(slot);
-  return error;
+  return request_drop(slot);
 }
 
 inline int Cancel(Slot** handle) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the books say when a program begins to receive a message that is held: when the lower half
-// takes the receive, when it refuses it, when the message does not fit. With real MPIs below it,
+// takes the receive, when it refuses it, when the message does not fit, and when the program has
+// freed the request meanwhile. With real MPIs below it,
 // tests/programs/mpi/synchronous.c does the first.
 #include "unit/front.h"
 
@@ -9,6 +10,7 @@ static i32 members[] = {0, 1};
 static Slot world_slot, own_slot, byte_slot;
 static int outcome;
 static i32 receipt_tag;
+static u64 freed;
 
 static int improbe(int source, int tag, u64, int* flag, u64* message, CanonStatus* status) {
   EXPECT(source == 1 && tag == kAnyTag);
@@ -23,6 +25,16 @@ static int imrecv(void*, int, u64, u64* message, u64* request) {
   if (outcome == kSuccess) *request = 88;
   return outcome;
 }
+static int test(u64* request, int* flag, CanonStatus* status) {
+  EXPECT(*request == 88);
+  *flag = 1;
+  status->source = 1;
+  return kSuccess;
+}
+static int request_free(u64* request) {
+  freed = *request;
+  return kSuccess;
+}
 static int send(const void*, int count, u64, int, int tag, u64) {
   EXPECT(count == 0);
   receipt_tag = tag;
@@ -34,6 +46,8 @@ static void start() {
   static LowerCalls calls{};
   mpi.Improbe = improbe;
   mpi.Imrecv = imrecv;
+  mpi.Test = test;
+  mpi.Request_free = request_free;
   mpi.Send = send;
   calls.mpi = &mpi;
   crossing().lower = &calls;
@@ -116,6 +130,15 @@ static void test_refused() {
   EXPECT(is_gone() && state().received[1] == 1);
 }
 
+static void test_freed_while_active() {
+  Slot* const slot = receive(RequestKind::kPersistentRecv);
+  outcome = kSuccess;
+  EXPECT(early_receive(hold(), slot) == kSuccess);
+  request_of(slot)->forgotten = true;
+  EXPECT(settle_if_finished(slot));
+  EXPECT(freed == 99 && slot->flags == 0);
+}
+
 int main() {
   map_slots();
   map_at(&crossing(), kCrossingBytes);
@@ -123,5 +146,6 @@ int main() {
   test_taken();
   test_taken_by_a_persistent_receive();
   test_refused();
+  test_freed_while_active();
   puts("PASS");
 }
