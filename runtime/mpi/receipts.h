@@ -89,10 +89,7 @@ inline bool poll_announced(SynchronousSend* send) {
   request->status = empty_status();
   request->error = kSuccess;
   request->state = RequestState::kDone;
-  if (request->forgotten) {
-    synchronous_end(request);
-    (void)request_drop(slot);
-  }
+  if (request->forgotten) (void)request_drop(slot);
   return false;
 }
 

@@ -66,7 +66,8 @@ inline Generalized* generalized_of(const Request* request) {
 [[gnu::noinline]] inline int request_drop(Slot* slot) {
   Request* const request = request_of(slot);
   int error = kSuccess;
-  if (is_persistent(request) && is_receive(request)) take_own_request_back(slot);
+  if (request->mode == SendMode::kSynchronous) synchronous_end(request);
+  if (request->kind == RequestKind::kPersistentRecv) take_own_request_back(slot);
   if (slot->real && (request->state == RequestState::kActive || has_persistent_real(request)))
     error = lower().Request_free(&slot->real);
   request_release(slot);

@@ -48,7 +48,6 @@ inline int Request_free(Slot** handle) {
     request->forgotten = true;  // it may still receive; the draining must see and count that
     return kSuccess;
   }
-  if (request->mode == SendMode::kSynchronous) synchronous_end(request);
   return request_drop(slot);
 }
 
