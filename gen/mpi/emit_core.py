@@ -188,10 +188,14 @@ def nonblocking_body(function):
     handles = [p for p in function.params if p.category == "handle"]
     args = [f"{p.name}->real" if p in handles else p.name
             for p in function.params if p.kind not in ("REQUEST", "INFO")] + ["real"]
+    reduced = [p.name for kind in ("OPERATION", "DATATYPE") for p in handles if p.kind == kind]
+    if not any(p.kind == "OPERATION" for p in handles):
+        reduced = []
     if not persistent:
         return [
             "  return collective_begin(comm, request, [&](u64* real, void**) {",
-            f"    return lower().{name}({', '.join(args)});", "  });"]
+            f"    return lower().{name}({', '.join(args)});",
+            f"  }}, Reduction{{{', '.join(reduced)}}});" if reduced else "  });"]
     used = [p.name for p in handles if p.kind in ("DATATYPE", "OPERATION")]
     args = ["own->real" if arg == "comm->real" else arg for arg in args]
     return [

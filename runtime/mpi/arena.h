@@ -24,10 +24,14 @@ namespace fermata::mpi {
 inline constexpr u32 kArenaClasses = 40;       // 32 bytes << class
 inline constexpr u64 kArenaStep = 0x10'0000;   // grown by whole mebibytes
 inline constexpr u64 kArenaGiveBack = 0x10'0000;
+inline constexpr u64 kOwnMapping = ~u64{0};  // instead of a class: application_memory()
 
 struct ArenaBlock {  // precedes every block; 16 bytes keep the payload aligned for any type
   u64 size_class;
-  ArenaBlock* next_free;
+  union {
+    ArenaBlock* next_free;
+    u64 mapped_bytes;  // of a mapping of its own
+  };
 };
 
 struct Arena {  // the first bytes of the range
@@ -91,10 +95,29 @@ inline void* arena_alloc(u64 bytes) {
   return block + 1;
 }
 
+/// Memory that the application will use: like arena_alloc(), but what is large is a mapping of its
+/// own, behind a page for the header, and may fail: null.
+inline void* application_memory(u64 bytes) {
+  if (bytes < kArenaGiveBack) return arena_alloc(bytes);
+  const u64 mapped = page_ceil(bytes) + kPageBytes;
+  const Result<u64> at = sys::mmap(0, mapped, sys::kProtRead | sys::kProtWrite,
+                                   sys::kMapPrivate | sys::kMapAnonymous);
+  if (!at) return nullptr;
+  ArenaBlock* const block = reinterpret_cast<ArenaBlock*>(at.value + kPageBytes) - 1;
+  block->size_class = kOwnMapping;
+  block->mapped_bytes = mapped;
+  return block + 1;
+}
+
+/// Gives back what either of the two above has returned; null is nothing.
 inline void arena_free(void* payload) {
   if (!payload) return;
   Arena& a = arena();
   ArenaBlock* const block = static_cast<ArenaBlock*>(payload) - 1;
+  if (block->size_class == kOwnMapping) {
+    (void)sys::munmap(sys::word(payload) - kPageBytes, block->mapped_bytes);
+    return;
+  }
   const u64 size = u64(32) << block->size_class;
   if (size >= kArenaGiveBack) {  // MADV_DONTNEED: the pages read as zero until used again
     const u64 first = page_ceil(reinterpret_cast<u64>(payload));

@@ -102,15 +102,15 @@ inline int attributes_copy(Kind kind, Slot* from, Attribute* list, Attribute** t
 }
 
 /// Runs the delete callbacks of an object that goes away (last set, first deleted) and frees them.
-inline void attributes_drop(Kind kind, Slot* slot, Attribute* list) {
-  while (list) {
-    Attribute* const next = list->next;
-    const Keyval* const keyval = keyval_of(list->keyval);
-    (void)front::call_delete_attr(kind, keyval->delete_fn, slot, list->keyval, list->value,
+/// A callback may delete others of the same object: its own has left the list by then.
+inline void attributes_drop(Kind kind, Slot* slot, Attribute** list) {
+  while (Attribute* const last = *list) {
+    *list = last->next;
+    const Keyval* const keyval = keyval_of(last->keyval);
+    (void)front::call_delete_attr(kind, keyval->delete_fn, slot, last->keyval, last->value,
                                   keyval->extra_state);
     LowerScope scope;
-    arena_free(list);
-    list = next;
+    arena_free(last);
   }
 }
 

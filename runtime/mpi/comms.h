@@ -206,6 +206,11 @@ inline Comm* live_comm(Slot* slot) {
   return is_null(slot, kCommNull) ? nullptr : comm_of(slot);
 }
 
+inline bool is_inter(Slot* comm) {
+  const Comm* const c = live_comm(comm);
+  return c && c->remote_size >= 0;
+}
+
 /// The part that all constructors share: count on the parent, make the real one, adopt it, and let
 /// `complete` describe what else it is before this rank can be stopped.
 template <typename Make, typename Complete>
@@ -230,6 +235,7 @@ int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make) {
 /// The largest error class any member of a communicator passes. Every member calls it.
 inline int members_agree(Slot* comm, int error) {
   int worst = error;
+  const BlockingCall open;
   (void)lower().Allreduce(&error, &worst, 1, slot_at(kDatatype, kInt)->real,
                           slot_at(kOp, abi::kMax)->real, comm->real);
   return worst;
@@ -336,12 +342,12 @@ inline int Comm_get_name(Slot* comm, char* name, int* length) {
 }
 
 inline int Comm_split(Slot* comm, int color, int key, Slot** newcomm) {
-  return comm_construct(comm, false, newcomm, [&](u64* real) {
+  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
     return lower().Comm_split(comm->real, color, key, real);
   });
 }
 inline int Comm_split_type(Slot* comm, int type, int key, Slot*, Slot** newcomm) {
-  return comm_construct(comm, false, newcomm, [&](u64* real) {
+  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
     const u64 no_info = slot_at(kInfo, kInfoNull)->real;
     return lower().Comm_split_type(comm->real, type, key, no_info, real);
   });
@@ -350,7 +356,7 @@ inline int Comm_split_type(Slot* comm, int type, int key, Slot*, Slot** newcomm)
 inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
   const Group* const g = members_of(group);
   if (!g) return kErrGroup;
-  return comm_construct(comm, false, newcomm, [&](u64* real) {
+  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
     u64 lower_handle = 0;
     int error = lower_group(g->ranks, g->size, &lower_handle);
     if (!error) error = lower().Comm_create(comm->real, lower_handle, real);
@@ -366,8 +372,7 @@ inline int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
   Slot* const comm = *handle;
   Comm* const c = live_comm(comm);
   if (!c || (comm->flags & kSlotPredefined)) return kErrComm;
-  attributes_drop(kComm, comm, c->attributes);
-  c->attributes = nullptr;
+  attributes_drop(kComm, comm, &c->attributes);
   CollectiveScope scope(comm);
   int error;
   {

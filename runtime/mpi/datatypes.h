@@ -16,7 +16,7 @@
 
 namespace fermata::mpi {
 
-void attributes_drop(Kind kind, Slot* slot, Attribute* list);  // attributes.h
+void attributes_drop(Kind kind, Slot* slot, Attribute** list);  // attributes.h
 
 inline void type_unref(Slot* datatype) {
   Type* const type = type_of(datatype);
@@ -29,6 +29,11 @@ inline void type_unref(Slot* datatype) {
   arena_free(type->name);
   arena_free(type);
   slot_free(datatype);
+}
+
+/// The application gets one more handle of a type, which it frees.
+inline void type_hand_out(Slot* datatype) {
+  if (type_ref(datatype)) type_of(datatype)->handles++;
 }
 
 /// Makes the real type from its recipe; the children's real types exist. Returns the error class.
@@ -109,6 +114,7 @@ inline int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_coun
   LowerScope scope;
   Type* const type = arena_new<Type>();
   type->refs = 1;
+  type->handles = 1;
   type->combiner = combiner;
   type->built = state().rebuilds;
   type->ints = ints.data;
@@ -258,8 +264,7 @@ inline int Type_free(Slot** datatype) {
   if (!type || type->combiner == kCombinerF90Real || type->combiner == kCombinerF90Complex ||
       type->combiner == kCombinerF90Integer)
     return kErrType;
-  attributes_drop(kDatatype, *datatype, type->attributes);
-  type->attributes = nullptr;
+  if (--type->handles == 0) attributes_drop(kDatatype, *datatype, &type->attributes);
   LowerScope scope;
   type_unref(*datatype);
   *datatype = null_of(kDatatype);
@@ -287,7 +292,7 @@ inline int Type_get_contents(Slot* datatype, int max_ints, int max_aints, int ma
   for (i32 i = 0; i < type->aints_count; i++) aints[i] = type->aints[i];
   for (i32 i = 0; i < type->types_count; i++) {
     types[i] = type->types[i];
-    type_ref(types[i]);  // the application frees what it got here
+    type_hand_out(types[i]);
   }
   return kSuccess;
 }

@@ -51,6 +51,7 @@ inline int counter_acquire(Window* window, i32 target, i64 index, i64 amount, i6
     safe_point();
     // Ranks that keep finding each other's attempts must not go on in step.
     const u32 pause = (attempt * 7 + u32(state().world_rank) * 13) % 16;
+    const OpenBooks open;  // whoever has the lock may wait for another thread of this rank
     for (u32 i = 0; i <= pause; i++) (void)sys::call(SYS_sched_yield);
   }
 }
@@ -144,6 +145,7 @@ inline int Win_fence(int, Slot* win) {
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   CollectiveScope scope(win);
+  const BlockingCall open;
   int error = lower().Win_flush_all(win->real);
   if (!error) error = lower().Win_sync(win->real);
   if (!error) error = lower().Barrier(window->comm->real);

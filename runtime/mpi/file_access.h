@@ -35,7 +35,10 @@ int split_begin(Slot* fh, Operation operation) {
   if (file->split_open) return kErrOther;  // one at a time (MPI 4.1, 14.4.5)
   CollectiveScope scope(fh);
   file->split_status = CanonStatus{};
-  file->split_error = operation(&file->split_status);
+  {
+    const BlockingCall open;
+    file->split_error = operation(&file->split_status);
+  }
   file->split_open = true;
   return kSuccess;
 }
@@ -129,17 +132,20 @@ inline int File_get_position_shared(Slot* fh, i64* offset) {
 inline int File_seek_shared(Slot* fh, i64 offset, int whence) {
   if (!file_shared(fh)) return kErrFile;
   CollectiveScope scope(fh);
+  const BlockingCall open;
   return lower().File_seek_shared(fh->real, offset, whence);
 }
 inline int File_read_ordered(Slot* fh, void* buf, int count, Slot* type, CanonStatus* status) {
   if (!file_shared(fh)) return kErrFile;
   CollectiveScope scope(fh);
+  const BlockingCall open;
   return lower().File_read_ordered(fh->real, buf, count, type->real, status);
 }
 inline int File_write_ordered(Slot* fh, const void* buf, int count, Slot* type,
                               CanonStatus* status) {
   if (!file_shared(fh)) return kErrFile;
   CollectiveScope scope(fh);
+  const BlockingCall open;
   return lower().File_write_ordered(fh->real, buf, count, type->real, status);
 }
 

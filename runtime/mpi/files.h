@@ -81,6 +81,17 @@ inline const char* reason_not_to_save_files() {
   return reason;
 }
 
+/// Puts the shared pointer where it was, if any member has used it: its calls are local, setting it
+/// is not. Collective over the file's communicator.
+inline int file_seek_shared(File* file) {
+  i64 own = file->uses_shared ? file->shared : -1, all = -1;
+  const int error = lower().Allreduce(&own, &all, 1, slot_at(kDatatype, abi::kInt64T)->real,
+                                      slot_at(kOp, abi::kMax)->real, file->comm->real);
+  if (error || all < 0) return error;
+  file->uses_shared = true;
+  return lower().File_seek_shared(file->slot->real, all, abi::kSeekSet);
+}
+
 /// Opens a file again, as it was. Collective over its communicator, whose real one exists.
 inline int file_reopen(File* file) {
   const MpiCalls& mpi = lower();
@@ -92,8 +103,7 @@ inline int file_reopen(File* file) {
     error = mpi.File_set_view(*real, file->view_at, file->etype->real, file->filetype->real,
                               file->datarep, hints.real());
   if (!error) error = mpi.File_seek(*real, file->position, abi::kSeekSet);
-  if (!error && file->uses_shared)
-    error = mpi.File_seek_shared(*real, file->shared, abi::kSeekSet);
+  if (!error && !(file->amode & abi::kModeSequential)) error = file_seek_shared(file);
   if (!error && file->atomic) error = mpi.File_set_atomicity(*real, 1);
   return error;
 }
@@ -106,7 +116,11 @@ inline int File_open(Slot* comm, const char* name, int amode, Slot* info, Slot**
   return comm_construct(comm, false, &own, duplicate, [&](Slot* made) {
     u64 real = 0;
     const LowerInfo hints(info);
-    int error = lower().File_open(made->real, name, amode, hints.real(), &real);
+    int error;
+    {
+      const BlockingCall open;
+      error = lower().File_open(made->real, name, amode, hints.real(), &real);
+    }
     error = members_agree(made, error);
     if (error) {
       comm_discard(made);
@@ -133,7 +147,11 @@ inline int File_close(Slot** fh) {
   Slot* comm = file->comm;
   {
     CollectiveScope scope(*fh);
-    const int error = lower().File_close(&file->slot->real);
+    int error;
+    {
+      const BlockingCall open;
+      error = lower().File_close(&file->slot->real);
+    }
     if (error) return error;
     if (file->info) (void)Info_free(&file->info);
     file_forget(file);
@@ -153,8 +171,12 @@ inline int File_set_view(Slot* fh, i64 at, Slot* etype, Slot* filetype, const ch
   if (!file) return kErrFile;
   CollectiveScope scope(fh);
   const LowerInfo hints(info);
-  const int error =
-      lower().File_set_view(fh->real, at, etype->real, filetype->real, datarep, hints.real());
+  int error;
+  {
+    const BlockingCall open;
+    error = lower().File_set_view(fh->real, at, etype->real, filetype->real, datarep,
+                                  hints.real());
+  }
   if (error) return error;
   type_ref(etype);
   type_ref(filetype);
@@ -174,8 +196,8 @@ inline int File_get_view(Slot* fh, i64* at, Slot** etype, Slot** filetype, char*
   *at = file->view_at;
   *etype = file->etype ? file->etype : front::predefined(kDatatype, kByte);
   *filetype = file->filetype ? file->filetype : front::predefined(kDatatype, kByte);
-  type_ref(*etype);
-  type_ref(*filetype);
+  type_hand_out(*etype);
+  type_hand_out(*filetype);
   copy_truncated(datarep, file->datarep ? file->datarep : "native", kMaxDatarepString - 1);
   return kSuccess;
 }
@@ -194,6 +216,7 @@ inline int File_set_atomicity(Slot* fh, int flag) {
   File* const file = file_of(fh);
   if (!file) return kErrFile;
   CollectiveScope scope(fh);
+  const BlockingCall open;
   const int error = lower().File_set_atomicity(fh->real, flag);
   if (!error) file->atomic = flag;
   return error;
@@ -204,7 +227,12 @@ inline int File_set_info(Slot* fh, Slot* info) {
   if (!file) return kErrFile;
   CollectiveScope scope(fh);
   const LowerInfo hints(info);
-  if (const int error = lower().File_set_info(fh->real, hints.real())) return error;
+  int error;
+  {
+    const BlockingCall open;
+    error = lower().File_set_info(fh->real, hints.real());
+  }
+  if (error) return error;
   if (!is_info(info) || !info_of(info)) return kSuccess;
   if (!file->info) return Info_dup(info, &file->info);
   for (const InfoPair* pair = info_of(info)->first; pair; pair = pair->next)

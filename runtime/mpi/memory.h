@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that MPI hands out. It belongs to the application, so it must be there after a restart:
-// it is upper memory, from the arena, and no real MPI ever hears of it.
+// it is upper memory, and no real MPI ever hears of it.
 #pragma once
 
 #include "mpi/error_codes.h"
@@ -11,7 +11,9 @@ inline int Alloc_mem(i64 size, Slot*, void* baseptr) {
   if (size < 0) return kErrSize;
   LowerScope scope;
   map_tables();
-  *static_cast<void**>(baseptr) = arena_alloc(u64(size));
+  void* const memory = application_memory(u64(size));
+  if (!memory) return kErrNoMem;
+  *static_cast<void**>(baseptr) = memory;
   return kSuccess;
 }
 

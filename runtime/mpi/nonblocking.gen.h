@@ -92,7 +92,7 @@ inline int Iallgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void*
 inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Iallreduce(sendbuf, recvbuf, count, datatype->real, op->real, comm->real, real);
-  });
+  }, Reduction{op, datatype});
 }
 
 inline int Ialltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
@@ -122,7 +122,7 @@ inline int Ibcast(void* buffer, int count, Slot* datatype, int root, Slot* comm,
 inline int Iexscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Iexscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real, real);
-  });
+  }, Reduction{op, datatype});
 }
 
 inline int Igather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
@@ -164,25 +164,25 @@ inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const
 inline int Ireduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm, Slot** request) {
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Ireduce(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real, real);
-  });
+  }, Reduction{op, datatype});
 }
 
 inline int Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real, real);
-  });
+  }, Reduction{op, datatype});
 }
 
 inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real, comm->real, real);
-  });
+  }, Reduction{op, datatype});
 }
 
 inline int Iscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Iscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real, real);
-  });
+  }, Reduction{op, datatype});
 }
 
 inline int Iscatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {

@@ -8,11 +8,18 @@
 
 namespace fermata::mpi {
 
+/// What a reduction needs until its end, where the operation is the application's: its function is
+/// told the datatype.
+struct Reduction {
+  Slot* op = nullptr;
+  Slot* datatype = nullptr;
+};
+
 /// Begins one non-blocking collective: `begin(real, kept)` makes the lower call; *kept is arena
 /// memory the lower half reads until the end, or null. Real handles are looked up inside `begin`,
 /// because the rank may park, and come back in another process, before its turn has come.
 template <typename Begin>
-int collective_begin(Slot* comm, Slot** handle, Begin begin) {
+int collective_begin(Slot* comm, Slot** handle, Begin begin, Reduction reduction = {}) {
   if (!live_comm(comm)) return kErrComm;
   CollectiveScope scope(comm, false);
   Slot* const slot = request_slot_new();
@@ -25,9 +32,16 @@ int collective_begin(Slot* comm, Slot** handle, Begin begin) {
   }
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kCollective, RequestState::kActive);
-  request->owns = kept != nullptr;
+  const bool calls_back = reduction.op && op_of(reduction.op);
+  request->owns = kept != nullptr || calls_back;
   request->comm = comm;
   request->kept_until_done = kept;
+  request->op = calls_back ? reduction.op : nullptr;
+  if (calls_back) {
+    request->datatype = reduction.datatype;
+    op_ref(reduction.op);
+    (void)type_ref(reduction.datatype);
+  }
   *handle = slot;
   return kSuccess;
 }

@@ -96,6 +96,7 @@ inline i32 peers_of(const Comm* comm) {
 
 struct Type {
   i32 refs;  // the application's, its parents' and pending requests'
+  i32 handles;  // the application's alone; with the last its attributes go
   i32 combiner;
   bool committed;
   u32 built;  // == Core::rebuilds once the real type exists in this lower half
@@ -119,7 +120,7 @@ struct Op {
   void* fn;
   i32 commute;
   i32 thunk;  // which of the static thunks calls it
-  i32 users;  // persistent requests that will use it
+  i32 users;  // non-blocking reductions in progress and persistent ones
   bool freed;  // by the application; it lasts as long as its users
 };
 
@@ -246,7 +247,7 @@ struct Request {
   bool forgotten;  // the application called MPI_Request_free
   bool cancelled;  // the application called MPI_Cancel; the status tells whether that worked
   bool wants_status;  // the books need it: who sent the message, or whether it was cancelled
-  bool owns;  // a counted reference to `datatype`, `kept_until_done`, or a SynchronousSend
+  bool owns;  // counted references to `datatype` and `op`, `kept_until_done`, a SynchronousSend
   bool polled;        // tested in vain during a checkpoint
   i32 error;  // of a finished request
   i32 count;
@@ -256,6 +257,7 @@ struct Request {
   u64 number;         // so manieth message to
   void* buffer;
   Slot* datatype;
+  Slot* op;  // of a non-blocking reduction with an operation of the application; else null
   Slot* comm;
   u64 order;  // posted as the n-th; receives are re-posted in this order
   void* kept_until_done;  // arena memory of a collective, a Generalized, or a KeptCollective
@@ -453,6 +455,7 @@ struct Core {
   i64 attached_bytes;
   u64 early_messages, early_bytes;
   u64 early_held, early_filling;
+  u32 forgotten, forgotten_room;  // freed requests at the last look and since; when to look again
   u32 rebuilds;
   double wtime_saved;   // MPI_Wtime when the image was cut
   double wtime_offset;  // added to the lower half's clock, so that the application's never jumps

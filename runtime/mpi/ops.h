@@ -6,6 +6,9 @@
 // same address in every life of the image. The lower half runs on its own thread register, so the
 // application's function finds its own.
 //
+// An application may free an operation that a non-blocking reduction still needs: operations are
+// counted.
+//
 // Invariant: thunk i is taken exactly while thunk_ops[i] != null.
 #pragma once
 
@@ -66,7 +69,7 @@ inline int Op_create(void* user_fn, int commute, Slot** handle) {
   while (thunk < kThunks && state().thunk_ops[thunk]) thunk++;
   if (thunk == kThunks) return kErrNoMem;  // more user operations alive than there are thunks
   Op* const op = arena_new<Op>();
-  *op = Op{user_fn, commute, thunk, 0, false};
+  *op = Op{user_fn, commute != 0, thunk, 0, false};
   Slot* const slot = slot_new(kOp, op);
   state().thunk_ops[thunk] = slot;
   const int error = make_op(slot);
@@ -82,27 +85,12 @@ inline int Op_create(void* user_fn, int commute, Slot** handle) {
 
 }  // namespace core
 
-/// A pending non-blocking reduction may still use the operation. MPI lets the application free it;
-/// the real one is freed now (the lower half counts), our thunk stays taken until none is pending.
 inline int op_end(Slot* slot) {
-  bool pending = false;
-  for_each_live(kRequest, [&](Slot* request) {
-    const Request* const r = request_of(request);
-    if (r->kind == RequestKind::kCollective && r->state == RequestState::kActive) pending = true;
-  });
+  Op* const op = op_of(slot);
   const int error = lower().Op_free(&slot->real);
-  if (pending) {
-    op_of(slot)->commute = -1;  // an orphan: swept by the next Op_free that finds nothing pending
-    slot->real = 0;
-    return error;
-  }
-  for (i32 i = 0; i < kThunks; i++) {
-    Slot* const other = state().thunk_ops[i];
-    if (!other || (other != slot && op_of(other)->commute != -1)) continue;
-    arena_free(op_of(other));
-    slot_free(other);
-    state().thunk_ops[i] = nullptr;
-  }
+  state().thunk_ops[op->thunk] = nullptr;
+  arena_free(op);
+  slot_free(slot);
   return error;
 }
 

@@ -126,6 +126,7 @@ inline int Buffer_detach(void* buffer_address, int* size) {
   int error;
   {
     const Sending sending(kSendingToAny);  // it waits until all that is buffered has been taken
+    const BlockingCall open;
     error = lower().Buffer_detach(buffer_address, size);
   }
   if (error) return error;

@@ -202,7 +202,7 @@ inline void rebuild() {
   for_each_live(kDatatype, [](Slot* slot) { rebuild_type(slot); });
   for (i32 i = 0; i < kThunks; i++) {
     Slot* const slot = core.thunk_ops[i];
-    if (!slot || op_of(slot)->commute < 0) continue;
+    if (!slot) continue;
     if (const int error = make_op(slot)) rebuild_failed("a reduction operation", error);
   }
   rebuild_windows();

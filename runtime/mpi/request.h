@@ -21,6 +21,7 @@ namespace fermata::mpi {
   return type != nullptr;
 }
 void type_unref(Slot* datatype);  // datatypes.h
+void op_unref(Slot* op);          // ops.h
 void synchronous_end(const Request* request);  // receipts.h
 bool receipt_is_missing(Slot* slot);           // receipts.h
 void kept_collective_free(Request* request);  // persistent_collectives.h
@@ -41,13 +42,20 @@ inline Generalized* generalized_of(const Request* request) {
   return request->error;
 }
 
+inline void kept_until_done_free(const Request* request) {
+  arena_free(request->kept_until_done);
+  if (!request->op) return;
+  op_unref(request->op);
+  type_unref(request->datatype);
+}
+
 [[gnu::noinline, gnu::cold]] inline void request_give_back(Request* request) {
   if (request->kind == RequestKind::kGeneralized) {
     const Generalized* const calls = generalized_of(request);
     (void)front::call_grequest_free(calls->free_fn, calls->extra_state);
   }
-  if (request->kind == RequestKind::kCollective || request->kind == RequestKind::kGeneralized)
-    arena_free(request->kept_until_done);
+  if (request->kind == RequestKind::kGeneralized) arena_free(request->kept_until_done);
+  else if (request->kind == RequestKind::kCollective) kept_until_done_free(request);
   else if (request->kind == RequestKind::kPersistentCollective)
     kept_collective_free(request);
   else if (request->kind == RequestKind::kSend)

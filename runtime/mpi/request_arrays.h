@@ -135,6 +135,8 @@ inline int conclude_all(i32 count, Slot** handles, u64* reals, CanonStatus* stat
   return result;
 }
 
+void poke_lower();  // park.h
+
 using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
 
 /// Asks the lower half for the only request of an array that is in progress. Returns what the call
@@ -163,6 +165,7 @@ using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
   *flag = 1;
   const i32 active = real.gather(requests, &done);
   if (FERMATA_UNLIKELY(real.pending())) {
+    poke_lower();  // the others are to get on all the same
     *flag = 0;
     return kSuccess;
   }

@@ -4,7 +4,8 @@
 
 #include "mpi/request_arrays.h"
 
-namespace fermata::mpi::core {
+namespace fermata::mpi {
+namespace core {
 
 inline int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
   LowerScope scope;
@@ -33,6 +34,28 @@ inline int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
   return kSuccess;  // the error itself is reported where the request is completed
 }
 
+}  // namespace core
+
+/// Ends those requests that the application has freed and that have finished by now. It looks at
+/// all of them, so it is called when they have doubled.
+inline void sweep_forgotten() {
+  constexpr u32 kFew = 64;
+  Core& core = state();
+  if (++core.forgotten < core.forgotten_room) return;
+  u32 left = 0;
+  for_each_live(kRequest, [&](Slot* slot) {
+    const Request* const request = request_of(slot);
+    if (!request->forgotten) return;
+    if (request->state == RequestState::kActive) left += !settle_if_finished(slot);
+    else if (request->state == RequestState::kDone) (void)request_drop(slot);
+    else left += request->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
+  });
+  core.forgotten = left;
+  core.forgotten_room = 2 * left + kFew;
+}
+
+namespace core {
+
 inline int Request_free(Slot** handle) {
   LowerScope scope;
   if (is_null_request(*handle)) return kErrRequest;
@@ -46,6 +69,7 @@ inline int Request_free(Slot** handle) {
   if (request->state == RequestState::kPending ||
       (request->state == RequestState::kActive && is_receive(request))) {
     request->forgotten = true;  // it may still receive; the draining must see and count that
+    sweep_forgotten();
     return kSuccess;
   }
   return request_drop(slot);
@@ -77,4 +101,5 @@ inline int Status_set_cancelled(CanonStatus* status, int flag) {
   return kSuccess;
 }
 
-}  // namespace fermata::mpi::core
+}  // namespace core
+}  // namespace fermata::mpi

@@ -45,10 +45,16 @@ inline int shared_map(SharedBlock* block, const char* name) {
 inline bool on_one_host(const Comm* comm, u64 real) {
   u64 node = 0;
   int size = 0;
+  const BlockingCall open;
   if (lower().Comm_split_type(real, kCommTypeShared, 0, no_info(), &node)) return false;
   (void)lower().Comm_size(node, &size);
   (void)lower().Comm_free(&node);
   return size == comm->size;
+}
+
+inline int tell_creator(SharedBlock* block, u64 comm) {
+  const BlockingCall open;
+  return lower().Bcast(&block->creator, sizeof block->creator, state().lower_byte, 0, comm);
 }
 
 /// Makes the block of a new window and finds this rank's segment. Every member calls it.
@@ -67,7 +73,7 @@ inline int shared_make(Window* window) {
   block->bytes = page_ceil(block->bytes ? block->bytes : 1);
   block->creator = u64(sys::getpid()) << 32 | u32(sys::now_ns());
   if (!error)
-    error = lower().Bcast(&block->creator, sizeof block->creator, state().lower_byte, 0, real);
+    error = tell_creator(block, real);
   if (error) return error;
   Message name;
   shared_name(block, comm->id, &name);

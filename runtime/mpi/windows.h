@@ -36,6 +36,7 @@ inline int members_exchange(Window* window) {
   const i64 before = size ? i64(sys::word(window->base)) % kWindowAlignment : 0;
   const WindowMember own{size, window->disp_unit, before};
   window->members = arena_array<WindowMember>(u64(comm_of(window->comm)->size));
+  const BlockingCall open;
   return lower().Allgather(&own, sizeof own, state().lower_byte, window->members, sizeof own,
                            state().lower_byte, window->comm->real);
 }
@@ -117,6 +118,7 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot** win, Memory memory)
     window->slot->spare = made->spare;
     int error = memory(window);
     {
+      const BlockingCall open;
       const HostTurn turn(members > 1 && comm_of(made)->rank == 0, launcher().config("ranks"));
       if (!error) error = window_make(window);
       error = members_agree(made, error);
@@ -170,6 +172,7 @@ inline int window_close(Window* window) {
   const MpiCalls& mpi = lower();
   u64* const real = &window->slot->real;
   u64* const counters = &window->counters->real;
+  const BlockingCall open;
   // Nobody may touch a counter once its owner has left.
   int error = mpi.Win_flush_all(*real);
   if (!error) error = mpi.Barrier(window->comm->real);
@@ -194,7 +197,9 @@ inline int Win_allocate(i64 size, int disp_unit, Slot*, Slot* comm, void* basept
   if (size < 0) return kErrSize;
   return window_new(comm, kWinFlavorAllocate, disp_unit, win, [&](Window* window) {
     window->size = size;
-    window->base = arena_alloc(u64(size));
+    window->base = application_memory(u64(size));
+    if (const int error = members_agree(window->comm, window->base ? kSuccess : kErrNoMem))
+      return error;
     *static_cast<void**>(baseptr) = window->base;
     return members_exchange(window);
   });
@@ -232,8 +237,7 @@ inline int Win_free(Slot** handle) {
   Slot* const win = *handle;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
-  attributes_drop(kWin, win, window->attributes);
-  window->attributes = nullptr;
+  attributes_drop(kWin, win, &window->attributes);
   Slot* comm = window->comm;
   {
     CollectiveScope scope(win);

@@ -1,8 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory from MPI_Alloc_mem is the program's: its contents and address are there after a restart.
+// More than there can be is an error that the program hears of.
 #include "../check.h"
 
 enum { kBlocks = 3 };
+
+// The second may be more than the machine has.
+static void ask_for_much(void) {
+  const MPI_Aint much[2] = {(MPI_Aint)1 << 32, (MPI_Aint)1 << 36};
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  for (int i = 0; i < 2; i++) {
+    char *memory = NULL;
+    const int error = MPI_Alloc_mem(much[i], MPI_INFO_NULL, &memory);
+    CHECK(error == MPI_SUCCESS || error == MPI_ERR_NO_MEM);
+    if (error) continue;
+    memory[0] = memory[much[i] - 1] = 1;
+    MPI_Free_mem(memory);
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
 
 int main(int argc, char **argv) {
   start(&argc, &argv);
@@ -13,6 +29,8 @@ int main(int argc, char **argv) {
     CHECK(MPI_Alloc_mem(bytes[b], MPI_INFO_NULL, &block[b]) == MPI_SUCCESS);
     for (int i = 0; i < bytes[b] / 4; i++) block[b][i] = i * (b + 1) + rank;
   }
+  for (int i = 1; i < argc; i++)
+    if (!strcmp(argv[i], "--beyond")) ask_for_much();  // MPICH 4.0 hands out less
   for (int step = 1; step <= o.steps; step++) {
     void *more = NULL;
     MPI_Alloc_mem(1000 * step, MPI_INFO_NULL, &more);

@@ -52,6 +52,48 @@ static void check_order(void) {
   for (int i = 0; i < 3; i++) MPI_Comm_free_keyval(&keys[i]);
 }
 
+static int inner_key;
+
+static int delete_another(MPI_Comm comm, int keyval, void *value, void *extra) {
+  (void)keyval, (void)value, (void)extra;
+  strcat(order, "o");
+  return MPI_Comm_delete_attr(comm, inner_key);
+}
+
+// A delete callback deletes another attribute of the object that is being freed.
+static void check_nested(void) {
+  int outer_key;
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_SELF, &comm);
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, note_delete, &inner_key, NULL);
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_another, &outer_key, NULL);
+  MPI_Comm_set_attr(comm, inner_key, (void *)"i");
+  MPI_Comm_set_attr(comm, outer_key, NULL);
+  order[0] = 0;
+  MPI_Comm_free(&comm);
+  CHECK(!strcmp(order, "oi"));
+  MPI_Comm_free_keyval(&inner_key);
+  MPI_Comm_free_keyval(&outer_key);
+}
+
+// A handle from MPI_Type_get_contents is one more: freeing it leaves the attributes alone.
+static void check_contents(int type_key) {
+  MPI_Datatype type, row, same;
+  int integers[1], flag = 0, before = deletes;
+  void *value = NULL;
+  MPI_Type_vector(2, 1, 3, MPI_INT, &type);
+  MPI_Type_set_attr(type, type_key, &deletes);
+  MPI_Type_contiguous(2, type, &row);
+  MPI_Type_get_contents(row, 1, 0, 1, integers, NULL, &same);
+  MPI_Type_free(&same);
+  MPI_Type_get_attr(type, type_key, &value, &flag);
+  CHECK(flag && value == &deletes && deletes == before);
+  MPI_Type_free(&row);
+  MPI_Type_free(&type);
+  CHECK(deletes == before + 1);
+  deletes = before;
+}
+
 static void handle(MPI_Comm *comm, int *code, ...) {
   (void)comm, (void)code;
   handled++;
@@ -80,6 +122,9 @@ int main(int argc, char **argv) {
   CHECK(flag && *tag_bound >= 32767);
   const int bound = *tag_bound;
   check_order();
+  for (int i = 1; i < argc; i++)
+    if (!strcmp(argv[i], "--beyond")) check_nested();  // both real MPIs fall over it
+  check_contents(type_key);
   for (int step = 1; step <= o.steps; step++) {
     int *host = NULL, *io = NULL;
     char name[MPI_MAX_OBJECT_NAME];
