@@ -131,11 +131,14 @@ inline bool early_arrived(Early* early) {
   return true;
 }
 
+/// Counts of bytes are int here.
+inline bool is_too_large(u64 bytes) { return bytes > 0x7fff'ffff; }
+
 /// Begins to receive a message that was found or is held, as bytes. Never blocks: one still on its
 /// way fills its buffer under a request of its own. Returns the error class; then the message is as
 /// it was.
 inline int early_fill(Early* early) {
-  if (early->bytes > 0x7fff'ffff) return kErrUnsupportedOperation;  // counts of bytes are int here
+  if (is_too_large(early->bytes)) return kErrUnsupportedOperation;
   const bool held = early->state == EarlyState::kHeld;
   u8* const data = arena_array<u8>(early->bytes);
   const int count = int(early->bytes);
@@ -271,6 +274,30 @@ inline int early_deliver(Early* early, void* buffer, int count, u64 datatype, Ca
   return error;
 }
 
+/// Matches a message that is too large to be received as bytes (early_fill): it is held, out of
+/// everybody's sight, and until it is received there is no checkpoint. `kept`: it is held already,
+/// or null: the lower half has what this status says. Null if that is not so. Never blocks.
+inline Early* early_match_held(Comm* comm, Early* kept, const CanonStatus& status) {
+  if (!kept) {
+    int flag = 0;
+    u64 message = 0;
+    CanonStatus got{};
+    const int error = lower().Improbe(status.source, status.tag, comm->slot->real, &flag, &message,
+                                      &got);
+    if (error || !flag) return nullptr;
+    kept = early_new(comm, got);
+    kept->state = EarlyState::kHeld;
+    kept->real = message;
+    early_count(kept);
+  } else {
+    early_unlink(kept);
+    state().early_held--;
+  }
+  kept->matched = true;
+  state().early_matched++;
+  return kept;
+}
+
 /// Begins to receive a held message where the request says, and forgets it. It counts when the
 /// request ends, like that of any receive. Never blocks. Returns the error class; unless it is
 /// kErrTruncate the message is held as before.
@@ -280,8 +307,12 @@ inline int early_receive(Early* early, Slot* slot) {
   const int error = lower().Imrecv(request->buffer, request->count, request->datatype->real,
                                    &early->real, &real);
   if (error && error != kErrTruncate) return error;
-  early_unlink(early);
-  state().early_held--;
+  if (early->matched) {
+    state().early_matched--;
+  } else {
+    early_unlink(early);
+    state().early_held--;
+  }
   give_receipt(early);
   if (error == kSuccess) {
     state().received[early->comm->members[early->source]]--;

@@ -50,6 +50,7 @@ struct Early {
   struct Comm* comm;
   EarlyState state;
   bool counted;  // in Core::received
+  bool matched;  // held for a message handle of the program; in no queue
   u64 real;      // the message, if held; the request that fills `data`, if filling
   u8* data;
   u64 bytes;
@@ -455,6 +456,7 @@ struct Core {
   i64 attached_bytes;
   u64 early_messages, early_bytes;
   u64 early_held, early_filling;
+  u64 early_matched;  // held ones that the program has matched (MPI_Mprobe) and not received
   u32 forgotten, forgotten_room;  // freed requests at the last look and since; when to look again
   u32 rebuilds;
   double wtime_saved;   // MPI_Wtime when the image was cut

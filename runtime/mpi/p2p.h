@@ -233,7 +233,7 @@ inline int probe_once(int source, int tag, Slot* comm, int* flag, Early** early,
 }
 
 /// Matched probe: takes the message out of everybody's sight. The message is received as bytes at
-/// once, so that a matched message is never the lower half's alone.
+/// once, so that a matched message is never the lower half's alone; but for a very large one.
 inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** message,
                          CanonStatus* status) {
   if (source == kProcNull) {
@@ -245,6 +245,12 @@ inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** mess
   Early* early = nullptr;
   const int error = probe_once(source, tag, comm, flag, &early, status);
   if (error || !*flag) return error;
+  if (FERMATA_UNLIKELY(is_too_large(status->bytes()))) {
+    early = early_match_held(comm_of(comm), early, *status);
+    *flag = early != nullptr;
+    if (early) *message = slot_new(kMessage, early);
+    return kSuccess;
+  }
   const bool is_kept = early != nullptr;
   if (!is_kept) early = early_new(comm_of(comm), *status);
   if (const int receive_error = early_complete(early)) {
@@ -257,6 +263,28 @@ inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** mess
   }
   *message = slot_new(kMessage, early);
   return kSuccess;
+}
+
+/// Begins to receive a matched message that is held; its handle becomes null.
+inline int receive_matched_held(void* buf, int count, Slot* datatype, Slot** message,
+                                Slot** handle) {
+  Early* const early = static_cast<Early*>((*message)->object);
+  Slot* const slot = request_slot_new();
+  Request* const request = request_of(slot);
+  fill_recipe(request, RequestKind::kRecv, buf, count, datatype, early->source, early->tag,
+              early->comm->slot);
+  request->order = ++state().post_order;
+  const int error = early_receive(early, slot);
+  if (error) request_release(slot);
+  else *handle = slot;
+  if (error && error != kErrTruncate) return error;
+  slot_free(*message);
+  *message = null_of(kMessage);
+  return error;
+}
+inline bool is_matched_held(const Slot* message) {
+  if (is_null(message, kMessageNull) || message->index == kMessageNoProc) return false;
+  return static_cast<const Early*>(message->object)->state == EarlyState::kHeld;
 }
 
 /// Delivers a matched message; it leaves the books and its handle becomes null.
@@ -379,10 +407,17 @@ inline int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* 
 inline int Mrecv(void* buf, int count, Slot* datatype, Slot** message, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
+  if (is_matched_held(*message)) {
+    Slot* request = nullptr;
+    const int error = receive_matched_held(buf, count, datatype, message, &request);
+    return error ? error : wait_request(&request, status);
+  }
   return receive_matched(buf, count, datatype, message, status ? status : &local);
 }
 inline int Imrecv(void* buf, int count, Slot* datatype, Slot** message, Slot** handle) {
   LowerScope scope;
+  if (is_matched_held(*message))
+    return receive_matched_held(buf, count, datatype, message, handle);
   Slot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   fill_recipe(request, RequestKind::kRecv, buf, count, datatype, kProcNull, kAnyTag, nullptr);

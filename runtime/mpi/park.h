@@ -364,6 +364,10 @@ inline bool follow_protocol(void* frame) {
         if (held_back()) return true;
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
           if (has_duty() || !shut_sections()) return true;
+          if (core.early_matched) {  // its sender may stand in its call until it is received
+            fail_checkpoint("a message of 2 GiB or more is matched (MPI_Mprobe) and not received");
+            break;
+          }
           // What is still under way in other threads ends in finite time: it polls, or all members
           // have begun it.
           if (core.threads != Threads::kOne && launcher().stop_others() != 0) break;

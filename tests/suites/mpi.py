@@ -131,6 +131,23 @@ def _make_asked(mpi):
     return test
 
 
+def _make_large(mpi):
+    @timeout(300)
+    def test(work):
+        """What cannot be kept is received by the program alone; a checkpoint between its probe and
+        its receive is refused, and harms nothing."""
+        job = fermata.Job(work)
+        hold = work / "hold"
+        hold.touch()
+        job.start(mpi, [mpis.program(mpi, "matched_large"), "--steps", 1, "--hold-file", hold])
+        fermata.wait_for_step(job, 1)
+        result = fermata.fermata(work, "checkpoint", "job", "--timeout", "20s")
+        check("2 GiB or more is matched (MPI_Mprobe)" in result.err, result.err)
+        hold.unlink()
+        check("PASS" in job.finish(240), "its last line")
+    return test
+
+
 def _make_given_up(mpi, fault, phase):
     @timeout(90)
     def test(work):
@@ -185,6 +202,7 @@ def generate():
     for mpi in mpis.MPIS:
         tests[f"test_synchronous_and_refused_{mpi}"] = _make_refused(mpi)
         tests[f"test_synchronous_and_asked_again_{mpi}"] = _make_asked(mpi)
+        tests[f"test_matched_large_{mpi}"] = slow(_make_large(mpi))
         for name, fault in GIVEN_UP.items():
             tests[f"test_synchronous_and_{name}_{mpi}"] = _make_given_up(mpi, *fault)
         for way, steps in ROOM_IN.items():
