@@ -40,27 +40,47 @@ inline void comm_unlink(Comm* comm) {
   if (comm->next) comm->next->previous = comm->previous;
 }
 
-/// World ranks of a group of the lower half.
-inline int world_ranks_of(u64 group, i32 size, i32* world_ranks) {
-  u64 world = 0;
-  int error = lower().Comm_group(slot_at(kComm, kCommWorld)->real, &world);
-  if (error) return error;
+/// World ranks of a group of the lower half; processes outside the job have the numbers after the
+/// last rank. True in *outside if there are any.
+inline int world_ranks_of(u64 group, i32 size, i32* world_ranks, bool* outside) {
+  Core& core = state();
   i32* const ranks = arena_array<i32>(u64(size));
   for (i32 i = 0; i < size; i++) ranks[i] = i;
-  error = lower().Group_translate_ranks(group, size, ranks, world, world_ranks);
+  const auto translate = [&](u64 into) {
+    return lower().Group_translate_ranks(group, size, ranks, into, world_ranks);
+  };
+  const auto all_known = [&] {
+    for (i32 i = 0; i < size; i++)
+      if (world_ranks[i] == kUndefined) return false;
+    return true;
+  };
+  u64 known = 0;
+  int error = lower_everyone(&known);
+  if (!error) error = translate(known);
+  if (!error && !all_known()) {  // it is made larger, behind those that are there
+    u64 larger = 0;
+    error = lower().Group_union(known, group, &larger);
+    if (!error) error = translate(larger);
+    if (core.everyone) (void)lower().Group_free(&core.everyone);
+    core.everyone = larger;
+  }
+  if (known != core.everyone) (void)lower().Group_free(&known);
   arena_free(ranks);
-  (void)lower().Group_free(&world);
+  for (i32 i = 0; i < size && !error; i++) {
+    if (world_ranks[i] < core.world_size) continue;
+    *outside = true;
+    if (world_ranks[i] >= core.world_size + kOutsideRoom)
+      world_ranks[i] = core.world_size + kOutsideRoom - 1;
+  }
   return error;
 }
 
-/// Members that no rank of the job is get the number after the last rank, all the same one: it is
-/// enough to count their messages apart.
-inline void note_outside(Comm* comm, i32* members, i32 size) {
-  for (i32 i = 0; i < size; i++) {
-    if (members[i] != kUndefined) continue;
-    members[i] = state().world_size;
-    comm->outside = true;
-  }
+/// One communicator or port less that leads outside the job.
+inline void connection_end() {
+  if (--crossing().connections) return;
+  u64 known = state().everyone;
+  state().everyone = 0;
+  if (known) (void)lower().Group_free(&known);
 }
 
 /// Describes a real communicator. The id is not set yet. Returns null if the lower half refuses.
@@ -72,20 +92,17 @@ inline Comm* comm_describe(u64 real, bool inter) {
   if (!error) error = lower().Comm_size(real, &comm->size);
   if (!error) error = lower().Comm_group(real, &group);
   comm->local_members = arena_array<i32>(u64(comm->size));
-  if (!error) error = world_ranks_of(group, comm->size, comm->local_members);
+  if (!error) error = world_ranks_of(group, comm->size, comm->local_members, &comm->outside);
   if (group) (void)lower().Group_free(&group);
   comm->members = comm->local_members;
   if (inter && !error) {
     error = lower().Comm_remote_size(real, &comm->remote_size);
     if (!error) error = lower().Comm_remote_group(real, &group);
     comm->members = arena_array<i32>(u64(comm->remote_size));
-    if (!error) error = world_ranks_of(group, comm->remote_size, comm->members);
+    if (!error) error = world_ranks_of(group, comm->remote_size, comm->members, &comm->outside);
     (void)lower().Group_free(&group);
   }
-  if (error) return nullptr;
-  note_outside(comm, comm->local_members, comm->size);
-  if (inter) note_outside(comm, comm->members, comm->remote_size);
-  return comm;
+  return error ? nullptr : comm;
 }
 
 /// All members agree on an id. Collective over the new communicator `real`.
@@ -177,7 +194,7 @@ inline void comm_forget(Slot* slot) {
   sweep_dead_comms();
   Comm* const comm = comm_of(slot);
   clock_free(clock_of(slot));
-  if (comm->outside) crossing().connections--;
+  if (comm->outside) connection_end();
   if (state().parent == slot) state().parent = nullptr;
   comm_unlink(comm);
   while (Early* const early = comm->early_first) {

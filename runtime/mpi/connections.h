@@ -173,7 +173,7 @@ inline int Open_port(Slot* info, char* port) {
 inline int Close_port(const char* port) {
   LowerScope scope;
   const int error = lower().Close_port(port);
-  if (!error) crossing().connections--;
+  if (!error) connection_end();
   return error;
 }
 inline int Publish_name(const char* service, Slot* info, const char* port) {

@@ -194,7 +194,7 @@ inline Group join_groups(const Comm* local, int local_leader, const OtherGroup& 
 inline int meet_all(const Comm* local, int local_leader, const OtherGroup& other,
                     const i32* members, ClockEntry** clock) {
   for (i32 i = 0; i < other.size; i++)
-    if (members[i] == state().world_size) return kSuccess;
+    if (members[i] >= state().world_size) return kSuccess;
   const Group all = join_groups(local, local_leader, other, members);
   const int error =
       can_meet(all, nullptr) ? meet(all, u64(other.meeting), clock) : int(kErrComm);

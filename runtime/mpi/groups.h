@@ -31,13 +31,20 @@ inline i32 position_in(const Group* group, i32 world_rank) {
   return kUndefined;
 }
 
+/// The lower half's group of the job's ranks, by world rank, and of the processes outside the job
+/// that this one has met. Freed by the caller, unless it is Core::everyone.
+inline int lower_everyone(u64* group) {
+  *group = state().everyone;
+  return *group ? int(kSuccess) : lower().Comm_group(slot_at(kComm, kCommWorld)->real, group);
+}
+
 /// Shows a list of world ranks to the lower half as a group. Freed by the caller with Group_free.
 inline int lower_group(const i32* ranks, i32 size, u64* group) {
-  u64 world = 0;
-  int error = lower().Comm_group(slot_at(kComm, kCommWorld)->real, &world);
+  u64 known = 0;
+  int error = lower_everyone(&known);
   if (error) return error;
-  error = lower().Group_incl(world, size, ranks, group);
-  (void)lower().Group_free(&world);
+  error = lower().Group_incl(known, size, ranks, group);
+  if (known != state().everyone) (void)lower().Group_free(&known);
   return error;
 }
 

@@ -77,7 +77,7 @@ inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
   const u64 world = slot_at(kComm, kCommWorld)->real;
   if (lower().Comm_rank(world, &core.world_rank) || lower().Comm_size(world, &core.world_size))
     return kErrIntern;
-  const u64 counted = u64(core.world_size) + 1;
+  const u64 counted = u64(core.world_size + kOutsideRoom);
   const u64 counts_bytes = counted * sizeof(u64);
   core.sent = arena_array<u64>(counted);
   core.received = arena_array<u64>(counted);

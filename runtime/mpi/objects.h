@@ -332,6 +332,7 @@ struct KeptMessage {
 };
 
 inline constexpr i32 kThunks = 256;
+inline constexpr i32 kOutsideRoom = 1024;  // processes outside the job that are told apart
 inline constexpr u32 kPredefinedCount = 0x400;
 
 // How far this rank has come in the checkpoint `epoch`; see park.h.
@@ -416,7 +417,9 @@ struct Core {
   i32 thread_level;
   i32 world_rank;
   i32 world_size;
-  // Messages since the job began, by world rank; one more entry for processes outside the job.
+  u64 everyone;  // while it is connected to processes outside the job: see lower_everyone(); else 0
+  // Messages since the job began, by world rank; behind them kOutsideRoom entries for processes
+  // outside the job.
   u64* sent;
   u64* received;
   u64* expected;  // of a draining rank: how many it is to have received in all

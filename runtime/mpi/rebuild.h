@@ -36,6 +36,7 @@ inline void lower_start() {
   Core& core = state();
   core.lower_request_null = slot_at(kRequest, kRequestNull)->real;
   core.lower_comm_null = slot_at(kComm, kCommNull)->real;
+  core.everyone = 0;
   core.lower_byte = slot_at(kDatatype, kByte)->real;
   if (lower().Comm_dup(slot_at(kComm, kCommSelf)->real, &core.lower_self))
     fatal("the MPI library cannot duplicate MPI_COMM_SELF");

@@ -103,8 +103,8 @@ inline int Comm_get_info(Slot* comm, Slot** info) {
   return comm_of(comm) ? Info_create(info) : int(kErrComm);
 }
 
-/// The duplicate is complete when the call returns; its request is born finished. (All members make
-/// the same call, so nobody waits here for a rank that is not on its way.)
+/// The duplicate is complete when the call returns; its request is born finished. A member waits
+/// here for the others, which MPI does not want of a non-blocking call (docs/limits.md).
 inline int Comm_idup(Slot* comm, Slot** newcomm, Slot** handle) {
   const int error = Comm_dup(comm, newcomm);
   if (error) return error;

@@ -42,6 +42,32 @@ static void connect_again(MPI_Comm all, int parents, int is_worker) {
   MPI_Comm_free(&part);
 }
 
+// A communicator of every second process of both jobs, by its group, and what the group says.
+static void regroup(MPI_Comm all) {
+  int size = -1, places[16], numbers[16], count = 0, sum = 0, result = -1, one = 1;
+  MPI_Group group, half, same;
+  MPI_Comm part;
+  MPI_Comm_size(all, &size);
+  CHECK(size <= 16);
+  for (int place = size - 1; place >= 0; place -= 2) places[count++] = place;
+  MPI_Comm_group(all, &group);
+  MPI_Group_incl(group, count, places, &half);
+  MPI_Group_translate_ranks(half, 1, &one, group, numbers);
+  CHECK(numbers[0] == size - 3);
+  MPI_Group_intersection(half, group, &same);
+  MPI_Group_compare(half, same, &result);
+  CHECK(result == MPI_IDENT);
+  CHECK(MPI_Comm_create(all, half, &part) == MPI_SUCCESS);
+  if (part != MPI_COMM_NULL) {
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, part);
+    CHECK(sum == count);
+    MPI_Comm_free(&part);
+  }
+  MPI_Group_free(&group);
+  MPI_Group_free(&half);
+  MPI_Group_free(&same);
+}
+
 static int worker(MPI_Comm parents) {
   int number = -1, sum = -1, size = -1, flag = 0;
   MPI_Comm all;
@@ -55,6 +81,7 @@ static int worker(MPI_Comm parents) {
   MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, all);
   CHECK(sum == number * (size + kWorkers));
   connect_again(all, size, 1);
+  regroup(all);
   MPI_Barrier(parents);
   MPI_Comm_free(&all);
   MPI_Comm_disconnect(&parents);
@@ -91,6 +118,7 @@ static void spawn_and_talk(char *program, int step, int hold_ms) {
   MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, all);
   CHECK(sum == step * (ranks + kWorkers));
   connect_again(all, ranks, 0);
+  regroup(all);
   MPI_Barrier(workers);
   MPI_Comm_free(&all);
   MPI_Comm_disconnect(&workers);
