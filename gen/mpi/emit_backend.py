@@ -105,7 +105,7 @@ class Body:
         self.args.append(f"as_buffer({p.name})")
 
     def do_weights(self, p):
-        self.args.append(f"as_any({p.name})" if p.out else f"as_weights({p.name})")
+        self.args.append(f"as_weights({p.name})")
 
     def do_handle(self, p):
         native = handle_type(p)

@@ -23,6 +23,11 @@ HEAD = """// SPDX-License-Identifier: Apache-2.0
 
 namespace fermata::mpi {
 i64 real_displacement(Slot* win, i32 rank, i64 disp);  // windows.h
+bool at_root(Slot* comm, int root);                    // comms.h
+namespace core {
+int Get_count_wide(const CanonStatus* status, Slot* datatype, i64* count);  // counts.h
+}
+Slot* unread(Kind kind);                               // comms.h
 }
 
 namespace fermata::mpi::core {
@@ -90,8 +95,40 @@ def lower_call(function):
     return lines, f"lower_mpi().{function.name}({', '.join(args)})"
 
 
+IN_PLACE = "reinterpret_cast<void*>(abi::kInPlace)"
+
+
+def read_where(function):
+    """Datatypes and operations that not every member reads, by name, and which do (MPI 4.1, 6.5 to
+    6.9). Elsewhere anything may stand there, also what was never set."""
+    stem = function.stem.removesuffix("_init").lower()
+    if "neighbor" in stem or "_w" in stem or stem.endswith("alltoallw"):
+        return {}
+    stem = stem.removeprefix("i")
+    if stem.startswith("gather"):
+        return {"sendtype": f"root >= 0 && sendbuf != {IN_PLACE}",
+                "recvtype": "at_root(comm, root)"}
+    if stem.startswith("scatter"):
+        return {"sendtype": "at_root(comm, root)",
+                "recvtype": f"root >= 0 && recvbuf != {IN_PLACE}"}
+    if stem.startswith(("allgather", "alltoall")):
+        return {"sendtype": f"sendbuf != {IN_PLACE}"}
+    if stem == "bcast":
+        return {"datatype": "root != abi::kProcNull"}
+    if stem == "reduce":
+        return {"datatype": "root != abi::kProcNull", "op": "root != abi::kProcNull"}
+    return {}
+
+
+def unread_lines(function):
+    kinds = {"op": "kOp"}
+    return [f"  if (!({where})) {name} = unread({kinds.get(name, 'kDatatype')});"
+            for name, where in read_where(function).items()]
+
+
 def straight_body(function):
     lines, call = lower_call(function)
+    lines = unread_lines(function) + lines
     # The scope comes first: entering it may park the rank, and a restart changes real handles.
     if function.cls == "collective":
         over = function.need("kind", "COMMUNICATOR", "FILE").name
@@ -108,8 +145,16 @@ def absent_body(function):
     return unused(function) + ["  return abi::kErrUnsupportedOperation;"]
 
 
+# Whose plain form has an int for what may be more.
+WIDE = {"Type_size": "Type_size_x", "Get_elements": "Get_elements_x",
+        "Get_count": "Get_count_wide"}
+
+
 def narrow_body(function):
     """Counts that fit an int take the plain form, which every MPI has."""
+    if function.stem in WIDE:
+        args = ", ".join(p.name for p in function.params)
+        return [f"  return {WIDE[function.stem]}({args});"]
     ins = [p for p in function.params if p.poly and (not p.out or p.inout)]
     outs = [p for p in function.params if p.poly and p.out]
     args, lines = [], []
@@ -191,14 +236,15 @@ def nonblocking_body(function):
     reduced = [p.name for kind in ("OPERATION", "DATATYPE") for p in handles if p.kind == kind]
     if not any(p.kind == "OPERATION" for p in handles):
         reduced = []
+    unread = unread_lines(function)
     if not persistent:
-        return [
+        return unread + [
             "  return collective_begin(comm, request, [&](u64* real, void**) {",
             f"    return lower().{name}({', '.join(args)});",
             f"  }}, Reduction{{{', '.join(reduced)}}});" if reduced else "  });"]
     used = [p.name for p in handles if p.kind in ("DATATYPE", "OPERATION")]
     args = ["own->real" if arg == "comm->real" else arg for arg in args]
-    return [
+    return unread + [
         f"  return collective_init(comm, {{{', '.join(used)}}}, request,",
         "                         [=](Slot* own, u64* real) {",
         f"    return lower().{name}({', '.join(args)});", "  });"]

@@ -45,7 +45,8 @@ class Body:
         self.args.append(f"buffer_in({param.name})" if sentinel else param.name)
 
     def weights(self, param):
-        self.args.append(param.name if param.out else f"weights_in({param.name})")
+        text = f"weights_in({param.name})"
+        self.args.append(f"const_cast<int*>({text})" if param.out else text)
 
     def string_out(self, param):
         limit = api.camel(param.length.removeprefix("MPI_"))
@@ -56,6 +57,8 @@ class Body:
         self.success.append(f"{param.name}_out.finish({'resultlen' if told else ''});")
 
     def number(self, param):
+        if param.name == "array_of_errcodes":  # may be null; the core fills in the program's codes
+            return self.plain(param)
         name, table = param.name, param.table
         if param.array and param.length == "*":  # ranks of a graph or grid: never a constant
             self.args.append(name)

@@ -43,7 +43,7 @@ def values(mpicc, ints, handles):
     for kind, names in handles.items():
         for name in names:
             body += f'  show("{kind} {name}", (long long)MPI_{name});\n'
-        if kind in ("File", "Session"):
+        if kind == "Session":
             continue
         for name in names:
             integer = f"(int)MPI_{api_c2f(kind)}_c2f(MPI_{name})"

@@ -42,6 +42,7 @@ constexpr MpiCalls with_own_calls() {
   calls.Init_thread = init_thread;
   calls.Isend = isend;
   calls.Test = test;
+  calls.Testany = test_any;
   calls.Finalize = finalize;
   return calls;
 }

@@ -1751,7 +1751,7 @@ inline int Dist_graph_create_adjacent(u64 , int , const int* , const int* , int 
 
 #ifdef FERMATA_HAS_Dist_graph_neighbors
 inline int Dist_graph_neighbors(u64 comm, int maxindegree, int* sources, int* sourceweights, int maxoutdegree, int* destinations, int* destweights) {
-  return done(MPI_Dist_graph_neighbors(native<MPI_Comm>(comm), maxindegree, as_any(sources), as_any(sourceweights), maxoutdegree, as_any(destinations), as_any(destweights)));
+  return done(MPI_Dist_graph_neighbors(native<MPI_Comm>(comm), maxindegree, as_any(sources), as_weights(sourceweights), maxoutdegree, as_any(destinations), as_weights(destweights)));
 }
 #else
 inline int Dist_graph_neighbors(u64 , int , int* , int* , int , int* , int* ) { return abi::kErrUnsupportedOperation; }

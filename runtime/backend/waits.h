@@ -62,6 +62,19 @@ inline int test(u64* request, int* done, CanonStatus* status) {
   return look_at(request, done, status, true);
 }
 
+/// MPI_Testany. *index: negative if none has finished.
+inline int test_any(int count, u64* requests, int* index, int* done, CanonStatus* status) {
+  HandleArray<MPI_Request> reals(requests, count);
+  MPI_Status native_status;
+  native_status.MPI_ERROR = MPI_SUCCESS;
+  native_status.MPI_SOURCE = MPI_ANY_SOURCE;
+  *done = 0;
+  *index = MPI_UNDEFINED;
+  const int outcome = MPI_Testany(count, reals.data(), index, done, &native_status);
+  if (!*done && outcome == MPI_SUCCESS) return 0;
+  return finish(outcome, native_status, status);
+}
+
 inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 comm,
                    CanonStatus* status, u64* left) {
   MPI_Request real;

@@ -37,6 +37,9 @@ using mpi::Slot;
 
 // The gate of this thread, see crossing.h.
 extern __thread Gate tls_gate __attribute__((tls_model("initial-exec"), visibility("hidden")));
+// Whose request or message has just failed in this thread; see note_culprit().
+extern __thread mpi::Slot* tls_culprit
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 // "Open MPI" or "MPICH": whose ABI this front end speaks.
 inline const char* name();

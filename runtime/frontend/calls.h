@@ -11,6 +11,8 @@ namespace core = mpi::core;
 
 __thread Gate tls_gate __attribute__((tls_model("initial-exec"), visibility("hidden"))) = {
     .depth = 0, .lock_depth = 0, .interrupted = 0, .attention = kGateNew};
+__thread mpi::Slot* tls_culprit
+    __attribute__((tls_model("initial-exec"), visibility("hidden"))) = nullptr;
 
 inline void for_each_predefined(PredefinedVisitor visit, void* context) {
   for (const Canonical& entry : kCanonical) {

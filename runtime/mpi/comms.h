@@ -228,6 +228,16 @@ inline bool is_inter(Slot* comm) {
   return c && c->remote_size >= 0;
 }
 
+/// Of a rooted collective call: whether this rank is its root.
+inline bool at_root(Slot* comm, int root) {
+  const Comm* const c = live_comm(comm);
+  return c && (c->remote_size >= 0 ? root == kRoot : root == c->rank);
+}
+/// What stands where a call reads nothing.
+inline Slot* unread(Kind kind) {
+  return kind == kOp ? slot_at(kOp, abi::kSum) : slot_at(kDatatype, kByte);
+}
+
 /// The part that all constructors share: count on the parent, make the real one, adopt it, and let
 /// `complete` describe what else it is before this rank can be stopped.
 template <typename Make, typename Complete>
@@ -389,7 +399,7 @@ inline int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
   Slot* const comm = *handle;
   Comm* const c = live_comm(comm);
   if (!c || (comm->flags & kSlotPredefined)) return kErrComm;
-  attributes_drop(kComm, comm, &c->attributes);
+  if (const int code = attributes_drop(kComm, comm, &c->attributes)) return code;
   CollectiveScope scope(comm);
   int error;
   {

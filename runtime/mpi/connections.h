@@ -52,7 +52,7 @@ class SpawnLine {
 /// The lower half's error codes mean nothing to the application but "this one has not started".
 inline void classify_spawn_errors(i64 processes, int* codes) {
   for (i64 i = 0; codes && i < processes; i++)
-    if (codes[i]) codes[i] = kErrSpawn;
+    if (codes[i]) codes[i] = front::app_error_code(kErrSpawn);
 }
 
 inline i64 sum_of(const int* numbers, int count) {
@@ -75,7 +75,9 @@ inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info
     return lower().Comm_spawn(line.program(), line.arguments(), maxprocs, hints.real(), root,
                               comm->real, real, errors);
   });
-  classify_spawn_errors(maxprocs, errors);
+  int processes = at_root ? maxprocs : 0;  // elsewhere it says nothing
+  if (!at_root && !error && live_comm(*intercomm)) processes = comm_of(*intercomm)->remote_size;
+  classify_spawn_errors(processes, errors);
   return error;
 }
 

@@ -19,6 +19,11 @@
 
 namespace fermata::mpi {
 i64 real_displacement(Slot* win, i32 rank, i64 disp);  // windows.h
+bool at_root(Slot* comm, int root);                    // comms.h
+namespace core {
+int Get_count_wide(const CanonStatus* status, Slot* datatype, i64* count);  // counts.h
+}
+Slot* unread(Kind kind);                               // comms.h
 }
 
 namespace fermata::mpi::core {
@@ -670,6 +675,7 @@ inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_
 
 inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
 }
@@ -677,6 +683,7 @@ inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* r
 inline int Allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     CollectiveScope scope(comm);
+    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
     const BlockingCall open;
     return lower_mpi().Allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
   }
@@ -692,12 +699,14 @@ inline int Allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, 
 
 inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
 }
 
 inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
 }
@@ -740,6 +749,7 @@ inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot*
 
 inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
 }
@@ -747,6 +757,7 @@ inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* re
 inline int Alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     CollectiveScope scope(comm);
+    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
     const BlockingCall open;
     return lower_mpi().Alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
   }
@@ -762,12 +773,14 @@ inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, v
 
 inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
 }
 
 inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
 }
@@ -838,6 +851,7 @@ inline int Barrier(Slot* comm) {
 
 inline int Bcast(void* buffer, int count, Slot* datatype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Bcast(buffer, count, datatype->real, root, comm->real);
 }
@@ -845,6 +859,7 @@ inline int Bcast(void* buffer, int count, Slot* datatype, int root, Slot* comm) 
 inline int Bcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm) {
   if (!(fits_int(count))) {
     CollectiveScope scope(comm);
+    if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
     const BlockingCall open;
     return lower_mpi().Bcast_c(buffer, count, datatype->real, root, comm->real);
   }
@@ -1314,6 +1329,8 @@ inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datat
 
 inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Gather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
 }
@@ -1321,6 +1338,8 @@ inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recv
 inline int Gather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     CollectiveScope scope(comm);
+    if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+    if (!(at_root(comm, root))) recvtype = unread(kDatatype);
     const BlockingCall open;
     return lower_mpi().Gather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
   }
@@ -1336,12 +1355,16 @@ inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, voi
 
 inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Gatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real);
 }
 
 inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Gatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real);
 }
@@ -1395,17 +1418,11 @@ inline int Get_address(const void* location, i64* address) {
 }
 
 inline int Get_count_c(const CanonStatus* status, Slot* datatype, i64* count) {
-  int small_count = 0;
-  int error = Get_count(status, datatype, &small_count);
-  *count = small_count;
-  return error;
+  return Get_count_wide(status, datatype, count);
 }
 
 inline int Get_elements_c(const CanonStatus* status, Slot* datatype, i64* count) {
-  int small_count = 0;
-  int error = Get_elements(status, datatype, &small_count);
-  *count = small_count;
-  return error;
+  return Get_elements_x(status, datatype, count);
 }
 
 inline int Get_hw_resource_info(Slot** hw_info) {
@@ -2075,6 +2092,8 @@ inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag
 
 inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
+  if (!(root != abi::kProcNull)) op = unread(kOp);
   const BlockingCall open;
   return lower_mpi().Reduce(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
 }
@@ -2082,6 +2101,8 @@ inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype,
 inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, int root, Slot* comm) {
   if (!(fits_int(count))) {
     CollectiveScope scope(comm);
+    if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
+    if (!(root != abi::kProcNull)) op = unread(kOp);
     const BlockingCall open;
     return lower_mpi().Reduce_c(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
   }
@@ -2253,6 +2274,8 @@ inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* data
 
 inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
+  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Scatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
 }
@@ -2260,6 +2283,8 @@ inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* rec
 inline int Scatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     CollectiveScope scope(comm);
+    if (!(at_root(comm, root))) sendtype = unread(kDatatype);
+    if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
     const BlockingCall open;
     return lower_mpi().Scatter_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
   }
@@ -2275,12 +2300,16 @@ inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
 
 inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
+  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Scatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
 }
 
 inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
   CollectiveScope scope(comm);
+  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
+  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Scatterv_c(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
 }
@@ -2607,10 +2636,7 @@ inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64
 }
 
 inline int Type_size_c(Slot* datatype, i64* size) {
-  int small_size = 0;
-  int error = Type_size(datatype, &small_size);
-  *size = small_size;
-  return error;
+  return Type_size_x(datatype, size);
 }
 
 inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype) {

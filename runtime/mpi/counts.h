@@ -10,8 +10,9 @@ namespace fermata::mpi {
 /// or 0 if the predefined type is a basic element itself.
 inline i64 first_of_pair(u32 canonical) {
   switch (canonical) {
-    case 0x228: case 0x22b: return 4;  // FLOAT_INT, 2INT
-    case 0x229: case 0x22a: return 8;  // DOUBLE_INT, LONG_INT
+    case 0x228: case 0x22b: return 4;              // FLOAT_INT, 2INT
+    case 0x229: case 0x22a: case 0x231: return 8;  // DOUBLE_INT, LONG_INT, 2DOUBLE_PRECISION
+    case 0x230: case 0x232: return 4;              // 2REAL, 2INTEGER
     case 0x22c: return 2;              // SHORT_INT
     case 0x22d: return 16;             // LONG_DOUBLE_INT
     default: return 0;
@@ -131,6 +132,12 @@ inline int Get_count(const CanonStatus* status, Slot* datatype, int* count) {
   if (is_null(datatype, kDatatypeNull)) return kErrType;
   const i64 items = whole_items(status, datatype);
   *count = items == int(items) ? int(items) : kUndefined;
+  return kSuccess;
+}
+/// What MPI_Get_count_c says.
+inline int Get_count_wide(const CanonStatus* status, Slot* datatype, i64* count) {
+  if (is_null(datatype, kDatatypeNull)) return kErrType;
+  *count = whole_items(status, datatype);
   return kSuccess;
 }
 inline int Get_elements(const CanonStatus* status, Slot* datatype, int* count) {

@@ -99,7 +99,8 @@ namespace core {
 
 [[gnu::noinline]] inline int raise(Slot* object, int error_class, const char* function) {
   if (error_class == kSuccess) return kSuccess;
-  const ErrorTarget target = error_target(object);
+  const ErrorTarget target = error_target(object ? object : front::tls_culprit);
+  front::tls_culprit = nullptr;
   const Slot* const handler = target.handler;
   int code = front::app_error_code(error_class);
   if (!handler || handler->index == kErrorsAreFatal || handler->index == kErrorsAbort)

@@ -22,7 +22,7 @@ template <typename Begin>
 int file_collective_begin(Slot* fh, Slot** handle, Begin begin) {
   if (!file_of(fh)) return kErrFile;
   CollectiveScope scope(fh);
-  const int error = lower_request(handle, begin);
+  const int error = lower_request(fh, handle, begin);
   if (!error) request_of(*handle)->kind = RequestKind::kCollective;
   return error;
 }
@@ -57,23 +57,23 @@ namespace core {
 // --- requests ------------------------------------------------------------------------------------
 
 inline int File_iread(Slot* fh, void* buf, int count, Slot* type, Slot** request) {
-  return lower_request(request, [&](u64* real) {
+  return lower_request(fh, request, [&](u64* real) {
     return lower().File_iread(fh->real, buf, count, type->real, real);
   });
 }
 inline int File_iwrite(Slot* fh, const void* buf, int count, Slot* type, Slot** request) {
-  return lower_request(request, [&](u64* real) {
+  return lower_request(fh, request, [&](u64* real) {
     return lower().File_iwrite(fh->real, buf, count, type->real, real);
   });
 }
 inline int File_iread_at(Slot* fh, i64 at, void* buf, int count, Slot* type, Slot** request) {
-  return lower_request(request, [&](u64* real) {
+  return lower_request(fh, request, [&](u64* real) {
     return lower().File_iread_at(fh->real, at, buf, count, type->real, real);
   });
 }
 inline int File_iwrite_at(Slot* fh, i64 at, const void* buf, int count, Slot* type,
                           Slot** request) {
-  return lower_request(request, [&](u64* real) {
+  return lower_request(fh, request, [&](u64* real) {
     return lower().File_iwrite_at(fh->real, at, buf, count, type->real, real);
   });
 }
@@ -103,13 +103,13 @@ inline int File_iwrite_at_all(Slot* fh, i64 at, const void* buf, int count, Slot
 
 inline int File_iread_shared(Slot* fh, void* buf, int count, Slot* type, Slot** request) {
   if (!file_shared(fh)) return kErrFile;
-  return lower_request(request, [&](u64* real) {
+  return lower_request(fh, request, [&](u64* real) {
     return lower().File_iread_shared(fh->real, buf, count, type->real, real);
   });
 }
 inline int File_iwrite_shared(Slot* fh, const void* buf, int count, Slot* type, Slot** request) {
   if (!file_shared(fh)) return kErrFile;
-  return lower_request(request, [&](u64* real) {
+  return lower_request(fh, request, [&](u64* real) {
     return lower().File_iwrite_shared(fh->real, buf, count, type->real, real);
   });
 }

@@ -19,6 +19,7 @@ inline int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* 
   request_start(request, RequestKind::kGeneralized, RequestState::kPending);
   request->owns = true;
   request->comm = nullptr;
+  request->object = nullptr;
   request->kept_until_done = calls;
   *handle = slot;
   return kSuccess;

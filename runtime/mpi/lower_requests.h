@@ -8,9 +8,9 @@
 
 namespace fermata::mpi {
 
-/// Begins one: `begin(real)` makes the lower call.
+/// Begins one on a window or file: `begin(real)` makes the lower call.
 template <typename Begin>
-int lower_request(Slot** handle, Begin begin) {
+int lower_request(Slot* object, Slot** handle, Begin begin) {
   LowerScope scope;
   Slot* const slot = request_slot_new();
   const int error = begin(&slot->real);
@@ -21,6 +21,7 @@ int lower_request(Slot** handle, Begin begin) {
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kOther, RequestState::kActive);
   request->comm = nullptr;
+  request->object = object;
   request->peer = kUndefined;
   *handle = slot;
   return kSuccess;
@@ -30,21 +31,21 @@ namespace core {
 
 inline int Rput(const void* origin, int count, Slot* type, int target, i64 at, int target_count,
                 Slot* target_type, Slot* win, Slot** request) {
-  return lower_request(request, [&](u64* real) {
+  return lower_request(win, request, [&](u64* real) {
     return lower().Rput(origin, count, type->real, target, real_displacement(win, target, at),
                         target_count, target_type->real, win->real, real);
   });
 }
 inline int Rget(void* origin, int count, Slot* type, int target, i64 at, int target_count,
                 Slot* target_type, Slot* win, Slot** request) {
-  return lower_request(request, [&](u64* real) {
+  return lower_request(win, request, [&](u64* real) {
     return lower().Rget(origin, count, type->real, target, real_displacement(win, target, at),
                         target_count, target_type->real, win->real, real);
   });
 }
 inline int Raccumulate(const void* origin, int count, Slot* type, int target, i64 at,
                        int target_count, Slot* target_type, Slot* op, Slot* win, Slot** request) {
-  return lower_request(request, [&](u64* real) {
+  return lower_request(win, request, [&](u64* real) {
     return lower().Raccumulate(origin, count, type->real, target,
                                real_displacement(win, target, at), target_count,
                                target_type->real, op->real, win->real, real);
@@ -54,7 +55,7 @@ inline int Rget_accumulate(const void* origin, int count, Slot* type, void* resu
                            int result_count, Slot* result_type, int target, i64 at,
                            int target_count, Slot* target_type, Slot* op, Slot* win,
                            Slot** request) {
-  return lower_request(request, [&](u64* real) {
+  return lower_request(win, request, [&](u64* real) {
     return lower().Rget_accumulate(origin, count, type->real, result, result_count,
                                    result_type->real, target, real_displacement(win, target, at),
                                    target_count, target_type->real, op->real, win->real, real);

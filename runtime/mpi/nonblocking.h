@@ -36,7 +36,7 @@ int collective_begin(Slot* comm, Slot** handle, Begin begin, Reduction reduction
   request->owns = kept != nullptr || calls_back;
   request->comm = comm;
   request->kept_until_done = kept;
-  request->op = calls_back ? reduction.op : nullptr;
+  request->object = calls_back ? reduction.op : nullptr;
   if (calls_back) {
     request->datatype = reduction.datatype;
     op_ref(reduction.op);

@@ -248,7 +248,7 @@ struct Request {
   bool forgotten;  // the application called MPI_Request_free
   bool cancelled;  // the application called MPI_Cancel; the status tells whether that worked
   bool wants_status;  // the books need it: who sent the message, or whether it was cancelled
-  bool owns;  // counted references to `datatype` and `op`, `kept_until_done`, a SynchronousSend
+  bool owns;  // counted references: `datatype`, the operation, `kept_until_done`, SynchronousSend
   bool polled;        // tested in vain during a checkpoint
   i32 error;  // of a finished request
   i32 count;
@@ -258,7 +258,8 @@ struct Request {
   u64 number;         // so manieth message to
   void* buffer;
   Slot* datatype;
-  Slot* op;  // of a non-blocking reduction with an operation of the application; else null
+  Slot* object;  // of a non-blocking reduction: the application's operation, or null; where there
+                 // is no `comm`: the window or file, or null
   Slot* comm;
   u64 order;  // posted as the n-th; receives are re-posted in this order
   void* kept_until_done;  // arena memory of a collective, a Generalized, or a KeptCollective

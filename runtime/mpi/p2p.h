@@ -275,12 +275,17 @@ inline int receive_matched_held(void* buf, int count, Slot* datatype, Slot** mes
               early->comm->slot);
   request->order = ++state().post_order;
   const int error = early_receive(early, slot);
+  if (error) note_culprit(request);
   if (error) request_release(slot);
   else *handle = slot;
   if (error && error != kErrTruncate) return error;
   slot_free(*message);
   *message = null_of(kMessage);
   return error;
+}
+inline Slot* comm_of_message(const Slot* message) {
+  if (is_null(message, kMessageNull) || message->index == kMessageNoProc) return nullptr;
+  return static_cast<const Early*>(message->object)->comm->slot;
 }
 inline bool is_matched_held(const Slot* message) {
   if (is_null(message, kMessageNull) || message->index == kMessageNoProc) return false;
@@ -300,6 +305,7 @@ inline int receive_matched(void* buf, int count, Slot* datatype, Slot** message,
   *status = early_status(early);
   const int error =
       unpack_bytes(early->data, early->bytes, buf, count, datatype->real, status);
+  if (error) front::tls_culprit = early->comm->slot;
   early_free(early);
   slot_free(*message);
   *message = null_of(kMessage);
@@ -421,70 +427,13 @@ inline int Imrecv(void* buf, int count, Slot* datatype, Slot** message, Slot** h
   Slot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   fill_recipe(request, RequestKind::kRecv, buf, count, datatype, kProcNull, kAnyTag, nullptr);
+  request->object = nullptr;
   request->state = RequestState::kDone;
+  request->comm = comm_of_message(*message);
   request->error = receive_matched(buf, count, datatype, message, &request->status);
+  front::tls_culprit = nullptr;  // the error is that of the request
   *handle = slot;
   return kSuccess;
-}
-
-}  // namespace core
-
-/// Waits for both halves of an exchange; the send needs no books beyond its count.
-inline int wait_exchange(Slot** receive, Slot** send, CanonStatus* status) {
-  const int receive_error = wait_request(receive, status);
-  const int send_error = wait_request(send, nullptr);
-  return receive_error ? receive_error : send_error;
-}
-
-/// Gives up a receive that was posted for an exchange whose send failed.
-inline void abandon_receive(Slot** receive) {
-  Request* const request = request_of(*receive);
-  request->cancelled = true;
-  request->wants_status = true;
-  if (request->state == RequestState::kActive && request->mode != SendMode::kMatched)
-    (void)lower().Cancel(&(*receive)->real);
-  (void)wait_request(receive, nullptr);
-}
-
-inline int exchange(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag,
-                    void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag,
-                    Slot* comm, CanonStatus* status) {
-  Slot* receive = nullptr;
-  Slot* send = nullptr;
-  int error = receive_begin(recvbuf, recvcount, recvtype, source, recvtag, comm, &receive);
-  if (error) return error;
-  error = send_begin(&MpiCalls::Isend, sendbuf, sendcount, sendtype, dest, sendtag, comm, &send);
-  if (error) {
-    abandon_receive(&receive);
-    return error;
-  }
-  return wait_exchange(&receive, &send, status);
-}
-
-namespace core {
-
-inline int Sendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag,
-                    void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag,
-                    Slot* comm, CanonStatus* status) {
-  LowerScope scope;
-  return exchange(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
-                  source, recvtag, comm, status);
-}
-
-inline int Sendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag,
-                            int source, int recvtag, Slot* comm, CanonStatus* status) {
-  LowerScope scope;
-  int bytes = 0;
-  int error = lower().Pack_size(count, datatype->real, comm->real, &bytes);
-  if (error) return error;
-  void* const packed = arena_alloc(u64(bytes));
-  int position = 0;
-  error = lower().Pack(buf, count, datatype->real, packed, bytes, &position, comm->real);
-  if (!error)
-    error = exchange(packed, position, slot_at(kDatatype, kPacked), dest, sendtag, buf, count,
-                     datatype, source, recvtag, comm, status);
-  arena_free(packed);
-  return error;
 }
 
 }  // namespace core

@@ -6,7 +6,7 @@
 // started again in its turn among the posted receives.
 #pragma once
 
-#include "mpi/p2p.h"
+#include "mpi/exchanges.h"
 
 namespace fermata::mpi {
 
@@ -63,6 +63,7 @@ inline int persistent_start(Slot* slot) {
       !lower_alone(comm_of(request->comm), request->peer) && receive_out_of_turn(slot, &error))
     return error;
   error = lower().Start(&slot->real);
+  if (error) note_culprit(request);
   if (error) return error;
   request->state = RequestState::kActive;
   if (is_receive(request)) return kSuccess;

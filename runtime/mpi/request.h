@@ -44,8 +44,8 @@ inline Generalized* generalized_of(const Request* request) {
 
 inline void kept_until_done_free(const Request* request) {
   arena_free(request->kept_until_done);
-  if (!request->op) return;
-  op_unref(request->op);
+  if (!request->object) return;
+  op_unref(request->object);
   type_unref(request->datatype);
 }
 
@@ -86,7 +86,23 @@ inline void kept_until_done_free(const Request* request) {
 inline void settle(Request* request, const CanonStatus& status, int error) {
   if (!is_receive(request) || status.internal[2]) return;
   if (FERMATA_UNLIKELY(error != kSuccess && error != kErrTruncate)) return;
-  count_received(comm_of(request->comm), status.source);
+  // In an error the lower half may leave the source alone.
+  const i32 source = error && request->peer != kAnySource ? request->peer : status.source;
+  count_received(comm_of(request->comm), source);
+}
+
+/// An error of this request is about to be returned: the error handler that counts is that of its
+/// communicator, window or file. The first one of a call counts.
+[[gnu::noinline, gnu::cold]] inline void note_culprit(const Request* request) {
+  if (request->kind == RequestKind::kInstant) return;
+  Slot* object = request->comm;
+  if (!object) {
+    object = request->object;
+  } else if (const Comm* const comm = comm_of(object)) {
+    if (comm->duplicate_of) object = comm->duplicate_of->slot;
+    if (comm->dead) object = nullptr;
+  }
+  if (!front::tls_culprit) front::tls_culprit = object;
 }
 
 /// What the application sees of a finished request: its handle becomes null, or inactive.
@@ -151,6 +167,7 @@ using LowerPoll = int (*)(u64*, int*, CanonStatus*);
     }
     if (status) settle(request, *status, error);
     else settle_unseen(request);
+    if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
     retire(handle);
     return error;
   }
@@ -160,6 +177,7 @@ using LowerPoll = int (*)(u64*, int*, CanonStatus*);
   }
   const int error = outcome_of(request);
   if (status) *status = request->status;
+  if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
   retire(handle);
   return error;
 }

@@ -88,6 +88,7 @@ inline int conclude(Slot** handle, CanonStatus* status, int error) {
     error = outcome_of(request);
     *status = request->status;
   }
+  if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
   retire(handle);
   return error;
 }
@@ -125,10 +126,12 @@ inline int conclude_all(i32 count, Slot** handles, u64* reals, CanonStatus* stat
     Request* const request = request_of(slot);
     if (FERMATA_UNLIKELY(request->state != RequestState::kActive)) {
       if (outcome_of(request)) result = kErrInStatus;
+      if (request->error) note_culprit(request);
     } else {
       // In an error some may still be in progress: the lower half has left their handles alone.
       if (FERMATA_UNLIKELY(error != kSuccess && reals[i] == slot->real)) continue;
       settle_unseen(request);
+      if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);  // or another one of them
     }
     retire(&handles[i]);
   }
@@ -207,7 +210,10 @@ using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
       left++;
       continue;
     }
-    if (FERMATA_UNLIKELY(outcome_of(request_of(slot)) != kSuccess)) result = kErrInStatus;
+    if (FERMATA_UNLIKELY(outcome_of(request_of(slot)) != kSuccess)) {
+      note_culprit(request_of(slot));
+      result = kErrInStatus;
+    }
     retire(&requests[i]);
   }
   if (FERMATA_UNLIKELY(left > 1)) {

@@ -112,6 +112,7 @@ inline int Comm_idup(Slot* comm, Slot** newcomm, Slot** handle) {
   Slot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kCollective, RequestState::kDone);
+  request->comm = comm;
   request->error = kSuccess;
   request->status = empty_status();
   *handle = slot;

@@ -117,7 +117,20 @@ inline const int* weights_in(const int* weights) {
   return weights;
 }
 
+}  // namespace fermata::front
+
+// What mpi_f08 passes for MPI_UNWEIGHTED and MPI_WEIGHTS_EMPTY. Its library has them too, and then
+// those are meant.
+extern "C" {
+FERMATA_EXPORT int* MPIR_C_MPI_UNWEIGHTED;
+FERMATA_EXPORT int* MPIR_C_MPI_WEIGHTS_EMPTY;
+}
+
+namespace fermata::front {
+
 inline void abi_start() {
+  MPIR_C_MPI_UNWEIGHTED = &g_unweighted;
+  MPIR_C_MPI_WEIGHTS_EMPTY = &g_weights_empty;
   for (const Value& value : kValues) {
     g_app_value[value.canonical] = value.app;
     make_predefined(mpi::slots(value.kind) + index_of(int(value.app)), value.kind,

@@ -981,6 +981,7 @@ inline constexpr Integer kIntegers[] = {
   {mpi::kInfo, 0x130, 0},  // INFO_NULL
   {mpi::kInfo, 0x131, 1},  // INFO_ENV
   {mpi::kWin, 0x110, 0},  // WIN_NULL
+  {mpi::kFile, 0x118, 0},  // FILE_NULL
   {mpi::kErrhandler, 0x140, 0},  // ERRHANDLER_NULL
   {mpi::kErrhandler, 0x141, 1},  // ERRORS_ARE_FATAL
   {mpi::kErrhandler, 0x143, 2},  // ERRORS_RETURN

@@ -1357,7 +1357,6 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_spawn(const char* command, char** argv, 
     return core::raise(comm_slot, error, "MPI_Comm_spawn");
   }
   *intercomm = handle_out<mpi::kComm>(intercomm_slot);
-  *array_of_errcodes = error_class_out(*array_of_errcodes);
   return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_spawn(const char* command, char** argv, int maxprocs, App<mpi::kInfo> info, int root, App<mpi::kComm> comm, App<mpi::kComm>* intercomm, int* array_of_errcodes)
@@ -1372,7 +1371,6 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_spawn_multiple(int count, char** array_o
     return core::raise(comm_slot, error, "MPI_Comm_spawn_multiple");
   }
   *intercomm = handle_out<mpi::kComm>(intercomm_slot);
-  *array_of_errcodes = error_class_out(*array_of_errcodes);
   return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, const App<mpi::kInfo>* array_of_info, int root, App<mpi::kComm> comm, App<mpi::kComm>* intercomm, int* array_of_errcodes)
@@ -1475,7 +1473,7 @@ extern "C" FERMATA_EXPORT int MPI_Dist_graph_create_adjacent(App<mpi::kComm> com
 
 extern "C" FERMATA_EXPORT int PMPI_Dist_graph_neighbors(App<mpi::kComm> comm, int maxindegree, int* sources, int* sourceweights, int maxoutdegree, int* destinations, int* destweights) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  int error = core::Dist_graph_neighbors(comm_slot, maxindegree, sources, sourceweights, maxoutdegree, destinations, destweights);
+  int error = core::Dist_graph_neighbors(comm_slot, maxindegree, sources, const_cast<int*>(weights_in(sourceweights)), maxoutdegree, destinations, const_cast<int*>(weights_in(destweights)));
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Dist_graph_neighbors");
   }

@@ -21,7 +21,7 @@ static void clear(struct call *c) {
 static void compose(void *in, void *inout, int *count, MPI_Datatype *type) {
   const unsigned *const left = in;
   unsigned *const right = inout;
-  (void)type;
+  MUST(*type != MPI_DATATYPE_NULL);
   for (int i = 0; i < *count; i++) {
     right[2 * i + 1] += right[2 * i] * left[2 * i + 1];
     right[2 * i] *= left[2 * i];
@@ -41,7 +41,7 @@ static void provide_operation(struct call *c) {
 }
 
 static void forget_operation(struct call *c) {
-  if (c->operation < 3) return;
+  if (c->op == MPI_OP_NULL || c->operation < 3) return;
   DO(MPI_Op_free(&c->op));
   DO(MPI_Type_free(&c->pair));
 }
@@ -106,6 +106,7 @@ static void take_part(struct call *c, const struct comm *comm, uint64_t key) {
   c->kind->prepare(c);
   c->kind->begin(c);
   if (c->form == kPersistent) DO(MPI_Start(&c->request));
+  if (c->form == kPending && derive(c->key, self) % 2) forget_operation(c);
 }
 
 // Is somebody a neighbour of itself?

@@ -217,6 +217,38 @@ void comm_inter(struct step *step) {
   enter(kInter, made, low, high);
 }
 
+// Some of each side, by color or by groups.
+void comm_part(struct step *step) {
+  struct comm *const from = draw_comm(step, kInter, 1);
+  if (!from || !free_entries()) return;
+  const int by_color = one_in(&step->chance, 2), backwards = by_color && one_in(&step->chance, 2);
+  struct side part[2] = {{0}};
+  int ranks[2][kMostRanks];
+  for (int s = 0; s < 2; s++)
+    for (int i = 0; i < from->side[s].size; i++) {
+      const int r = backwards ? from->side[s].size - 1 - i : i;
+      if (one_in(&step->chance, 4)) continue;
+      ranks[s][part[s].size] = r;
+      part[s].member[part[s].size++] = from->side[s].member[r];
+    }
+  if (part[0].size == 0 || part[1].size == 0) return;
+  MPI_Comm made = MPI_COMM_NULL;
+  if (is_member(from) && by_color) {
+    const int is_in = find(&part[from->mine], self) >= 0;
+    DO(MPI_Comm_split(from->handle, is_in ? 7 : MPI_UNDEFINED,
+                      backwards ? -from->rank : from->rank, &made));
+  } else if (is_member(from)) {
+    MPI_Group all, group;
+    DO(MPI_Comm_group(from->handle, &all));
+    DO(MPI_Group_incl(all, part[from->mine].size, ranks[from->mine], &group));
+    DO(MPI_Comm_create(from->handle, group, &made));
+    MPI_Group_free(&group);
+    MPI_Group_free(&all);
+  }
+  if (made != MPI_COMM_NULL) drop_attribute(made);
+  enter(kInter, made, part[0], part[1]);
+}
+
 void comm_merge(struct step *step) {
   struct comm *const from = draw_comm(step, kInter, 1);
   if (!from || !free_entries()) return;

@@ -148,3 +148,32 @@ void file_ordered(struct step *step) {
   DO(MPI_File_write_ordered(f->file, f->out, kBlock, MPI_INT, MPI_STATUS_IGNORE));
   later(due, finish_ordered, f);
 }
+
+// One rank alone writes, block after block; then another one reads.
+static void next_shared(void *data) {
+  struct file *const f = data;
+  if (f->rank == f->form) {
+    block_of(f, f->rank, f->round, f->out);
+    DO(MPI_File_write_shared(f->file, f->out, kBlock, MPI_INT, MPI_STATUS_IGNORE));
+  }
+  f->due += f->gap;
+  if (++f->round < kRounds) return later(f->due, next_shared, f);
+  DO(MPI_Barrier(f->comm));
+  DO(MPI_File_seek_shared(f->file, 0, MPI_SEEK_SET));
+  for (int round = 0; round < kRounds && f->rank == (f->form + 1) % f->size; round++) {
+    int found[kBlock], right[kBlock];
+    DO(MPI_File_read_shared(f->file, found, kBlock, MPI_INT, MPI_STATUS_IGNORE));
+    block_of(f, f->form, round, right);
+    for (int i = 0; i < kBlock; i++) EXPECT(found[i], right[i]);
+  }
+  close_file(f);
+}
+
+void file_shared(struct step *step) {
+  const int gap = 1 + below(&step->chance, 3), writer = below(&step->chance, kMostRanks);
+  struct file *const f = open_file(step, "shared", step->number + gap * kRounds);
+  if (!f) return;
+  f->gap = gap, f->due = step->number, f->form = writer % f->size;
+  DO(MPI_File_set_view(f->file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+  next_shared(f);
+}

@@ -193,6 +193,27 @@ contains
     call MPI_Send_init(persistent_out, 4, MPI_INTEGER, right, 77, comm, persistent(1), ierr)
     call MPI_Recv_init(persistent_in, 4, MPI_INTEGER, left, 77, comm, persistent(2), ierr)
     persistent_out = [(10 * rank + i, i = 1, 4)]
+    call no_file
+    call unread_types
+  end subroutine
+
+  ! The handler that files get which are yet to be opened.
+  subroutine no_file
+    integer :: file, before
+    file = MPI_FILE_NULL
+    call MPI_File_get_errhandler(file, before, ierr)
+    call check(ierr == MPI_SUCCESS .and. before == MPI_ERRORS_RETURN, 'the handler of no file')
+    call MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN, ierr)
+    call check(ierr == MPI_SUCCESS, 'a handler for files to come')
+  end subroutine
+
+  ! A datatype that only the root reads may be any number elsewhere.
+  subroutine unread_types
+    integer :: there, all_ranks(64)
+    there = 1515870810
+    if (rank == 0) there = MPI_INTEGER
+    call MPI_Gather(rank, 1, MPI_INTEGER, all_ranks, 1, there, 0, MPI_COMM_WORLD, ierr)
+    if (rank == 0) call check(all_ranks(ranks) == ranks - 1, 'a gather')
   end subroutine
 
   subroutine point_to_point(step)

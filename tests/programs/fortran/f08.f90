@@ -80,6 +80,7 @@ program f08
   call MPI_Op_create(largest, .true., op)
   call MPI_Type_vector(3, 1, 4, MPI_INTEGER, row)
   call MPI_Type_commit(row)
+  call make_ring
   do step = 1, steps
     call one_step
     if (rank == 0) then
@@ -131,6 +132,20 @@ contains
   subroutine mix(value)
     integer, intent(in) :: value
     hash = ieor(ishftc(hash, 7), int(value, int64)) + 40503_int64
+  end subroutine
+
+  ! Weights that are none are told by addresses of the C library.
+  subroutine make_ring
+    type(MPI_Comm) :: ring
+    integer :: into, out, from(1), to(1)
+    logical :: weighted
+    call MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, [left], MPI_UNWEIGHTED, 1, [right], &
+                                        MPI_UNWEIGHTED, MPI_INFO_NULL, .false., ring)
+    call MPI_Dist_graph_neighbors_count(ring, into, out, weighted)
+    call check(into == 1 .and. out == 1 .and. .not. weighted, 'a graph without weights')
+    call MPI_Dist_graph_neighbors(ring, 1, from, MPI_UNWEIGHTED, 1, to, MPI_UNWEIGHTED)
+    call check(from(1) == left .and. to(1) == right, 'neighbours')
+    call MPI_Comm_free(ring)
   end subroutine
 
   subroutine check(condition, what)

@@ -94,6 +94,32 @@ static void check_contents(int type_key) {
   deletes = before;
 }
 
+static int refuses = 1;
+
+static int refuse_delete(MPI_Comm comm, int keyval, void *value, void *extra) {
+  (void)comm, (void)keyval, (void)value, (void)extra;
+  return refuses ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+
+// A delete callback's error is MPI_Comm_free's, and the communicator stays.
+static void check_refused(void) {
+  int refusing, sum = 0;
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_SELF, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // which MPICH asks
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, refuse_delete, &refusing, NULL);
+  MPI_Comm_set_attr(comm, refusing, NULL);
+  refuses = 1;
+  CHECK(MPI_Comm_free(&comm) != MPI_SUCCESS && comm != MPI_COMM_NULL);
+  MPI_Allreduce(&refuses, &sum, 1, MPI_INT, MPI_SUM, comm);
+  CHECK(sum == 1);
+  refuses = 0;
+  CHECK(MPI_Comm_free(&comm) == MPI_SUCCESS && comm == MPI_COMM_NULL);
+  MPI_Comm_free_keyval(&refusing);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 static void handle(MPI_Comm *comm, int *code, ...) {
   (void)comm, (void)code;
   handled++;
@@ -125,6 +151,7 @@ int main(int argc, char **argv) {
   for (int i = 1; i < argc; i++)
     if (!strcmp(argv[i], "--beyond")) check_nested();  // both real MPIs fall over it
   check_contents(type_key);
+  check_refused();
   for (int step = 1; step <= o.steps; step++) {
     int *host = NULL, *io = NULL;
     char name[MPI_MAX_OBJECT_NAME];

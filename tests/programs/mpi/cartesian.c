@@ -54,6 +54,9 @@ int main(int argc, char **argv) {
     MPI_Dist_graph_neighbors(ring, 1, &source, w, 1, &target, w + 1);
     CHECK(in == 1 && out == 1 && weighted && source == previous && target == next);
     CHECK(w[0] == 3 + rank && w[1] == 7);
+    source = target = -1;
+    MPI_Dist_graph_neighbors(ring, 1, &source, MPI_UNWEIGHTED, 1, &target, MPI_UNWEIGHTED);
+    CHECK(source == previous && target == next);
     MPI_Neighbor_alltoall(&mine, 1, MPI_INT, &got, 1, MPI_INT, ring);
     CHECK(got == 100 * step + previous);
     mix_int(got);
