@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/leftovers.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,8 @@ namespace fermata::agent {
 namespace {
 
 constexpr char kSharedMemory[] = "/dev/shm/";
+// As the launcher: this rank could not be started.
+constexpr int kExitRefused = 70;
 
 struct MappedFile {
   u64 start = 0;
@@ -45,6 +48,14 @@ bool is_still_there(const MappedFile& file) {
          info.st_dev == file.device && info.st_uid == geteuid();
 }
 
+[[noreturn]] void refuse_second(u32 rank, pid_t first) {
+  dprintf(2,
+          "fermata: rank %u of this job runs already, as process %d; two would write to the same "
+          "files\n  hint: end one of the two runs, or give this one another --name\n",
+          rank, int(first));
+  _exit(kExitRefused);
+}
+
 }  // namespace
 
 void lock_rank(const char* path, u32 rank) {
@@ -56,7 +67,17 @@ void lock_rank(const char* path, u32 rank) {
   lock.l_whence = SEEK_SET;
   lock.l_start = rank;
   lock.l_len = 1;
-  (void)fcntl(fd, F_SETLK, &lock);  // the descriptor stays open: closing it would end the lock
+  // The descriptor stays open: closing it would end the lock. This process may have it already, if
+  // it was another program before.
+  while (fcntl(fd, F_SETLK, &lock) != 0) {
+    if (errno != EAGAIN && errno != EACCES) return;  // no locks here
+    struct flock other = lock;
+    if (fcntl(fd, F_GETLK, &other) != 0) return;
+    if (other.l_type == F_UNLCK) continue;  // it has just ended
+    // One on another host has no number here; whoever started this run knows of it.
+    if (other.l_pid > 0) refuse_second(rank, other.l_pid);
+    return;
+  }
 }
 
 void remove_library_files() {

@@ -7,8 +7,9 @@
 namespace fermata::agent {
 
 // Locks byte `rank` of the file for as long as this process lives (fcntl(2): children do not have
-// the lock), so that a restart sees that it does. Where the file cannot be had, or its file system
-// has no locks, there is none. Call once; nobody else in the process may open the file.
+// the lock), so that a restart sees that it does. If another process of this host is this rank
+// already, the process ends with a message. Where the file cannot be had, or its file system has no
+// locks, there is no lock. Call once; nobody else in the process may open the file.
 void lock_rank(const char* path, u32 rank);
 
 // Removes the files of /dev/shm that the MPI library has mapped: those of this job's ranks on this

@@ -10,7 +10,7 @@ using faults::Fault;
 
 Status Writer::create(const char* path) {
   const Result<u64> file =
-      sys::open(path, sys::kReadWrite | sys::kCreate | sys::kTruncate | sys::kCloseOnExec, 0600);
+      sys::open(path, sys::kReadWrite | sys::kCreate | sys::kExcl | sys::kCloseOnExec, 0600);
   if (!file) return failure(file.error);
   fd_ = int(file.value);
   const Status reserved[] = {regions.reserve(1 << 20), objects.reserve(1 << 16),
