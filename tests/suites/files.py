@@ -60,6 +60,22 @@ def test_shared_log_is_cut_back_once(work):
 
 
 @timeout(90)
+def test_a_refused_restart_cuts_nothing_back(work):
+    """It did so before it knew whether it could start."""
+    job = _die_after_checkpoint(work, "files_append")
+    before = (work / "files/log.0").read_bytes()
+    in_the_way = work / "fermata/job/job.json.partial"
+    in_the_way.mkdir()
+    for options in (["--hostfile", work / "nothing"], []):
+        result = _restart(job, *options).wait(60)
+        check(result.code != 0 and "fermata: " in result.err, f"it fails\n{result.err}")
+        check_equal((work / "files/log.0").read_bytes(), before, "the log")
+    in_the_way.rmdir()
+    _restart(job)
+    check_equal(mpis.checksum(job.finish()), _expected("files_append", work), "checksum")
+
+
+@timeout(90)
 def test_rule_keep_leaves_files_alone(work):
     job = _die_after_checkpoint(work, "files_append")
     log = work / "files/log.0"

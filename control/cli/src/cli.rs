@@ -8,6 +8,7 @@ use crate::output::parse_duration_ms;
 use crate::run::{KEEP_DEFAULT, Start};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use fermata_sysio::Process;
 use fermata_types::Checkpointer;
 use std::path::PathBuf;
 
@@ -292,7 +293,7 @@ Example:
         #[arg(long, value_parser = parse_duration_ms, default_value = "0s")]
         every: u64,
         #[arg(long)]
-        outlives: Option<u32>,
+        outlives: Option<Process>,
     },
     #[command(hide = true)]
     Daemon {

@@ -8,6 +8,7 @@
 //! on every host.
 
 use crate::app::App;
+use crate::detached;
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::hosts::check_shares;
@@ -15,11 +16,12 @@ use crate::jobs::{Place, unix_now_s};
 use crate::programs;
 use crate::reach::{self, Whereabouts, tag};
 use crate::registry::{Family, Prefix};
-use crate::run::{KEEP_DEFAULT, Service, check_name, start_coordinator};
+use crate::run::{KEEP_DEFAULT, Service, check_name};
+use crate::state::state_of;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
 use fermata_storage::{JobDir, image_name, read_manifest};
-use fermata_sysio::host_name;
+use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY};
 use std::convert::Infallible;
@@ -27,14 +29,14 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 const COORDINATOR_WAIT: Duration = Duration::from_secs(30);
+/// So often a rank that waits for it looks whether another run has the job.
+const BESIDE_WAIT: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(50);
-/// A detached coordinator stays this long after its last rank.
-const LINGER: Duration = Duration::from_secs(10);
 
 /// Options of `exec`.
 #[derive(Clone, Debug, Default)]
@@ -97,17 +99,9 @@ fn hydra_identity() -> Option<String> {
     Some(format!("hydra{}", words.next()?))
 }
 
+/// Process ids come again, so the time of the start goes with it.
 fn parent_identity() -> String {
-    let pid = std::os::unix::process::parent_id();
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Field 22, counted behind the command name, is the start time: pids come again, pairs do not.
-    let begun = stat
-        .rsplit(')')
-        .next()
-        .and_then(|rest| rest.split_whitespace().nth(19))
-        .unwrap_or("0")
-        .to_owned();
-    format!("{pid}.{begun}")
+    Process::of(std::os::unix::process::parent_id()).to_string()
 }
 
 impl Manager {
@@ -329,10 +323,15 @@ fn coordinator_for(
             checkpointer: options.checkpointer,
             ..JobRecord::default()
         };
-        job.create()?;
-        job.write_record(&record)?;
-        let network = local_dir.is_some() || manager.may_span_hosts();
-        start_detached(&job, options, network)?;
+        let service = Service {
+            every_ms: options.every_ms,
+            network: local_dir.is_some() || manager.may_span_hosts(),
+            restored: options.restore.clone(),
+            // This process becomes the rank, or the script that will start it.
+            outlives: Some(Process::of(std::process::id())),
+            ..Service::default()
+        };
+        detached::begin(&job, &record, &service)?;
     }
     let socket = wait_for_coordinator(&job, &name, &manager.identity, local_dir)?;
     Ok((name, socket))
@@ -374,33 +373,6 @@ fn socket_for(
     })
 }
 
-/// Through a child that ends at once, so that the application has no child it did not make.
-fn start_detached(job: &JobDir, options: &ExecOptions, network: bool) -> Result<()> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["coordinator", "--detach", "--every"]);
-    command.arg(format!("{}ms", options.every_ms));
-    // This process becomes the rank, or the script that will start it.
-    command.args(["--outlives", &std::process::id().to_string()]);
-    if network {
-        command.arg("--network");
-    }
-    if let Some(snapshot) = &options.restore {
-        command.arg("--restored").arg(snapshot);
-    }
-    let status = command
-        .arg(job.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .context("cannot start the coordinator")?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(anyhow::anyhow!("the coordinator did not start: {status}"))
-    }
-}
-
 /// Waits until rank 0 has started it. A record of an earlier run is told by its `run`.
 fn wait_for_coordinator(
     job: &JobDir,
@@ -410,8 +382,17 @@ fn wait_for_coordinator(
 ) -> Result<String> {
     let begun = Instant::now();
     let mut last = None;
+    let mut look_at = BESIDE_WAIT;
     while begun.elapsed() < COORDINATOR_WAIT {
         if let Ok(record) = job.read_record() {
+            // Rank 0 has been refused then.
+            if record.run != run && begun.elapsed() >= look_at {
+                let state = state_of(job, &record);
+                if state.is_at_work() {
+                    return Err(state.refusal(name));
+                }
+                look_at = begun.elapsed() + BESIDE_WAIT;
+            }
             if record.run == run && !record.socket.is_empty() {
                 let found_at = Whereabouts::from(&record);
                 match socket_for(name, job, &found_at, local_dir) {
@@ -432,32 +413,4 @@ fn wait_for_coordinator(
         COORDINATOR_WAIT.as_secs(),
         job.path().display()
     )))
-}
-
-/// The hidden command `coordinator`: serves a job until its ranks are gone.
-pub fn coordinator(job_dir: &Path, detach: bool, mut service: Service) -> Result<()> {
-    fermata_sysio::close_inherited_descriptors();
-    if detach {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["coordinator", "--every", &format!("{}ms", service.every_ms)]);
-        if service.network {
-            command.arg("--network");
-        }
-        if let Some(snapshot) = &service.restored {
-            command.arg("--restored").arg(snapshot);
-        }
-        if let Some(pid) = service.outlives {
-            command.args(["--outlives", &pid.to_string()]);
-        }
-        // The standard streams are /dev/null already: mpirun must not wait for ours.
-        command.arg(job_dir).spawn().context("cannot start the coordinator")?;
-        return Ok(());
-    }
-    // Not the leader of a group, being a child; so this cannot fail in a way that matters.
-    let _ = fermata_sysio::leave_session();
-    let job = JobDir::at(std::fs::canonicalize(job_dir)?);
-    let mut record = job.read_record()?;
-    service.linger = Some(LINGER);
-    start_coordinator(&job, &mut record, service)?.wait();
-    Ok(())
 }

@@ -131,14 +131,10 @@ fn cut_back(path: &str, saved: &Saved) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Looks at every file that the ranks had open and that is here, and applies the rule. `rank`: only
-/// at that rank's. A file that is missing is left to the rank itself: it may be on its own host.
-///
-/// # Errors
-/// The rule refuses the restart, or a file cannot be cut back.
-pub fn settle(images: &[(u32, PathBuf)], rank: Option<u32>, rule: Rule) -> Result<()> {
+/// What has changed of the files that the ranks had open and that are here. A file that is missing
+/// is left to the rank itself: it may be on its own host.
+fn changes(files: &Files, rule: Rule) -> Result<Vec<(&String, &Saved, Change)>> {
     let mut changed = Vec::new();
-    let files = open_files(images, rank);
     for ((path, inode), saved) in files.iter().filter(|(_, saved)| saved.own) {
         let Ok(info) = std::fs::metadata(path) else { continue };
         // Where several files had this path, each on its host, this is the one with its inode.
@@ -160,14 +156,31 @@ pub fn settle(images: &[(u32, PathBuf)], rank: Option<u32>, rule: Rule) -> Resul
         .filter(|(_, _, change)| lost(change))
         .map(|(path, saved, change)| sentence(path, saved, change))
         .collect();
-    if !refusals.is_empty() {
-        return Err(refused(format!(
-            "files of the job have changed:\n  {}\n  \
-             hint: bring them back, or go on with them as they are: --files keep",
-            refusals.join("\n  ")
-        )));
+    if refusals.is_empty() {
+        return Ok(changed);
     }
-    for (path, saved, change) in changed {
+    Err(refused(format!(
+        "files of the job have changed:\n  {}\n  \
+         hint: bring them back, or go on with them as they are: --files keep",
+        refusals.join("\n  ")
+    )))
+}
+
+/// Whether the rule lets the job go on with its files. Nothing is changed.
+///
+/// # Errors
+/// The rule refuses the restart.
+pub fn check(images: &[(u32, PathBuf)], rule: Rule) -> Result<()> {
+    changes(&open_files(images, None), rule).map(|_| ())
+}
+
+/// Applies the rule to the ranks' files. `rank`: only to that rank's.
+///
+/// # Errors
+/// The rule refuses the restart, or a file cannot be cut back.
+pub fn settle(images: &[(u32, PathBuf)], rank: Option<u32>, rule: Rule) -> Result<()> {
+    let files = open_files(images, rank);
+    for (path, saved, change) in changes(&files, rule)? {
         if rule == Rule::Restore && saved.written && matches!(change, Change::Longer(_)) {
             cut_back(path, saved).with_context(|| format!("cannot cut back {path}"))?;
             let Change::Longer(bytes) = change else { continue };

@@ -5,19 +5,19 @@
 use crate::exit::{DAMAGED, FAILURE, REFUSED, damaged, refused};
 use crate::output::{Output, Progress, human_bytes};
 use crate::reach;
+use crate::state::{State, state_of};
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
 use fermata_storage::{
     Image, JobDir, Verified, list_jobs, list_snapshots, prune as prune_job, read_manifest, verify,
 };
-use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind};
+use fermata_types::{Checkpointer, file_kind, object_kind};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Ranks end a moment after the run that they belong to.
-const ENDING_WAIT: Duration = Duration::from_secs(3);
+/// A coordinator that is busy with another snapshot is given this much time, or that of --timeout.
+const ANSWER_WAIT_MIN: Duration = Duration::from_secs(10);
 
 /// Seconds since 1970.
 pub fn unix_now_s() -> u64 {
@@ -63,11 +63,14 @@ impl Place {
                 ))),
             };
         }
-        let mut jobs = list_jobs(&self.dir);
+        let mut jobs: Vec<_> = list_jobs(&self.dir)
+            .into_iter()
+            .map(|(job, record)| (state_of(&job, &record) != State::Ended, record, job))
+            .collect();
         let running: Vec<&str> = jobs
             .iter()
-            .filter(|(job, record)| is_running(job, record))
-            .map(|(_, record)| record.job.as_str())
+            .filter(|(runs, _, _)| *runs)
+            .map(|(_, record, _)| record.job.as_str())
             .collect();
         if running.len() > 1 {
             return Err(refused(format!(
@@ -75,8 +78,8 @@ impl Place {
                 running.join(", ")
             )));
         }
-        jobs.sort_by_key(|(job, record)| (is_running(job, record), record.started_unix_s));
-        let (job, _) = jobs.pop().ok_or_else(|| {
+        jobs.sort_by_key(|(runs, record, _)| (*runs, record.started_unix_s));
+        let (_, _, job) = jobs.pop().ok_or_else(|| {
             refused(format!(
                 "there is no job in {}\n  hint: --dir DIR or FERMATA_DIR",
                 self.dir.display()
@@ -100,11 +103,6 @@ pub fn check_readable(path: &Path) -> Result<()> {
     }
 }
 
-/// Whether a coordinator of the job answers.
-pub fn is_running(job: &JobDir, record: &JobRecord) -> bool {
-    reach::client(job, record).and_then(|mut client| Ok(client.status()?)).is_ok()
-}
-
 /// `fermata checkpoint`
 pub fn checkpoint(
     place: &Place,
@@ -115,12 +113,18 @@ pub fn checkpoint(
 ) -> Result<u8> {
     let job = place.find(name)?;
     let record = job.read_record()?;
-    let mut client = reach::client(&job, &record).map_err(|_| {
-        refused(format!(
-            "job '{}' is not running\n  hint: fermata restart {}",
-            record.job, record.job
-        ))
+    let mut client = reach::client(&job, &record).map_err(|error| {
+        match state_of(&job, &record) {
+            State::Running(_) => error, // it was not there a moment ago
+            state => state.refusal(&record.job),
+        }
     })?;
+    // One that is suspended must not take a checkpoint when it wakes up and nobody wants it.
+    match client.status(Duration::from_millis(timeout_ms).max(ANSWER_WAIT_MIN)) {
+        Err(ClientError::Silent) => return Err(State::silent(&record).refusal(&record.job)),
+        Err(error) => return Err(lost(&record.job, &error)),
+        Ok(_) => {}
+    }
     let mut progress = Progress::new(output, "asking the ranks", 0);
     let answer = client.checkpoint(stop, timeout_ms, |step| {
         progress.say(format!("{}: {} of {} ranks", step.phase, step.done, step.ranks));
@@ -156,54 +160,6 @@ pub fn checkpoint(
     })
 }
 
-/// Whether nothing of the job runs any more. If it is being stopped its end is waited for.
-pub fn has_ended(job: &JobDir, record: &JobRecord, patience: Duration) -> bool {
-    let begun = Instant::now();
-    loop {
-        let status = reach::client(job, record).and_then(|mut client| Ok(client.status()?));
-        let Ok(status) = status else { return true };
-        let figures: Value = serde_json::from_str(&status.figures).unwrap_or(Value::Null);
-        if figures["stopped"] != json!(true) || begun.elapsed() >= patience {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// Ranks outlive a `fermata run` that is killed. Two runs of a job would write to the same files.
-/// Of ranks on a host that the last run has lost (empty: none) the user is only warned: nobody can
-/// end them, and they cannot reach what the others do.
-pub fn refuse_living_ranks(job: &JobDir, name: &str, size: u32, lost_host: &str) -> Result<()> {
-    let begun = Instant::now();
-    let mut living = job.living_ranks(size);
-    while !living.is_empty() && begun.elapsed() < ENDING_WAIT {
-        thread::sleep(Duration::from_millis(50));
-        living = job.living_ranks(size);
-    }
-    if !lost_host.is_empty() && living.iter().any(|(_, pid)| pid.is_none()) {
-        living.retain(|(_, pid)| pid.is_some());
-        eprintln!(
-            "fermata: host {lost_host} was lost, and ranks of job '{name}' still run there\n  \
-             hint: end them before it has its network back; they would write to the same files"
-        );
-    }
-    let Some((last, others)) = living.split_last() else { return Ok(()) };
-    let here = fermata_sysio::host_name();
-    let place = |(rank, pid): &(u32, Option<u32>)| match pid {
-        Some(pid) => format!("rank {rank} is process {pid} on host {here}"),
-        None => format!("rank {rank} is on another host"),
-    };
-    let mut text: String = others.iter().take(7).map(|rank| place(rank) + ", ").collect();
-    if others.len() > 7 {
-        text += &format!("{} more, ", others.len() - 7);
-    }
-    Err(refused(format!(
-        "ranks of job '{name}' still run, though whoever ran it is gone: {text}{}\n  \
-         hint: wait until they have ended, or end them (kill); restart the job then",
-        place(last)
-    )))
-}
-
 /// The coordinator's end is most often the job's.
 fn lost(job: &str, error: &ClientError) -> anyhow::Error {
     anyhow::anyhow!(
@@ -219,7 +175,7 @@ pub fn jobs(place: &Place, output: Output) -> Result<u8> {
     for (job, record) in list_jobs(place.dir()) {
         let snapshots = list_snapshots(&job);
         let newest = snapshots.last().map(|snapshot| snapshot.epoch);
-        let state = if is_running(&job, &record) { "running" } else { "ended" };
+        let state = state_of(&job, &record).name();
         text += &format!(
             "{:<24} {state:<8} {:>4} ranks on {:<12} {} snapshots{}\n",
             record.job,

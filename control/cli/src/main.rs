@@ -4,6 +4,7 @@
 
 mod app;
 mod cli;
+mod detached;
 mod doctor;
 mod exec;
 mod exit;
@@ -17,7 +18,9 @@ mod output;
 mod programs;
 mod reach;
 mod registry;
+mod restart;
 mod run;
+mod state;
 mod wait;
 
 use clap::FromArgMatches;
@@ -37,7 +40,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             run::run(&start, ranks, &place, name, front, &command, output)
         }
         Command::Restart { start, files, what } => {
-            run::restart(&start.into(), &place, what.as_deref(), files, output)
+            restart::restart(&start.into(), &place, what.as_deref(), files, output)
         }
         Command::Exec {
             mpi,
@@ -95,7 +98,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Coordinator { job_dir, detach, network, restored, every, outlives } => {
             let service =
                 run::Service { every_ms: every, linger: None, outlives, network, restored };
-            exec::coordinator(&job_dir, detach, service).map(|()| 0)
+            detached::coordinator(&job_dir, detach, service).map(|()| 0)
         }
         Command::Daemon { job, detach, socket, address, local_dir } => {
             let wanted = reach::Wanted { job, addresses: address, socket, local_dir };

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `run` and `restart`: a job on this host or several, with the coordinator inside this process and
-//! the MPI's own mpirun as child. The job's standard streams are not touched.
+//! `run`, and what `restart` has in common with it: a job on this host or several, with the
+//! coordinator inside this process and the MPI's own mpirun as child. The job's standard streams
+//! are not touched.
+//!
+//! Invariant: this process holds the job's lock from before it looks at the job until its own end.
 
 use crate::app::App;
-use crate::exit::{damaged, refused};
+use crate::exit::refused;
 use crate::files::{self, Rule};
 use crate::hosts::{self, Hosts};
-use crate::jobs::{
-    Place, check_readable, has_ended, is_running, no_snapshot, refuse_living_ranks, unix_now_s,
-    verify_shown,
-};
+use crate::jobs::{Place, unix_now_s};
 use crate::output::Output;
-use crate::programs;
 use crate::registry::{Family, Lower, Prefix};
+use crate::state::{refuse_living_ranks, take};
 use crate::wait;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
-use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
-use fermata_sysio::host_name;
+use fermata_storage::{JobDir, JobLock, list_snapshots};
+use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
-use fermata_types::{Checkpointer, JobRecord, Manifest};
+use fermata_types::{Checkpointer, JobRecord};
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::Seek;
@@ -56,6 +56,37 @@ pub struct Start {
     pub collectives: String,
 }
 
+impl Start {
+    /// The hosts that were given, if any, and whether they can do what is asked of them.
+    pub fn hosts(&self, ranks: u32, checkpointer: Checkpointer) -> Result<Option<Hosts>> {
+        let hosts = Hosts::from(&self.hosts, self.hostfile.as_deref(), ranks)?;
+        hosts::check_shares(checkpointer, self.local_dir.as_deref())?;
+        Ok(hosts)
+    }
+}
+
+/// What a run is launched with.
+pub struct Means<'a> {
+    /// Where Fermata is installed.
+    pub prefix: &'a Prefix,
+    /// The MPI below.
+    pub lower: &'a Lower,
+    /// As the command says.
+    pub start: &'a Start,
+    /// The hosts; `None`: this one, or those that mpirun knows of.
+    pub hosts: Option<Hosts>,
+}
+
+/// What a run goes on from.
+pub struct Restore {
+    /// The snapshot.
+    pub snapshot: PathBuf,
+    /// Its images by rank; none if the program saved itself.
+    pub images: Vec<(u32, PathBuf)>,
+    /// What to do about files that have changed.
+    pub files: Rule,
+}
+
 /// What a coordinator is to do beyond serving its job's record.
 #[derive(Clone, Debug, Default)]
 pub struct Service {
@@ -64,7 +95,7 @@ pub struct Service {
     /// Ends by itself when the ranks have gone for this long.
     pub linger: Option<Duration>,
     /// A process that may still start ranks.
-    pub outlives: Option<u32>,
+    pub outlives: Option<Process>,
     /// Ranks may be on other hosts.
     pub network: bool,
     /// The snapshot this run is restored from.
@@ -74,8 +105,8 @@ pub struct Service {
 /// Snapshots kept when nobody says.
 pub const KEEP_DEFAULT: u32 = 2;
 
-/// `checkpoint --stop` returns when the snapshot is committed; the ranks and mpirun end after that.
-const STOP_WAIT: Duration = Duration::from_secs(20);
+/// So long a new run waits for one that is just ending.
+const ENDING_WAIT: Duration = Duration::from_secs(3);
 
 /// `fermata run`
 pub fn run(
@@ -94,7 +125,8 @@ pub fn run(
     let front = app.front(front, Some(lower.family))?;
     front.path(&prefix)?;
     prefix.check_ready(&lower)?;
-    let (job, name) = new_job(place, name, &app)?;
+    let hosts = start.hosts(ranks, start.checkpointer)?;
+    let (job, name, _lock) = new_job(place, name, &app)?; // the lock: until this process ends
     let record = JobRecord {
         job: name,
         argv: command.to_vec(),
@@ -107,90 +139,21 @@ pub fn run(
         checkpointer: start.checkpointer,
         ..JobRecord::default()
     };
-    launch(&prefix, &lower, start, job, record, None, output)
-}
-
-/// `fermata restart`
-pub fn restart(
-    start: &Start,
-    place: &Place,
-    what: Option<&str>,
-    files: Rule,
-    output: Output,
-) -> Result<u8> {
-    let prefix = Prefix::find()?;
-    let (job, snapshot) = find_snapshot(place, what)?;
-    check_owner(&snapshot)?;
-    let manifest = check_snapshot(&job, &snapshot, output)?;
-    let before = job.read_record().ok();
-    if let Some(record) = before.as_ref().filter(|record| !has_ended(&job, record, STOP_WAIT)) {
-        return Err(refused(format!(
-            "job '{}' is running\n  hint: fermata checkpoint {} --stop",
-            record.job, record.job
-        )));
-    }
-    let lost_host = before.as_ref().map_or("", |record| &record.lost_host);
-    refuse_living_ranks(&job, &manifest.job, manifest.size, lost_host)?;
-    warn_of_another_host(before.as_ref());
-    let native = if manifest.front == "ompi" { Family::OpenMpi } else { Family::Mpich };
-    let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
-    prefix.check_ready(&lower)?;
-    let record = JobRecord {
-        job: manifest.job.clone(),
-        argv: argv_from_its_directory(&manifest),
-        cwd: manifest.cwd.clone(),
-        size: manifest.size,
-        lower: lower.name.clone(),
-        front: manifest.front.clone(),
-        started_unix_s: unix_now_s(),
-        restored_epoch: manifest.epoch,
-        keep: start.keep.or(before.map(|record| record.keep)).unwrap_or(KEEP_DEFAULT),
-        checkpointer: manifest.checkpointer,
-        ..JobRecord::default()
-    };
-    let images = files::images_of(&snapshot, &manifest); // none if the program saved itself
-    if !spans_hosts(start) {
-        programs::check(&images)?;
-    }
-    files::settle(&images, None, files)?;
-    launch(&prefix, &lower, start, job, record, Some((snapshot, files)), output)
-}
-
-/// The program as it is called from where the job was started, which may be elsewhere.
-fn argv_from_its_directory(manifest: &Manifest) -> Vec<String> {
-    let mut argv = manifest.argv.clone();
-    if let Some(program) = argv.first_mut().filter(|name| name.contains('/')) {
-        *program = Path::new(&manifest.cwd).join(&*program).to_string_lossy().into_owned();
-    }
-    argv
-}
-
-/// A job on one other host opens no port: whether it still runs there cannot be seen from here.
-fn warn_of_another_host(before: Option<&JobRecord>) {
-    let here = fermata_sysio::host_name();
-    let unsure = |r: &&JobRecord| !r.socket.is_empty() && !r.host.is_empty() && r.host != here;
-    if let Some(record) = before.filter(unsure) {
-        eprintln!(
-            "fermata: job '{}' was started on host {} and its end was not recorded\n  \
-             hint: if that host is still up, make sure that the job no longer runs there",
-            record.job, record.host
-        );
-    }
+    launch(&Means { prefix: &prefix, lower: &lower, start, hosts }, &job, record, None, output)
 }
 
 fn cwd() -> String {
     std::env::current_dir().map_or(String::new(), |dir| dir.to_string_lossy().into_owned())
 }
 
-/// The directory of a job that does not exist yet.
-fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, String)> {
+/// The directory of a new job, taken for this run.
+fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, String, JobLock)> {
     if let Some(name) = name {
         check_name(name)?;
         let job = place.job(name);
+        make_directory(&job)?;
+        let lock = take(&job, name, ENDING_WAIT)?;
         if let Ok(record) = job.read_record() {
-            if is_running(&job, &record) {
-                return Err(refused(format!("a job '{name}' is already running")));
-            }
             refuse_living_ranks(&job, name, record.size, &record.lost_host)?;
         }
         if !list_snapshots(&job).is_empty() {
@@ -200,7 +163,7 @@ fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, Stri
                 place.dir().display()
             )));
         }
-        return Ok((job, name.to_owned()));
+        return Ok((job, name.to_owned(), lock));
     }
     let program = Path::new(&app.argv[0])
         .file_name()
@@ -208,8 +171,10 @@ fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, Stri
     for number in 1..=10_000 {
         let name = format!("{program}-{number}");
         let job = place.job(&name);
-        if !job.path().exists() {
-            return Ok((job, name));
+        if job.create_new().map_err(|error| no_directory(&error.to_string()))? {
+            make_directory(&job)?;
+            let lock = take(&job, &name, ENDING_WAIT)?;
+            return Ok((job, name, lock));
         }
     }
     Err(refused(format!("too many jobs in {}", place.dir().display())))
@@ -226,111 +191,38 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A snapshot directory as given, or the newest of a job.
-fn find_snapshot(place: &Place, what: Option<&str>) -> Result<(JobDir, PathBuf)> {
-    if let Some(path) = what.map(Path::new).filter(|path| path.is_dir()) {
-        if path.join("manifest.json").exists() || what.is_some_and(|text| text.contains('/')) {
-            let path = fs::canonicalize(path)?;
-            let snapshots = path.parent().filter(|dir| dir.ends_with("snapshots"));
-            let job = match snapshots.and_then(Path::parent) {
-                Some(job) => JobDir::at(job.to_owned()),
-                None => {
-                    let manifest = read_manifest(&path).map_err(|e| damaged(e.to_string()))?;
-                    place.job(&manifest.job)
-                }
-            };
-            return Ok((job, path));
-        }
-    }
-    if let Some(path) = what.filter(|what| what.contains('/')) {
-        check_readable(Path::new(path))?;
-        let hint = "name a job, or a directory .../snapshots/NUMBER";
-        return Err(refused(format!("there is no snapshot {path}\n  hint: {hint}")));
-    }
-    let job = place.find(what)?;
-    let Some(newest) = list_snapshots(&job).pop() else {
-        return Err(no_snapshot(&job));
-    };
-    let path = fs::canonicalize(&newest.path)?;
-    Ok((job, path))
-}
-
-/// An image is a program that will run as us: it must be our own.
-fn check_owner(snapshot: &Path) -> Result<()> {
-    let ours = fermata_sysio::effective_uid();
-    let entries = fs::read_dir(snapshot)
-        .map_err(|e| refused(format!("cannot read the snapshot {}: {e}", snapshot.display())))?;
-    for path in [snapshot.to_owned()].into_iter().chain(entries.flatten().map(|e| e.path())) {
-        let owner = fs::symlink_metadata(&path).map_or(ours, |meta| meta.uid());
-        if owner != ours {
-            return Err(refused(format!(
-                "{} belongs to user {owner}, not to you (user {ours})\n  \
-                 hint: what is restored runs as you; if you trust it: chown -R {ours} {}",
-                path.display(),
-                snapshot.display()
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Everything is looked at before any rank runs.
-fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manifest> {
-    let verified = verify_shown(snapshot, output);
-    if let (true, Some(manifest)) = (verified.is_good(), verified.manifest) {
-        return Ok(manifest);
-    }
-    let mut text = format!("the snapshot {} cannot be used:", snapshot.display());
-    for problem in &verified.problems {
-        text += &format!("\n  {problem}");
-    }
-    let real = |path: &Path| fs::canonicalize(path).ok();
-    let intact = list_snapshots(job)
-        .into_iter()
-        .rev()
-        .filter(|other| real(&other.path).as_deref() != Some(snapshot))
-        .find(|other| verify(&other.path, |_| {}).is_good());
-    text += &match intact {
-        Some(other) => format!(
-            "\n  hint: the newest intact one is checkpoint {}: fermata restart {}",
-            other.epoch,
-            other.path.display()
-        ),
-        None => "\n  hint: no other intact snapshot of this job exists".into(),
-    };
-    Err(damaged(text))
-}
-
-fn launch(
-    prefix: &Prefix,
-    lower: &Lower,
-    start: &Start,
-    job: JobDir,
+/// Starts the job and waits for its end. Everything that could be refused has been looked at;
+/// files are cut back when all that comes before the ranks has worked.
+pub fn launch(
+    means: &Means,
+    job: &JobDir,
     mut record: JobRecord,
-    restore: Option<(PathBuf, Rule)>,
+    restore: Option<Restore>,
     output: Output,
 ) -> Result<u8> {
-    let hosts = Hosts::from(&start.hosts, start.hostfile.as_deref(), record.size)?;
-    hosts::check_shares(record.checkpointer, start.local_dir.as_deref())?;
-    make_directory(&job)?;
+    let start = means.start;
     let job = JobDir::at(fs::canonicalize(job.path())?);
     let network = spans_hosts(start);
-    let restored = restore.as_ref().map(|(snapshot, _)| snapshot.clone());
+    let restored = restore.as_ref().map(|restore| restore.snapshot.clone());
     let service = Service { every_ms: start.every_ms, network, restored, ..Service::default() };
     let coordinator = start_coordinator(&job, &mut record, service)?;
-    let mut command = mpirun_command(lower, start, hosts.as_ref(), &record)?;
-    if let Some(secret) = coordinator.secret() {
-        hosts::hand_over(&mut command, lower.family, Secret::VARIABLE, &secret.to_text());
-    }
-    let restore = restore.as_ref().map(|(snapshot, files)| (snapshot.as_path(), *files));
-    rank_command(&mut command, prefix, start, &record, &job, restore)?;
-    if record.checkpointer == Checkpointer::Itself {
-        command.current_dir(&record.cwd); // as an image has it, where there is one
-    }
-    let child = command
-        .spawn()
-        .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()));
-    let status = child.and_then(|child| wait::for_mpirun(child, &coordinator, &record.job));
+    let spawn = || {
+        let mut command = mpirun_command(means, &record)?;
+        if let Some(secret) = coordinator.secret() {
+            hosts::hand_over(&mut command, means.lower.family, Secret::VARIABLE, &secret.to_text());
+        }
+        rank_command(&mut command, means, &record, &job, restore.as_ref())?;
+        if record.checkpointer == Checkpointer::Itself {
+            command.current_dir(&record.cwd); // as an image has it, where there is one
+        }
+        if let Some(restore) = &restore {
+            files::settle(&restore.images, None, restore.files)?;
+        }
+        command
+            .spawn()
+            .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))
+    };
+    let status = spawn().and_then(|child| wait::for_mpirun(child, &coordinator, &record.job));
     let (stopped, epoch) = (coordinator.was_stopped(), coordinator.committed_epoch());
     record.lost_host = coordinator.lost_host().unwrap_or_default();
     coordinator.stop();
@@ -341,19 +233,22 @@ fn launch(
     report(&record, status?, stopped, epoch, output)
 }
 
-fn make_directory(job: &JobDir) -> Result<()> {
-    let made = job.create().map_err(|error| error.to_string());
-    let why = match made {
-        Ok(()) if fermata_sysio::is_writable(&job.snapshots()) => return Ok(()),
-        Ok(()) => format!("{} is not writable", job.snapshots().display()),
-        Err(why) => why,
-    };
+/// Makes the job's directory and sees to it that snapshots can be kept there.
+pub fn make_directory(job: &JobDir) -> Result<()> {
+    job.create().map_err(|error| no_directory(&error.to_string()))?;
+    if fermata_sysio::is_writable(&job.snapshots()) {
+        return Ok(());
+    }
+    Err(no_directory(&format!("{} is not writable", job.snapshots().display())))
+}
+
+fn no_directory(why: &str) -> anyhow::Error {
     let hint = "give a directory of yours with --dir or FERMATA_DIR";
-    Err(refused(format!("snapshots cannot be kept: {why}\n  hint: {hint}")))
+    refused(format!("snapshots cannot be kept: {why}\n  hint: {hint}"))
 }
 
 /// Whether ranks may be on other hosts, also on those that only mpirun knows of.
-fn spans_hosts(start: &Start) -> bool {
+pub fn spans_hosts(start: &Start) -> bool {
     let several = |name| std::env::var(name).is_ok_and(|count| count != "1");
     !start.hosts.is_empty()
         || start.hostfile.is_some()
@@ -386,8 +281,13 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
     record.socket = handle.socket().into();
     record.addresses = handle.addresses().to_vec();
     record.coordinator_pid = std::process::id();
-    job.write_record(record)?;
-    Ok(handle)
+    match job.write_record(record) {
+        Ok(()) => Ok(handle),
+        Err(error) => {
+            handle.stop(); // nobody would find it
+            Err(error.into())
+        }
+    }
 }
 
 fn report(
@@ -414,12 +314,8 @@ fn report(
     Ok(code)
 }
 
-fn mpirun_command(
-    lower: &Lower,
-    start: &Start,
-    hosts: Option<&Hosts>,
-    record: &JobRecord,
-) -> Result<Command> {
+fn mpirun_command(means: &Means, record: &JobRecord) -> Result<Command> {
+    let Means { lower, start, hosts, .. } = means;
     let (program, template) = lower
         .mpirun
         .split_first()
@@ -451,13 +347,13 @@ fn mpirun_command(
 /// What mpirun starts as each rank.
 fn rank_command(
     command: &mut Command,
-    prefix: &Prefix,
-    start: &Start,
+    means: &Means,
     record: &JobRecord,
     job: &JobDir,
-    restore: Option<(&Path, Rule)>,
+    restore: Option<&Restore>,
 ) -> Result<()> {
-    command.arg(prefix.fermata()?);
+    let start = means.start;
+    command.arg(means.prefix.fermata()?);
     command.args(["exec", "--mpi", &record.lower, "--front", &record.front]);
     command.args(["--name", &record.job, "--socket", &record.socket]);
     command.arg("--job-dir").arg(job.path());
@@ -469,9 +365,9 @@ fn rank_command(
     if let Some(dir) = &start.local_dir {
         command.arg("--local-dir").arg(dir);
     }
-    if let Some((snapshot, files)) = restore {
-        command.arg("--restore").arg(snapshot);
-        command.args(["--files", files.name(), "--settled", &host_name()]);
+    if let Some(restore) = restore {
+        command.arg("--restore").arg(&restore.snapshot);
+        command.args(["--files", restore.files.name(), "--settled", &host_name()]);
     }
     // An image has its own standard input.
     let begins = restore.is_none() || record.checkpointer == Checkpointer::Itself;

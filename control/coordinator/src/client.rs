@@ -33,8 +33,10 @@ pub enum ClientError {
     Io(io::Error),
     /// The other side is no coordinator of ours.
     Wire(WireError),
-    /// The coordinator went away (the job has ended) or said nothing for too long.
+    /// The coordinator went away: the job has ended.
     Gone,
+    /// It is there, but said nothing for too long.
+    Silent,
 }
 
 impl fmt::Display for ClientError {
@@ -43,6 +45,7 @@ impl fmt::Display for ClientError {
             Self::Io(error) => write!(f, "cannot speak with the coordinator: {error}"),
             Self::Wire(error) => write!(f, "cannot understand the coordinator: {error}"),
             Self::Gone => write!(f, "the coordinator went away before it answered"),
+            Self::Silent => write!(f, "the coordinator does not answer"),
         }
     }
 }
@@ -103,10 +106,10 @@ impl Client {
     /// Asks how the job is.
     ///
     /// # Errors
-    /// There was no answer within 10 s.
-    pub fn status(&mut self) -> Result<Answer, ClientError> {
+    /// There was no answer within `patience`.
+    pub fn status(&mut self, patience: Duration) -> Result<Answer, ClientError> {
         self.send(&Status {}.into())?;
-        let (_, answer) = self.wait_for_answer(Duration::from_secs(10), |_| {})?;
+        let (_, answer) = self.wait_for_answer(patience, |_| {})?;
         Ok(answer)
     }
 
@@ -144,6 +147,6 @@ impl Client {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(ClientError::Gone)
+        Err(ClientError::Silent)
     }
 }

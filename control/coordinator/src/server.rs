@@ -9,6 +9,7 @@ use fermata_storage::{
     JobDir, StorageError, commit, discard, image_name, list_snapshots, prepare, prepare_program,
     program_files, prune,
 };
+use fermata_sysio::Process;
 use fermata_transport::{Outlet, Secret, SecureListener, UnixTransport, runtime_dir};
 use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest, encode_frame};
 use std::collections::BTreeMap;
@@ -46,7 +47,7 @@ pub struct Options {
     /// without any ever coming. `None`: only when told.
     pub linger: Option<Duration>,
     /// Not before this process has ended: it may be a script that is still to start MPI programs.
-    pub outlives: Option<u32>,
+    pub outlives: Option<Process>,
     /// The job may have ranks on other hosts: be reachable over the network, for daemons that know
     /// the secret. Without it nothing but a UNIX socket is opened.
     pub network: bool,
@@ -245,7 +246,7 @@ impl Server {
                 break;
             }
             let limit = self.options.linger.map(|l| if met_anyone { l } else { l * 6 });
-            let awaited = || self.options.outlives.is_some_and(fermata_sysio::process_exists);
+            let awaited = || self.options.outlives.is_some_and(|process| process.is_alive());
             if limit.is_some_and(|limit| alone_since.elapsed() >= limit) && !awaited() {
                 break;
             }

@@ -203,7 +203,7 @@ impl Job {
     fn wait_until_ready(&self) {
         let begun = Instant::now();
         let all = format!("{SIZE} of {SIZE} ranks ready");
-        while self.client().status().unwrap().message != all {
+        while self.client().status(LIMIT).unwrap().message != all {
             assert!(begun.elapsed() < LIMIT, "the ranks did not come up");
             thread::sleep(Duration::from_millis(10));
         }

@@ -1,12 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The directory of a job and its `job.json`.
+//! The directory of a job, its `job.json`, and the right to run it.
 
 use crate::snapshot::StorageError;
 use fermata_types::JobRecord;
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const HOLD_POLL: Duration = Duration::from_millis(50);
+
+/// The right to run a job. It ends with the last process that has the file open, however that
+/// process ends.
+#[derive(Debug)]
+pub struct JobLock {
+    /// `None`: the file system has no such locks, so nobody is kept out.
+    file: Option<File>,
+}
+
+impl JobLock {
+    /// Goes on with a lock that another process has handed over.
+    #[must_use]
+    pub fn adopt(file: File) -> Self {
+        let lock = Self { file: Some(file) };
+        lock.sign();
+        lock
+    }
+
+    /// The open file, for a process that is to go on with the job.
+    #[must_use]
+    pub fn into_file(self) -> Option<File> {
+        self.file
+    }
+
+    /// For those who find the job taken; if it fails they know less.
+    fn sign(&self) {
+        let Some(mut file) = self.file.as_ref() else { return };
+        let text = format!("{} {}\n", std::process::id(), fermata_sysio::host_name());
+        let _ = file.set_len(0).and_then(|()| io::Seek::rewind(&mut file));
+        let _ = file.write_all(text.as_bytes());
+    }
+}
+
+/// Who has the right to run a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runner {
+    /// Its process id; 0 if it is not known.
+    pub pid: u32,
+    /// The host it is on.
+    pub host: String,
+}
 
 /// The directory of one job.
 #[derive(Clone, Debug)]
@@ -51,6 +96,62 @@ impl JobDir {
         self.path.join("ranks")
     }
 
+    /// `<dir>/<job>/lock`: whoever runs the job has locked it.
+    #[must_use]
+    pub fn lock_path(&self) -> PathBuf {
+        self.path.join("lock")
+    }
+
+    /// Takes the right to run this job, whose directory exists. `None`: somebody else has had it
+    /// for as long as `patience`.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn hold(&self, patience: Duration) -> Result<Option<JobLock>, StorageError> {
+        let path = self.lock_path();
+        let at = |error: &io::Error| StorageError::at("lock", &path, error);
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| at(&error))?;
+        let begun = Instant::now();
+        loop {
+            match fermata_sysio::try_lock(&file) {
+                Ok(()) => {
+                    let lock = JobLock { file: Some(file) };
+                    lock.sign();
+                    return Ok(Some(lock));
+                }
+                Err(error) if fermata_sysio::has_no_locks(&error) => {
+                    return Ok(Some(JobLock { file: None }));
+                }
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(at(&error)),
+                Err(_) if begun.elapsed() >= patience => return Ok(None),
+                Err(_) => thread::sleep(HOLD_POLL),
+            }
+        }
+    }
+
+    /// Who runs this job, if the file system tells.
+    #[must_use]
+    pub fn runner(&self) -> Option<Runner> {
+        let mut file = File::open(self.lock_path()).ok()?;
+        // Shared, so that two who ask at a time do not take each other for a run.
+        match fermata_sysio::try_lock_shared(&file) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            _ => return None,
+        }
+        let mut text = String::new();
+        let _ = io::Read::read_to_string(&mut file, &mut text);
+        let words = text.trim().split_once(' ');
+        let known = words.and_then(|(pid, host)| Some((pid.parse().ok()?, host.to_owned())));
+        Some(known.map_or_else(Runner::default, |(pid, host)| Runner { pid, host }))
+    }
+
     /// The ranks that still live, with the process ids of those on this host.
     #[must_use]
     pub fn living_ranks(&self, size: u32) -> Vec<(u32, Option<u32>)> {
@@ -66,11 +167,25 @@ impl JobDir {
     /// # Errors
     /// What mkdir(2) says.
     pub fn create(&self) -> Result<(), StorageError> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(self.snapshots())
-            .map_err(|e| StorageError::at("make", &self.snapshots(), &e))
+        make_all(&self.snapshots()).map_err(|e| StorageError::at("make", &self.snapshots(), &e))
+    }
+
+    /// As `create`, for a job that must not exist yet. False: there is a directory of that name.
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub fn create_new(&self) -> Result<bool, StorageError> {
+        let make = || {
+            if let Some(parent) = self.path.parent() {
+                make_all(parent)?;
+            }
+            make_one(&self.path)
+        };
+        match make() {
+            Ok(()) => self.create().map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(StorageError::at("make", &self.path, &error)),
+        }
     }
 
     /// Writes `job.json` by rename, readable by the owner alone.
@@ -106,6 +221,30 @@ impl JobDir {
     }
 }
 
+/// Makes a directory and those above it that are missing.
+fn make_all(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        make_all(parent)?;
+    }
+    match make_one(path) {
+        // Somebody else was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
+/// A snapshot lasts no longer than the names that lead to it.
+fn make_one(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(path)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    // A directory that we may write to but not read cannot be flushed; that alone hinders nothing.
+    let _ = fermata_sysio::sync_directory(parent.unwrap_or(Path::new(".")));
+    Ok(())
+}
+
 /// Every job under `dir`, by name. A directory that does not exist holds none.
 #[must_use]
 pub fn list_jobs(dir: &Path) -> Vec<(JobDir, JobRecord)> {
@@ -120,3 +259,7 @@ pub fn list_jobs(dir: &Path) -> Vec<(JobDir, JobRecord)> {
     jobs.sort_by(|a, b| a.1.job.cmp(&b.1.job));
     jobs
 }
+
+#[cfg(test)]
+#[path = "job_tests.rs"]
+mod tests;

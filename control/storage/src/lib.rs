@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!     <dir>/<job>/job.json
+//!     <dir>/<job>/lock                           held by whoever runs the job
 //!     <dir>/<job>/snapshots/<epoch>.partial/     being written: nobody may restart from it
 //!     <dir>/<job>/snapshots/<epoch>/             rank-N.img ... or program/, manifest.json
 //!     <dir>/<job>/snapshots/latest -> <epoch>
@@ -22,7 +23,7 @@ mod verify;
 
 pub use build_id::build_id;
 pub use image::{Image, ImageProblem, read_header};
-pub use job::{JobDir, list_jobs};
+pub use job::{JobDir, JobLock, Runner, list_jobs};
 pub use program::{prepare_program, program_files};
 pub use snapshot::{
     SnapshotInfo, StorageError, commit, discard, image_name, list_snapshots, partial_image,

@@ -2,9 +2,11 @@
 //! What the control plane asks the kernel beyond the standard library. The only crate that may hold
 //! `unsafe`; so far rustix's safe functions are enough.
 
+use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// The user id of the process at the other end of a UNIX socket.
@@ -58,6 +60,23 @@ pub fn try_lock(file: &std::fs::File) -> io::Result<()> {
     Ok(())
 }
 
+/// Takes the shared lock of a file if nobody has the exclusive one; it ends with the file.
+///
+/// # Errors
+/// `WouldBlock` if somebody has it, or what flock(2) says.
+pub fn try_lock_shared(file: &std::fs::File) -> io::Result<()> {
+    rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockShared)?;
+    Ok(())
+}
+
+/// Whether this answer to `try_lock` means that the file system has no such locks.
+#[must_use]
+pub fn has_no_locks(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let none = [Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOLCK];
+    Errno::from_io_error(error).is_some_and(|errno| none.contains(&errno))
+}
+
 /// Who has a lock of fcntl(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
@@ -76,13 +95,52 @@ pub fn lock_holder(file: impl AsFd, byte: u64) -> io::Result<Option<Holder>> {
     Ok(fcntl_getlk(file, &wish)?.map(|found| Holder { pid: pid(found) }))
 }
 
-/// Whether a process with this id exists on this host.
-#[must_use]
-pub fn process_exists(pid: u32) -> bool {
-    i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw)
-        .is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+/// A process of this host. Process ids come again; together with the time of the start they do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    pid: u32,
+    /// In ticks since the host was started; 0 if it is not known.
+    begun: u64,
+}
+
+impl Process {
+    /// The process that has this id now.
+    #[must_use]
+    pub fn of(pid: u32) -> Self {
+        Self { pid, begun: look_at(pid).map_or(0, |(_, begun)| begun) }
+    }
+
+    /// Whether it has not ended yet. One that nobody has waited for has.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        look_at(self.pid)
+            .is_some_and(|(state, begun)| begun == self.begun && !matches!(state, 'Z' | 'X'))
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.pid, self.begun)
+    }
+}
+
+impl FromStr for Process {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (pid, begun) = text.split_once('.')?;
+            Some(Self { pid: pid.parse().ok()?, begun: begun.parse().ok()? })
+        };
+        parse().ok_or_else(|| format!("'{text}' is not PID.START"))
+    }
+}
+
+/// State and start of a process: fields 3 and 22 of its stat, counted behind the command's name.
+fn look_at(pid: u32) -> Option<(char, u64)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut words = stat.rsplit(')').next()?.split_whitespace();
+    Some((words.next()?.chars().next()?, words.nth(18)?.parse().ok()?))
 }
 
 /// Sends a signal by number to one process.
@@ -174,4 +232,22 @@ pub fn kernel_release() -> String {
 #[must_use]
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_id_that_came_again_is_another_process() {
+        let here = Process::of(std::process::id());
+        assert!(here.is_alive());
+        assert_eq!(here.to_string().parse(), Ok(here));
+        let earlier = Process { begun: here.begun - 1, ..here };
+        assert!(!earlier.is_alive());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let ended = Process::of(child.id());
+        child.wait().unwrap();
+        assert!(!ended.is_alive());
+    }
 }

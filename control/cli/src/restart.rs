@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `restart`: everything is looked at first, from the job's lock to every byte of the snapshot.
+//! Then the job is launched as `run` does it.
+
+use crate::exit::{damaged, refused};
+use crate::files::{self, Rule};
+use crate::jobs::{Place, check_readable, no_snapshot, unix_now_s, verify_shown};
+use crate::output::Output;
+use crate::programs;
+use crate::registry::{Family, Prefix};
+use crate::run::{KEEP_DEFAULT, Means, Restore, Start, launch, make_directory, spans_hosts};
+use crate::state::{refuse_living_ranks, take};
+use anyhow::Result;
+use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
+use fermata_types::{JobRecord, Manifest};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// `checkpoint --stop` returns when the snapshot is committed; the ranks and mpirun end after that.
+const STOP_WAIT: Duration = Duration::from_secs(20);
+
+/// `fermata restart`
+pub fn restart(
+    start: &Start,
+    place: &Place,
+    what: Option<&str>,
+    files: Rule,
+    output: Output,
+) -> Result<u8> {
+    let prefix = Prefix::find()?;
+    let (job, given) = find_job(place, what)?;
+    make_directory(&job)?;
+    let name = job.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let _lock = take(&job, &name, STOP_WAIT)?; // until this process ends
+    let snapshot = given.map_or_else(|| newest(&job), Ok)?;
+    check_owner(&snapshot)?;
+    let manifest = check_snapshot(&job, &snapshot, output)?;
+    let before = job.read_record().ok();
+    let lost_host = before.as_ref().map_or("", |record| &record.lost_host);
+    refuse_living_ranks(&job, &manifest.job, manifest.size, lost_host)?;
+    warn_of_another_host(before.as_ref());
+    let native = if manifest.front == "ompi" { Family::OpenMpi } else { Family::Mpich };
+    let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
+    prefix.check_ready(&lower)?;
+    let record = JobRecord {
+        job: manifest.job.clone(),
+        argv: argv_from_its_directory(&manifest),
+        cwd: manifest.cwd.clone(),
+        size: manifest.size,
+        lower: lower.name.clone(),
+        front: manifest.front.clone(),
+        started_unix_s: unix_now_s(),
+        restored_epoch: manifest.epoch,
+        keep: start.keep.or(before.map(|record| record.keep)).unwrap_or(KEEP_DEFAULT),
+        checkpointer: manifest.checkpointer,
+        ..JobRecord::default()
+    };
+    let hosts = start.hosts(record.size, record.checkpointer)?;
+    let images = files::images_of(&snapshot, &manifest); // none if the program saved itself
+    if !spans_hosts(start) {
+        programs::check(&images)?;
+    }
+    files::check(&images, files)?;
+    let restore = Some(Restore { snapshot, images, files });
+    launch(&Means { prefix: &prefix, lower: &lower, start, hosts }, &job, record, restore, output)
+}
+
+/// The program as it is called from where the job was started, which may be elsewhere.
+fn argv_from_its_directory(manifest: &Manifest) -> Vec<String> {
+    let mut argv = manifest.argv.clone();
+    if let Some(program) = argv.first_mut().filter(|name| name.contains('/')) {
+        *program = Path::new(&manifest.cwd).join(&*program).to_string_lossy().into_owned();
+    }
+    argv
+}
+
+/// A job on one other host opens no port: whether it still runs there cannot be seen from here.
+fn warn_of_another_host(before: Option<&JobRecord>) {
+    let here = fermata_sysio::host_name();
+    let unsure = |r: &&JobRecord| !r.socket.is_empty() && !r.host.is_empty() && r.host != here;
+    if let Some(record) = before.filter(unsure) {
+        eprintln!(
+            "fermata: job '{}' was started on host {} and its end was not recorded\n  \
+             hint: if that host is still up, make sure that the job no longer runs there",
+            record.job, record.host
+        );
+    }
+}
+
+/// A job, and the directory of a snapshot if one was given.
+fn find_job(place: &Place, what: Option<&str>) -> Result<(JobDir, Option<PathBuf>)> {
+    if let Some(path) = what.map(Path::new).filter(|path| path.is_dir()) {
+        if path.join("manifest.json").exists() || what.is_some_and(|text| text.contains('/')) {
+            let path = fs::canonicalize(path)?;
+            let snapshots = path.parent().filter(|dir| dir.ends_with("snapshots"));
+            let job = match snapshots.and_then(Path::parent) {
+                Some(job) => JobDir::at(job.to_owned()),
+                None => {
+                    let manifest = read_manifest(&path).map_err(|e| damaged(e.to_string()))?;
+                    place.job(&manifest.job)
+                }
+            };
+            return Ok((job, Some(path)));
+        }
+    }
+    if let Some(path) = what.filter(|what| what.contains('/')) {
+        check_readable(Path::new(path))?;
+        let hint = "name a job, or a directory .../snapshots/NUMBER";
+        return Err(refused(format!("there is no snapshot {path}\n  hint: {hint}")));
+    }
+    Ok((place.find(what)?, None))
+}
+
+/// The newest snapshot of a job.
+fn newest(job: &JobDir) -> Result<PathBuf> {
+    let newest = list_snapshots(job).pop().ok_or_else(|| no_snapshot(job))?;
+    Ok(fs::canonicalize(newest.path)?)
+}
+
+/// An image is a program that will run as us: it must be our own.
+fn check_owner(snapshot: &Path) -> Result<()> {
+    let ours = fermata_sysio::effective_uid();
+    let entries = fs::read_dir(snapshot)
+        .map_err(|e| refused(format!("cannot read the snapshot {}: {e}", snapshot.display())))?;
+    for path in [snapshot.to_owned()].into_iter().chain(entries.flatten().map(|e| e.path())) {
+        let owner = fs::symlink_metadata(&path).map_or(ours, |meta| meta.uid());
+        if owner != ours {
+            return Err(refused(format!(
+                "{} belongs to user {owner}, not to you (user {ours})\n  \
+                 hint: what is restored runs as you; if you trust it: chown -R {ours} {}",
+                path.display(),
+                snapshot.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Everything is looked at before any rank runs.
+fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manifest> {
+    let verified = verify_shown(snapshot, output);
+    if let (true, Some(manifest)) = (verified.is_good(), verified.manifest) {
+        return Ok(manifest);
+    }
+    let mut text = format!("the snapshot {} cannot be used:", snapshot.display());
+    for problem in &verified.problems {
+        text += &format!("\n  {problem}");
+    }
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let intact = list_snapshots(job)
+        .into_iter()
+        .rev()
+        .filter(|other| real(&other.path).as_deref() != Some(snapshot))
+        .find(|other| verify(&other.path, |_| {}).is_good());
+    text += &match intact {
+        Some(other) => format!(
+            "\n  hint: the newest intact one is checkpoint {}: fermata restart {}",
+            other.epoch,
+            other.path.display()
+        ),
+        None => "\n  hint: no other intact snapshot of this job exists".into(),
+    };
+    Err(damaged(text))
+}
