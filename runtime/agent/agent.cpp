@@ -48,7 +48,7 @@ namespace wire = protocol;
 constexpr int kIdlePollMs = 1000;
 constexpr int kSavingPollMs = 10;
 // A coordinator says ALIVE every other second. While it stores a snapshot it says nothing, but then
-// ranks stand only if the job is to end.
+// ranks stand only if the job is to end, or if their program waits for it.
 constexpr u64 kSilenceMs = 30'000, kStoringMs = 600'000;
 constexpr int kReconnectEveryMs = 2000;
 constexpr int kReconnectTries = 30;
@@ -66,6 +66,7 @@ struct Agent {
   bool upper_known;  // the MPI thread has reported: crossing() is there
   agent::Saving saving;
   bool asking;       // the rank waits for the answer to ASK
+  u32 asked_after;   // the last checkpoint whose SAVE it had obeyed then
   u64 heard_ms;      // when the coordinator was last heard, or nothing was waited for
   Count clocks[kClockCapacity];
 };
@@ -291,14 +292,22 @@ void forget_checkpoint(const char* why) {
   answer(1, why, strlen(why));
 }
 
+// Of the checkpoint that the program waits for only the commit is missing, for all this rank knows.
+bool asked_is_saved() {
+  const u32 saved = self.saving.saved();
+  return load(self.asking) && saved != 0 && saved != self.asked_after;
+}
+
 // A coordinator that hangs does not keep the job. When it wakes up it finds that this rank has
 // given the checkpoint up, before anything that the rank says later.
 void mind_silence() {
   const u32 pending = pending_epoch();
   const u64 now_ms = sys::now_ns() / 1'000'000;
   if (pending == 0 && !load(self.asking)) self.heard_ms = now_ms;
-  const bool is_storing = self.saving.ends_the_run() && self.saving.has_begun(pending) &&
-                          !self.saving.is_standing();
+  if (!load(self.asking)) self.asked_after = self.saving.begun();
+  const bool ends = self.saving.ends_the_run() && self.saving.has_begun(pending) &&
+                    !self.saving.is_standing();
+  const bool is_storing = ends || (pending == 0 && asked_is_saved());
   if (now_ms - self.heard_ms < (is_storing ? kStoringMs : kSilenceMs)) return;
   constexpr char kSilent[] = "it has not heard of the coordinator for long, and goes on";
   if (pending != 0) give_up(pending, kSilent);

@@ -28,6 +28,10 @@ class Saving {
   bool has_begun(u32 epoch) const { return begun_ == epoch; }
   /// Of the checkpoint whose SAVED is owed; 0 = none.
   u32 owed() const { return owed_; }
+  /// The checkpoint whose SAVE was obeyed last; 0 = none.
+  u32 begun() const { return begun_; }
+  /// The same, once the rank has said how that went.
+  u32 saved() const { return owed_ == 0 ? begun_ : 0; }
   bool is_running() const { return number_ > 0; }
   /// It still takes what the job would change by going on.
   bool is_cutting() const { return cutting_; }

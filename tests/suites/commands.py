@@ -71,6 +71,33 @@ def test_every_answer_is_one_json_value(work):
     check('"code":0' in lines[-1], f"the last line is the JSON value: {lines[-1]}")
 
 
+@timeout(120)
+def test_prune_leaves_what_a_run_needs(work):
+    """The snapshot that a run goes on from stays until the run has one of its own, and what belongs
+    to a checkpoint under way until nobody runs the job."""
+    job = fermata.Job(work)
+    job.start("mpich", [mpis.program("mpich", "selfcheck"), "--steps", 8, "--step-ms", 60])
+    fermata.wait_for_step(job, 1)
+    job.checkpoint()
+    job.checkpoint_and_stop()
+    job._launch("restart", job.snapshots()[0], "--mpi", "mpich")
+    log = work / "fermata/job/coordinator.log"
+    process.wait_until(lambda: log.read_text().count("ranks are ready") == 2, "the restart")
+    part = work / "fermata/job/snapshots/9.partial"
+    part.mkdir()
+
+    def left_by_prune():
+        fermata.fermata(work, "prune", "job", "--keep", 1).expect_success("prune")
+        return [int(snapshot.name) for snapshot in job.snapshots()]
+    check_equal(left_by_prune(), [1, 2], "snapshots")
+    check(part.exists(), "a checkpoint might be under way")
+    job.checkpoint()
+    check_equal(left_by_prune(), [3], "snapshots")
+    mpis.checksum(job.finish())
+    left_by_prune()
+    check(not part.exists(), "nobody runs the job")
+
+
 def test_completions_complete(work):
     script = work / "fermata.bash"
     script.write_text(fermata.fermata(work, "completions", "bash").expect_success("").out)

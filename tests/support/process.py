@@ -50,6 +50,15 @@ def command_line(pid):
         return [b""]
 
 
+def wait_until(holds, what, timeout_s=30):
+    """Waits until the function `holds` says so."""
+    until = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > until:
+            raise Failed(f"{what} did not come within {timeout_s} s")
+        time.sleep(0.05)
+
+
 def kill_tree(root):
     """Kills a process and all its descendants, none of which can see it coming."""
     for pid in [root, *descendants(root)]:

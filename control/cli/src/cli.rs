@@ -187,7 +187,7 @@ Example:
         /// End the job once the snapshot is committed
         #[arg(long)]
         stop: bool,
-        /// Time to reach a safe state
+        /// Time to reach a safe state, and before that for another checkpoint to end
         #[arg(long, value_name = "TIME", value_parser = parse_duration_ms, default_value = "60s")]
         timeout: u64,
     },
@@ -240,7 +240,7 @@ Example:
         #[arg(value_hint = ValueHint::DirPath)]
         snapshot: String,
     },
-    /// Remove old snapshots
+    /// Remove old snapshots; those that are damaged do not count as kept
     #[command(after_help = "\
 Example:
   fermata prune work --keep 1")]

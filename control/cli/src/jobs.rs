@@ -5,19 +5,24 @@
 use crate::exit::{DAMAGED, FAILURE, REFUSED, damaged, refused};
 use crate::output::{Output, Progress, human_bytes};
 use crate::reach;
-use crate::state::{State, state_of};
+use crate::state::{State, look, state_of};
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
 use fermata_storage::{
-    Image, JobDir, Verified, list_jobs, list_snapshots, prune as prune_job, read_manifest, verify,
+    Image, JobDir, Verified, is_whole, list_jobs, list_snapshots, prune as prune_job,
+    read_manifest, remove_leftovers, verify,
 };
-use fermata_types::{Checkpointer, file_kind, object_kind};
+use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A coordinator that is busy with another snapshot is given this much time, or that of --timeout.
 const ANSWER_WAIT_MIN: Duration = Duration::from_secs(10);
+
+/// So often it is asked whether another checkpoint has ended.
+const BUSY_POLL: Duration = Duration::from_millis(200);
 
 /// Seconds since 1970.
 pub fn unix_now_s() -> u64 {
@@ -126,12 +131,22 @@ pub fn checkpoint(
         Ok(_) => {}
     }
     let mut progress = Progress::new(output, "asking the ranks", 0);
-    let answer = client.checkpoint(stop, timeout_ms, |step| {
-        progress.say(format!("{}: {} of {} ranks", step.phase, step.done, step.ranks));
-    });
+    let begun = Instant::now();
+    let (outcome, answer, figures) = loop {
+        let answer = client.checkpoint(stop, timeout_ms, |step| {
+            progress.say(format!("{}: {} of {} ranks", step.phase, step.done, step.ranks));
+        });
+        let (outcome, answer) = answer.map_err(|error| lost(&record.job, &error))?;
+        let figures: Value = serde_json::from_str(&answer.figures).unwrap_or(Value::Null);
+        // What nobody asked for, a periodic one say, must not keep a job from being saved at last.
+        let is_busy = outcome == Outcome::Refused && figures["busy"] == json!(true);
+        if !is_busy || begun.elapsed() >= Duration::from_millis(timeout_ms) {
+            break (outcome, answer, figures);
+        }
+        progress.say("another checkpoint is being taken".into());
+        thread::sleep(BUSY_POLL);
+    };
     drop(progress);
-    let (outcome, answer) = answer.map_err(|error| lost(&record.job, &error))?;
-    let figures: Value = serde_json::from_str(&answer.figures).unwrap_or(Value::Null);
     let ok = outcome == Outcome::Ok;
     let value = json!({"ok": ok, "job": record.job, "message": answer.message,
                        "snapshot": answer.snapshot, "figures": figures});
@@ -410,11 +425,24 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
 /// `fermata prune`
 pub fn prune(place: &Place, name: Option<&str>, keep: u32, output: Output) -> Result<u8> {
     let job = place.find(name)?;
-    let removed: Vec<u32> = prune_job(&job, keep).iter().map(|s| s.epoch).collect();
+    let record = job.read_record().unwrap_or_default();
+    let spared = (!has_new_snapshot(&job, &record)).then_some(record.restored_epoch);
+    let removed: Vec<u32> = prune_job(&job, keep, spared).iter().map(|s| s.epoch).collect();
+    // Parts of snapshots after the newest are a checkpoint's that is under way, if anybody runs it.
+    if let (Ok(Some(_lock)), State::Ended) = (job.hold(Duration::ZERO), look(&job, &record, true)) {
+        remove_leftovers(&job, u32::MAX);
+    }
     let text = match removed.len() {
         0 => "nothing to remove".into(),
         count => format!("removed {count} snapshots: {removed:?}"),
     };
     output.result(text, &json!({"removed": removed}));
     Ok(0)
+}
+
+/// Whether the newest run of a job has committed a snapshot that is whole. Until then it needs the
+/// one that it was restored from.
+fn has_new_snapshot(job: &JobDir, record: &JobRecord) -> bool {
+    let is_new = |epoch| epoch > record.begun_after_epoch;
+    list_snapshots(job).iter().any(|s| is_new(s.epoch) && is_whole(&s.path))
 }

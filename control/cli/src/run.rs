@@ -262,6 +262,7 @@ pub fn spans_hosts(start: &Start) -> bool {
 
 /// Starts the job's coordinator inside this process and records where it is to be found.
 pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service) -> Result<Handle> {
+    let newest_before = list_snapshots(job).last().map_or(0, |snapshot| snapshot.epoch);
     let handle = fermata_coordinator::start(Options {
         job: job.clone(),
         name: record.job.clone(),
@@ -277,6 +278,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         restored: service.restored,
     })
     .context("cannot start the coordinator")?;
+    record.begun_after_epoch = newest_before;
     record.host = fermata_sysio::host_name();
     record.socket = handle.socket().into();
     record.addresses = handle.addresses().to_vec();

@@ -91,7 +91,7 @@ impl State {
 }
 
 /// How a job is. `ours`: the lock is this process's own, so it says nothing.
-fn look(job: &JobDir, record: &JobRecord, ours: bool) -> State {
+pub fn look(job: &JobDir, record: &JobRecord, ours: bool) -> State {
     let asked = reach::client(job, record).map(|mut client| client.status(ANSWER_WAIT));
     let runner = || job.runner().filter(|_| !ours);
     let recorded = Runner { pid: record.coordinator_pid, host: record.host.clone() };

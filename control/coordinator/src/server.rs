@@ -184,6 +184,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         peers: BTreeMap::new(),
         log,
         begun: Instant::now(),
+        prune_due: false,
         shared: Arc::clone(&shared),
     };
     let thread = Some(thread::spawn(move || server.serve(&receiver)));
@@ -200,6 +201,8 @@ struct Server {
     peers: BTreeMap<u64, Box<dyn Outlet>>,
     log: File,
     begun: Instant,
+    /// A snapshot has been committed since old ones were last removed.
+    prune_due: bool,
     shared: Arc<Shared>,
 }
 
@@ -267,6 +270,12 @@ impl Server {
             self.publish();
             for action in actions {
                 events.extend(self.perform(action));
+            }
+        }
+        // Ranks and commands wait for the answer, but not for this.
+        if std::mem::take(&mut self.prune_due) {
+            for old in prune(&self.options.job, self.options.keep, None) {
+                self.say(&format!("removed the old snapshot {}", old.path.display()));
             }
         }
     }
@@ -364,9 +373,7 @@ impl Server {
                 .collect(),
         };
         let path = commit(&self.options.job, &manifest).map_err(|error| error.to_string())?;
-        for old in prune(&self.options.job, self.options.keep) {
-            self.say(&format!("removed the old snapshot {}", old.path.display()));
-        }
+        self.prune_due = true;
         Ok(path.to_string_lossy().into_owned())
     }
 

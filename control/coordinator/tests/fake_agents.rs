@@ -243,6 +243,7 @@ fn snapshots_are_committed_pruned_and_intact() {
             assert_eq!(outcome, Outcome::Ok, "{between:?}: {text}");
             assert!(text.contains(&format!("checkpoint {epoch} is committed")));
         }
+        job.wait_until_ready(); // old ones go after the answer, and before the next one
         let left = list_snapshots(&job.place());
         assert_eq!(left.iter().map(|s| s.epoch).collect::<Vec<_>>(), [2, 3]);
         for snapshot in left {

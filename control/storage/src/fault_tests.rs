@@ -21,7 +21,7 @@ fn second_snapshot() {
     let scratch = ManuallyDrop::new(Scratch(place.into()));
     let job = scratch.job();
     match commit(&job, &scratch.fill(2)) {
-        Ok(_) => drop(prune(&job, std::env::var(KEEP).unwrap().parse().unwrap())),
+        Ok(_) => drop(prune(&job, std::env::var(KEEP).unwrap().parse().unwrap(), None)),
         Err(_) => discard(&job, 2),
     }
 }
@@ -60,7 +60,7 @@ fn every_fault_of_a_commit() {
             let good = |epoch| verify(&job.snapshots().join(epoch), |_| {}).is_good();
             assert!(good("1") || good("2"), "{case}");
             scratch.snapshot(3);
-            prune(&job, 1);
+            prune(&job, 1, None);
             assert_eq!(list_snapshots(&job).len(), 1, "{case}");
             assert!(good("3"), "{case}");
             let names = std::fs::read_dir(job.snapshots()).unwrap().count();

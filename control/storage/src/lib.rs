@@ -18,6 +18,7 @@ mod fault_tests;
 mod image;
 mod job;
 mod program;
+mod prune;
 mod snapshot;
 mod verify;
 
@@ -25,9 +26,10 @@ pub use build_id::build_id;
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, JobLock, Runner, list_jobs};
 pub use program::{prepare_program, program_files};
+pub use prune::{prune, remove_leftovers};
 pub use snapshot::{
-    SnapshotInfo, StorageError, commit, discard, image_name, list_snapshots, partial_image,
-    prepare, prune, read_manifest,
+    SnapshotInfo, StorageError, commit, discard, image_name, is_whole, list_snapshots,
+    partial_image, prepare, read_manifest,
 };
 pub use verify::{Verified, verify};
 

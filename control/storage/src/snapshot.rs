@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The life of a snapshot directory: prepared, committed by one rename or discarded, pruned.
+//! The life of a snapshot directory: prepared, committed by one rename or discarded.
 
-use crate::image::{ImageProblem, read_header};
+use crate::image::read_header;
 use crate::job::JobDir;
+use crate::program::program_problems;
 use fermata_faults::{Fault, failing, fault};
-use fermata_types::{Checkpointer, Manifest};
+use fermata_types::{Checkpointer, ImageRecord, Manifest};
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
@@ -98,19 +99,9 @@ pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError
     let partial = partial_path(job, manifest.epoch);
     for image in &manifest.images {
         let path = partial.join(&image.file);
-        let header = failing(Fault::CommitCheck)
-            .map_err(ImageProblem::from)
-            .and_then(|()| read_header(&path))
-            .map_err(|why| StorageError::new("use the image", &path, &why.to_string()))?;
-        if header.header_crc != image.header_crc
-            || header.file_bytes != image.bytes
-            || header.epoch != manifest.epoch
-            || header.world_rank != image.rank
-            || header.world_size != manifest.size
-        {
-            let why = "it is not the image that rank reported";
-            return Err(StorageError::new("use the image", &path, why));
-        }
+        failing(Fault::CommitCheck)
+            .map_err(|error| StorageError::at("use the image", &path, &error))
+            .and_then(|()| check_header(&path, manifest, image))?;
         failing(Fault::CommitFlush)
             .and_then(|()| File::open(&path)?.sync_all())
             .map_err(|e| StorageError::at("flush", &path, &e))?;
@@ -129,6 +120,32 @@ pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError
     // From here on the snapshot exists. `latest` is a convenience, found again by counting.
     let _ = failing(Fault::CommitLatest).and_then(|()| point_latest(job, manifest.epoch));
     Ok(committed)
+}
+
+/// Whether an image is, by its header, the one that the manifest lists.
+fn check_header(path: &Path, manifest: &Manifest, image: &ImageRecord) -> Result<(), StorageError> {
+    let header = read_header(path)
+        .map_err(|why| StorageError::new("use the image", path, &why.to_string()))?;
+    if header.header_crc != image.header_crc
+        || header.file_bytes != image.bytes
+        || header.epoch != manifest.epoch
+        || header.world_rank != image.rank
+        || header.world_size != manifest.size
+    {
+        let why = "it is not the image that rank reported";
+        return Err(StorageError::new("use the image", path, why));
+    }
+    Ok(())
+}
+
+/// Whether a snapshot is whole, as far as its manifest and the headers of its images tell: far less
+/// to read than `verify` does.
+#[must_use]
+pub fn is_whole(snapshot: &Path) -> bool {
+    let Ok(manifest) = read_manifest(snapshot) else { return false };
+    let is_good =
+        |image: &ImageRecord| check_header(&snapshot.join(&image.file), &manifest, image).is_ok();
+    manifest.images.iter().all(is_good) && program_problems(snapshot, &manifest).is_empty()
 }
 
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -161,41 +178,6 @@ pub fn list_snapshots(job: &JobDir) -> Vec<SnapshotInfo> {
         })
         .collect();
     list.sort_by_key(|snapshot| snapshot.epoch);
-    list
-}
-
-/// Removes what coordinators that died in a checkpoint, or while they pruned, have left: parts of
-/// snapshots older than the newest whole one. A checkpoint under way is newer.
-fn remove_leftovers(job: &JobDir, newest: u32) {
-    let Ok(entries) = fs::read_dir(job.snapshots()) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let part = name.to_str().and_then(|name| name.split_once('.'));
-        let Some((epoch, "partial" | "discarded")) = part else { continue };
-        if epoch.parse::<u32>().is_ok_and(|epoch| epoch < newest) {
-            // If this fails, the next time may do better.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-/// Removes all but the newest `keep` snapshots and returns the removed ones. At least one stays.
-pub fn prune(job: &JobDir, keep: u32) -> Vec<SnapshotInfo> {
-    let mut list = list_snapshots(job);
-    fault(Fault::CommitPrune);
-    let keep = keep.max(1) as usize;
-    if let Some(newest) = list.last() {
-        remove_leftovers(job, newest.epoch);
-    }
-    let old = list.len().saturating_sub(keep);
-    list.truncate(old);
-    list.retain(|snapshot| {
-        // Renamed first, so that a half-removed snapshot is never taken for a whole one.
-        let doomed = partial_path(job, snapshot.epoch);
-        let renamed = fs::rename(&snapshot.path, &doomed).is_ok();
-        fault(Fault::CommitPruning);
-        renamed && fs::remove_dir_all(&doomed).is_ok()
-    });
     list
 }
 

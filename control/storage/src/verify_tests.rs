@@ -108,7 +108,7 @@ fn pruning_removes_what_a_dead_coordinator_left() {
     }
     fs::rename(job.snapshots().join("2.partial"), job.snapshots().join("2.discarded")).unwrap();
     scratch.snapshot(3);
-    assert!(prune(&job, 2).is_empty());
+    assert!(prune(&job, 2, None).is_empty());
     let mut left: Vec<_> = fs::read_dir(job.snapshots())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -188,11 +188,29 @@ fn pruning_keeps_the_newest() {
     for epoch in [1, 2, 10, 11] {
         scratch.snapshot(epoch);
     }
-    assert_eq!(prune(&scratch.job(), 2).len(), 2);
+    assert_eq!(prune(&scratch.job(), 2, None).len(), 2);
     let left: Vec<u32> = list_snapshots(&scratch.job()).iter().map(|s| s.epoch).collect();
     assert_eq!(left, [10, 11]);
-    prune(&scratch.job(), 0);
+    prune(&scratch.job(), 0, None);
     assert_eq!(list_snapshots(&scratch.job()).len(), 1);
+}
+
+#[test]
+fn pruning_keeps_what_is_whole() {
+    let scratch = Scratch::new();
+    let job = scratch.job();
+    let paths: Vec<_> = (1..=4).map(|epoch| scratch.snapshot(epoch)).collect();
+    // Checkpoints 3 and 4 can be listed, but nobody could restart from them.
+    fs::remove_file(paths[3].join("manifest.json")).unwrap();
+    fs::write(paths[2].join("rank-1.img"), "short").unwrap();
+    assert!(prune(&job, 3, None).is_empty(), "there are but two whole ones");
+    let removed: Vec<u32> = prune(&job, 1, None).iter().map(|s| s.epoch).collect();
+    assert_eq!(removed, [1]);
+    let left: Vec<u32> = list_snapshots(&job).iter().map(|s| s.epoch).collect();
+    assert_eq!(left, [2, 3, 4]);
+    scratch.snapshot(5);
+    let removed: Vec<u32> = prune(&job, 1, Some(2)).iter().map(|s| s.epoch).collect();
+    assert_eq!(removed, [3, 4], "checkpoint 2 is spared");
 }
 
 #[test]

@@ -174,6 +174,8 @@ pub struct JobRecord {
     pub lost_host: String,
     /// Epoch this run was restored from; 0 if it began afresh.
     pub restored_epoch: u32,
+    /// Newest epoch when this run began: later ones are its own.
+    pub begun_after_epoch: u32,
     /// How many snapshots are kept.
     pub keep: u32,
     /// What saves its ranks.
