@@ -69,20 +69,44 @@ def test_job_in_mpi_finalize(work):
 
 @timeout(120)
 def test_two_at_once(work):
-    """The first waits for a rank that is stopped; it succeeds when the rank goes on."""
+    """The first waits for a rank that is stopped; it succeeds when the rank goes on. The second has
+    waited for it until then."""
     job = HealthyJob(work).begin().with_snapshot()
     stopped = ranks_of(job)[1]
     os.kill(stopped, signal.SIGSTOP)
     first = process.Running([fermata.FERMATA, "checkpoint", "job"], work, name="first",
                             env=mpis.environment(FERMATA_DIR=str(work / "fermata")), cwd=work)
     time.sleep(0.7)
-    result = _soon(job.try_checkpoint())
+    result = _soon(job.try_checkpoint("--timeout", "2s"))
+    check(result.seconds >= 2, f"it waited for {result.seconds:.1f} s")
     os.kill(stopped, signal.SIGCONT)
     first.wait(30).expect_success("the first checkpoint")
     text = record(NOW, "a second checkpoint while one is being taken", result, REFUSED,
                   "the first one succeeds, and " + UNHARMED)
     expect(text, "already being taken", "hint")
     job.came_through(snapshots=2)
+
+
+@timeout(120)
+def test_the_last_checkpoint_waits_for_another(work):
+    """It was refused because of a periodic one, and the batch script's last seconds were over."""
+    job = HealthyJob(work).begin()
+    stopped = ranks_of(job)[1]
+    os.kill(stopped, signal.SIGSTOP)
+    both = []
+    for options in ([], ["--stop"]):
+        both.append(process.Running(
+            [fermata.FERMATA, "checkpoint", "job", *options], work, name=f"taken{len(both)}",
+            env=mpis.environment(FERMATA_DIR=str(work / "fermata")), cwd=work))
+        time.sleep(0.7)
+    os.kill(stopped, signal.SIGCONT)
+    for taken in both:
+        taken.wait(40).expect_success("a checkpoint")
+    job.running.wait(30)
+    check_equal(len(job.snapshots()), 2, "snapshots")
+    job.release()
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum after the restart")
 
 
 @timeout(120)

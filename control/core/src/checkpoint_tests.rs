@@ -310,6 +310,7 @@ fn what_cannot_be_checkpointed_is_refused_by_name() {
     w.ask(false);
     assert_eq!(w.answer().outcome, 2);
     assert!(w.answer().message.contains("already being taken"));
+    assert!(w.answer().figures.contains("\"busy\":true"), "the command may wait for that one");
 
     let mut w = World::new(2);
     w.say(1, Finalizing {});

@@ -406,7 +406,9 @@ impl Machine {
     fn on_checkpoint(&mut self, client: Conn, request: &Checkpoint, now_ms: u64) {
         if let Some((why, hint)) = self.refusal() {
             let text = with_hint(&format!("no checkpoint: {why}"), &hint);
-            return self.answer(client, 2, &text, "", serde_json::json!({}));
+            // Another checkpoint under way: a command may wait for its end and ask again.
+            let figures = serde_json::json!({"busy": self.run.is_some()});
+            return self.answer(client, 2, &text, "", figures);
         }
         let timeout_ms =
             if request.timeout_ms == 0 { self.config.timeout_ms } else { request.timeout_ms };
