@@ -337,7 +337,7 @@ def protocol_rust(spec):
             out += [f"            Self::{name}(_) => {{}}"]
     out += ["        }", "    }", "", "    /// Reads the payload of a frame of type `number`."]
     out += ["    ///", "    /// # Errors"]
-    out += ["    /// An unknown number, too few or too many bytes, text that is not UTF-8."]
+    out += ["    /// An unknown number, too few or too many bytes."]
     out += ["    pub fn read_payload(number: u16, bytes: &[u8]) -> Result<Self, WireError> {"]
     out += ["        let mut r = Reader::new(bytes);", "        let message = match number {"]
     for message, name in zip(spec["message"], names):

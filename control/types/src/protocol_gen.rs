@@ -847,7 +847,7 @@ impl Message {
     /// Reads the payload of a frame of type `number`.
     ///
     /// # Errors
-    /// An unknown number, too few or too many bytes, text that is not UTF-8.
+    /// An unknown number, too few or too many bytes.
     pub fn read_payload(number: u16, bytes: &[u8]) -> Result<Self, WireError> {
         let mut r = Reader::new(bytes);
         let message = match number {

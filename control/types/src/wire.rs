@@ -17,8 +17,6 @@ pub enum WireError {
     TooShort,
     /// Bytes were left over after the last field.
     TooLong,
-    /// A text field is not UTF-8.
-    NotUtf8,
     /// No message has this number.
     UnknownType(u16),
     /// The peer speaks another version of the protocol.
@@ -32,7 +30,6 @@ impl fmt::Display for WireError {
         match self {
             Self::TooShort => write!(f, "a message ends too early"),
             Self::TooLong => write!(f, "a message has bytes left over"),
-            Self::NotUtf8 => write!(f, "a message holds text that is not UTF-8"),
             Self::UnknownType(number) => write!(f, "unknown message type {number}"),
             Self::Version(version) => write!(
                 f,
@@ -83,7 +80,7 @@ pub trait Field: Sized {
     /// Takes the field off the reader.
     ///
     /// # Errors
-    /// Too few bytes, or text that is not UTF-8.
+    /// Too few bytes.
     fn read(r: &mut Reader<'_>) -> Result<Self, WireError>;
 }
 
@@ -108,9 +105,19 @@ impl Field for String {
     }
     fn read(r: &mut Reader<'_>) -> Result<Self, WireError> {
         let bytes = u32::read(r)? as usize;
-        let text = std::str::from_utf8(r.take(bytes)?).map_err(|_| WireError::NotUtf8)?;
-        Ok(text.to_owned())
+        Ok(text_of(r.take(bytes)?))
     }
+}
+
+/// Ranks send paths and names as they are, which may be in no encoding or cut within a letter; that
+/// must not cost them their line. As many bytes stay, so that a frame never grows.
+fn text_of(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| '?'));
+    }
+    text
 }
 
 impl Field for Vec<u8> {
@@ -206,7 +213,7 @@ impl FrameBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Exit, Hello, Parked, Relayed, Saved};
+    use crate::{Exit, Failed, Hello, Parked, Relayed, Saved};
 
     fn samples() -> Vec<Message> {
         vec![
@@ -275,6 +282,17 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_can_be_read() {
+        let number = Message::from(Failed::default()).type_number();
+        let mut payload = Vec::new();
+        7u32.write(&mut payload);
+        b"caf\xe9 \xc3\xa4 cut \xe2\x82".to_vec().write(&mut payload);
+        let read = Message::read_payload(number, &payload).unwrap();
+        let message = "caf? \u{e4} cut ??".into();
+        assert_eq!(read, Failed { epoch: 7, message }.into());
     }
 
     #[test]
