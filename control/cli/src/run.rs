@@ -17,7 +17,7 @@ use crate::wait;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
 use fermata_storage::{JobDir, JobLock, list_snapshots};
-use fermata_sysio::{Process, host_name};
+use fermata_sysio::{FileLimit, Process, host_name};
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, JobRecord};
 use serde_json::json;
@@ -205,6 +205,7 @@ pub fn launch(
     let network = spans_hosts(start);
     let restored = restore.as_ref().map(|restore| restore.snapshot.clone());
     let service = Service { every_ms: start.every_ms, network, restored, ..Service::default() };
+    let file_limit = FileLimit::of_this_process();
     let coordinator = start_coordinator(&job, &mut record, service)?;
     let spawn = || {
         let mut command = mpirun_command(means, &record)?;
@@ -215,6 +216,7 @@ pub fn launch(
         if record.checkpointer == Checkpointer::Itself {
             command.current_dir(&record.cwd); // as an image has it, where there is one
         }
+        file_limit.give_to(&mut command);
         if let Some(restore) = &restore {
             files::settle(&restore.images, None, restore.files)?;
         }
@@ -261,7 +263,9 @@ pub fn spans_hosts(start: &Start) -> bool {
 }
 
 /// Starts the job's coordinator inside this process and records where it is to be found.
+/// It may have as many files open as the system allows: each rank is a line.
 pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service) -> Result<Handle> {
+    FileLimit::raise();
     let newest_before = list_snapshots(job).last().map_or(0, |snapshot| snapshot.epoch);
     let handle = fermata_coordinator::start(Options {
         job: job.clone(),

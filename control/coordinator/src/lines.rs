@@ -56,7 +56,13 @@ impl Reception {
             match listener.accept() {
                 Ok(guest) => {
                     let reception = self.clone();
-                    thread::spawn(move || reception.receive(guest));
+                    // Without a thread there is nobody to hear this guest, who is sent away.
+                    if let Err(error) =
+                        thread::Builder::new().spawn(move || reception.receive(guest))
+                    {
+                        thread::sleep(PAUSE_AFTER_ERROR);
+                        let _ = self.tell(Input::Note(format!("turned a guest away: {error}")));
+                    }
                 }
                 Err(error) => {
                     // Out of descriptors, most likely: try again, but do not spin on it.

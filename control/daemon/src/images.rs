@@ -9,9 +9,16 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Images on their way at a time. More are no faster, and each takes a connection of its own.
+const TRANSFERS_MAX: usize = 4;
+/// A coordinator that has no room for a connection just now is called again: so often, first after
+/// this time, then after twice as much each.
+const REDIALS: u32 = 5;
+const REDIAL_AFTER: Duration = Duration::from_millis(200);
 /// A transfer that stands still for this long is given up.
 const STANDSTILL_MAX: Duration = Duration::from_secs(30);
 /// Time for the coordinator to flush an image that it has received.
@@ -23,8 +30,38 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub struct LocalImages {
     way: Way,
     place: JobDir,
+    slots: Arc<Slots>,
     /// Held while the directory is in use.
     _lock: Arc<File>,
+}
+
+/// Counts the transfers under way.
+#[derive(Debug, Default)]
+struct Slots {
+    taken: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Slots {
+    /// Waits for its turn, which ends with what is returned.
+    fn take(&self) -> Slot<'_> {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self
+            .freed
+            .wait_while(taken, |taken| *taken >= TRANSFERS_MAX)
+            .unwrap_or_else(PoisonError::into_inner);
+        *taken += 1;
+        Slot(self)
+    }
+}
+
+struct Slot<'a>(&'a Slots);
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        *self.0.taken.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.freed.notify_one();
+    }
 }
 
 impl LocalImages {
@@ -40,7 +77,7 @@ impl LocalImages {
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         let lock = File::open(&path)?;
         fermata_sysio::try_lock(&lock)?;
-        Ok(Self { way, place: JobDir::at(path), _lock: Arc::new(lock) })
+        Ok(Self { way, place: JobDir::at(path), slots: Arc::default(), _lock: Arc::new(lock) })
     }
 
     /// Makes the directory for the images of a checkpoint.
@@ -66,12 +103,24 @@ impl LocalImages {
         let _ = fs::remove_dir_all(self.place.path());
     }
 
+    /// A line of its own to the coordinator.
+    fn dial(&self) -> io::Result<Line> {
+        for attempt in 0..REDIALS {
+            match self.way.dial() {
+                Ok(line) => return Ok(line),
+                Err(_) => thread::sleep(REDIAL_AFTER * 2u32.pow(attempt)),
+            }
+        }
+        self.way.dial()
+    }
+
     /// Brings a finished image to the coordinator and returns when it is on disk there.
     pub(crate) fn put(&self, epoch: u32, rank: u32) -> io::Result<()> {
+        let _slot = self.slots.take();
         let path = self.path(epoch, rank);
         let mut file = File::open(&path)?;
         let bytes = file.metadata()?.len();
-        let mut line = self.way.dial()?;
+        let mut line = self.dial()?;
         line.outlet.set_patience(STANDSTILL_MAX)?;
         let job = self.way.job.clone();
         line.outlet.send(&encode_frame(&PutImage { job, epoch, rank, bytes }.into()))?;
@@ -94,7 +143,8 @@ impl LocalImages {
 
     /// Fetches the image this rank is to be restored from; returns the directory it is in.
     pub(crate) fn get(&self, rank: u32) -> io::Result<PathBuf> {
-        let mut line = self.way.dial()?;
+        let _slot = self.slots.take();
+        let mut line = self.dial()?;
         line.inlet.set_patience(Some(STANDSTILL_MAX))?;
         let job = self.way.job.clone();
         line.outlet.send(&encode_frame(&GetImage { job, rank }.into()))?;
@@ -156,5 +206,27 @@ fn remove_leftovers(dir: &Path, prefix: &str) {
         if is_ours && is_left() {
             let _ = fs::remove_dir_all(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn few_images_travel_at_a_time() {
+        let (slots, now, most) = (Slots::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..3 * TRANSFERS_MAX {
+                scope.spawn(|| {
+                    let _slot = slots.take();
+                    most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    thread::sleep(Duration::from_millis(20));
+                    now.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        assert!((1..=TRANSFERS_MAX).contains(&most.into_inner()));
     }
 }

@@ -58,11 +58,11 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
     let line = greet(&options.way)?;
     let listener = UnixTransport::bind(&options.socket)?;
     let (inputs, receiver) = channel();
-    spawn_reader(line.inlet, inputs.clone());
+    spawn_reader(line.inlet, inputs.clone())?;
     let local = options.local.clone();
     let socket = options.socket.clone();
     let accepted = inputs.clone();
-    thread::spawn(move || accept(Box::new(listener), &accepted, local.as_ref()));
+    thread::Builder::new().spawn(move || accept(Box::new(listener), &accepted, local.as_ref()))?;
     ready();
     let mut daemon = Daemon {
         agents: BTreeMap::new(),
@@ -119,14 +119,15 @@ fn read(
     }
 }
 
-fn spawn_reader(mut inlet: Box<dyn Inlet>, inputs: Sender<Input>) {
-    thread::spawn(move || {
+fn spawn_reader(mut inlet: Box<dyn Inlet>, inputs: Sender<Input>) -> io::Result<()> {
+    let work = move || {
         let mut frames = FrameBuffer::default();
         let why = read(&mut *inlet, &mut frames, |message| {
             inputs.send(Input::FromCoordinator(message)).is_ok()
         });
         let _ = inputs.send(Input::CoordinatorLost(why));
-    });
+    };
+    thread::Builder::new().spawn(work).map(|_| ())
 }
 
 fn accept(mut listener: Box<dyn Listener>, inputs: &Sender<Input>, local: Option<&LocalImages>) {
@@ -136,7 +137,11 @@ fn accept(mut listener: Box<dyn Listener>, inputs: &Sender<Input>, local: Option
             Ok(guest) => {
                 let (inputs, local) = (inputs.clone(), local.cloned());
                 let channel = next.fetch_add(1, Ordering::AcqRel);
-                thread::spawn(move || receive(guest, channel, &inputs, local.as_ref()));
+                let work = move || receive(guest, channel, &inputs, local.as_ref());
+                // Without a thread there is nobody to hear this guest, who is sent away.
+                if thread::Builder::new().spawn(work).is_err() {
+                    thread::sleep(TICK);
+                }
             }
             // Out of descriptors, most likely.
             Err(_) => thread::sleep(TICK),
@@ -248,9 +253,12 @@ impl Daemon {
             }
             Input::Shipped(channel, saved) => self.relay(channel, &saved.into()),
             Input::CoordinatorBack(line) => {
+                if let Err(error) = spawn_reader(line.inlet, self.inputs.clone()) {
+                    self.say(&format!("the coordinator is back, but not to be heard: {error}"));
+                    return self.redial();
+                }
                 self.say("the coordinator is back");
                 self.coordinator = Some(line.outlet);
-                spawn_reader(line.inlet, self.inputs.clone());
             }
             Input::CoordinatorLost(_) | Input::CoordinatorGivenUp => {}
         }
@@ -270,7 +278,12 @@ impl Daemon {
                     return; // said again
                 }
                 let (local, inputs) = (local.clone(), self.inputs.clone());
-                thread::spawn(move || ship(&local, channel, rank, saved, &inputs));
+                let image = saved.clone();
+                let work = move || ship(&local, channel, rank, image, &inputs);
+                if let Err(error) = thread::Builder::new().spawn(work) {
+                    let message = format!("cannot collect the image: {error}");
+                    self.relay(channel, &Saved { error: EIO, message, ..saved }.into());
+                }
             }
             (message, _) => self.relay(channel, &message),
         }
@@ -334,7 +347,8 @@ impl Daemon {
         let inputs = self.inputs.clone();
         let way = self.options.way.clone();
         let patience = self.options.patience;
-        thread::spawn(move || {
+        let given_up = self.inputs.clone();
+        let work = move || {
             let begun = Instant::now();
             while begun.elapsed() < patience {
                 thread::sleep(REDIAL_EVERY.min(patience));
@@ -344,7 +358,10 @@ impl Daemon {
                 }
             }
             let _ = inputs.send(Input::CoordinatorGivenUp);
-        });
+        };
+        if thread::Builder::new().spawn(work).is_err() {
+            let _ = given_up.send(Input::CoordinatorGivenUp);
+        }
     }
 
     fn say(&mut self, text: &str) {

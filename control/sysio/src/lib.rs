@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the control plane asks the kernel beyond the standard library. The only crate that may hold
-//! `unsafe`; so far rustix's safe functions are enough.
+//! `unsafe`; rustix's safe functions are enough for nearly all of it.
 
 use std::fmt;
 use std::io;
@@ -168,9 +168,52 @@ pub fn notice_silence(socket: impl AsFd, limit: Duration) -> io::Result<()> {
     sockopt::set_tcp_keepidle(&socket, limit - probe * 3)?;
     sockopt::set_tcp_keepintvl(&socket, probe)?;
     sockopt::set_tcp_keepcnt(&socket, 3)?;
+    bear_silence(socket, limit)
+}
+
+/// How long the peer of a TCP connection may take nothing of what we send, also if it only has no
+/// room for it.
+///
+/// # Errors
+/// What setsockopt(2) says.
+pub fn bear_silence(socket: impl AsFd, limit: Duration) -> io::Result<()> {
     let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
-    sockopt::set_tcp_user_timeout(&socket, limit_ms)?;
+    rustix::net::sockopt::set_tcp_user_timeout(&socket, limit_ms)?;
     Ok(())
+}
+
+/// How many files a process may have open: the soft limit, and the hard one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileLimit(rustix::process::Rlimit);
+
+impl FileLimit {
+    /// That of this process.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        Self(rustix::process::getrlimit(rustix::process::Resource::Nofile))
+    }
+
+    /// Lets this process have as many as it may. Its children inherit that; see `give_to`.
+    pub fn raise() {
+        let now = Self::of_this_process().0;
+        let most = rustix::process::Rlimit { current: now.maximum, ..now };
+        // If it is refused the old one stays.
+        let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
+    }
+
+    /// Has a child begin with this limit.
+    pub fn give_to(self, command: &mut std::process::Command) {
+        use std::os::unix::process::CommandExt;
+        let set = move || {
+            rustix::process::setrlimit(rustix::process::Resource::Nofile, self.0)?;
+            Ok(())
+        };
+        // SAFETY: between fork and exec it makes one system call, and touches no memory of others.
+        #[allow(unsafe_code)]
+        unsafe {
+            command.pre_exec(set);
+        }
+    }
 }
 
 /// Makes names in a directory durable.
@@ -249,5 +292,18 @@ mod tests {
         let ended = Process::of(child.id());
         child.wait().unwrap();
         assert!(!ended.is_alive());
+    }
+
+    #[test]
+    fn a_child_gets_the_limit_it_is_given() {
+        let old = FileLimit::of_this_process();
+        let few = FileLimit(rustix::process::Rlimit { current: Some(100), ..old.0 });
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "ulimit -S -n"]);
+        few.give_to(&mut command);
+        FileLimit::raise();
+        let now = FileLimit::of_this_process().0;
+        assert_eq!(now.current, now.maximum);
+        assert_eq!(command.output().unwrap().stdout, b"100\n");
     }
 }

@@ -187,7 +187,9 @@ impl Outlet for SecureOutlet {
         Ok(())
     }
     fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
-        self.stream.set_write_timeout(Some(patience))
+        self.stream.set_write_timeout(Some(patience))?;
+        // A peer whose disk stands still acknowledges nothing either. Ours is to decide first.
+        fermata_sysio::bear_silence(&self.stream, patience + SILENCE_MAX)
     }
     fn end(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);

@@ -110,3 +110,30 @@ fn what_travels_is_not_what_was_said() {
     let kept = between.join().unwrap();
     assert!(!kept.windows(6).any(|window| window == b"memory"));
 }
+
+#[test]
+fn a_patient_line_outlives_a_peer_that_takes_nothing_for_long() {
+    let secret = Secret::generate().unwrap();
+    let mut listener = SecureListener::bind(secret.clone()).unwrap();
+    let address = port(&listener);
+    let bytes = 64 << 20; // more than the buffers of both ends hold
+    let slow = thread::spawn(move || {
+        let Line { mut inlet, .. } = listener.accept().unwrap().admit().unwrap();
+        thread::sleep(SILENCE_MAX + Duration::from_secs(4));
+        let (mut buffer, mut total) = (vec![0; 1 << 16], 0);
+        while total < bytes {
+            match inlet.receive(&mut buffer).unwrap() {
+                0 => break,
+                got => total += got,
+            }
+        }
+        total
+    });
+    let Line { mut outlet, .. } = dial(&address, &secret).unwrap();
+    outlet.set_patience(SILENCE_MAX * 3).unwrap();
+    let part = vec![7; 1 << 20];
+    for _ in 0..bytes / part.len() {
+        outlet.send(&part).unwrap();
+    }
+    assert_eq!(slow.join().unwrap(), bytes);
+}
