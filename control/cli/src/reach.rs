@@ -196,6 +196,7 @@ pub fn daemon(wanted: &Wanted, detach: bool) -> Result<()> {
 fn serve(wanted: &Wanted) -> Result<()> {
     // Not the leader of a group, being a child; so this cannot fail in a way that matters.
     let _ = fermata_sysio::leave_session();
+    fermata_sysio::FileLimit::raise();
     let way =
         Way { job: wanted.job.clone(), addresses: wanted.addresses.clone(), secret: secret(None)? };
     let local = match &wanted.local_dir {
@@ -212,7 +213,12 @@ fn serve(wanted: &Wanted) -> Result<()> {
         println!("{READY}");
         let _ = std::io::stdout().flush();
     })
-    .context("cannot reach the coordinator")
+    .context("cannot reach the coordinator")?;
+    // It has come to its end as it should: nobody will look for it, or for what it has to say.
+    for rest in ["log", "lock"] {
+        let _ = fs::remove_file(wanted.socket.with_extension(rest));
+    }
+    Ok(())
 }
 
 /// Has this host's daemon bring a rank's image here; returns the directory it is in.

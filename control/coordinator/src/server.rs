@@ -10,7 +10,9 @@ use fermata_storage::{
     program_files, prune,
 };
 use fermata_sysio::Process;
-use fermata_transport::{Outlet, Secret, SecureListener, UnixTransport, runtime_dir};
+use fermata_transport::{
+    Outlet, Secret, SecureListener, UnixTransport, own_socket, remove_dead_sockets, runtime_dir,
+};
 use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest, encode_frame};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -140,8 +142,9 @@ impl Handle {
 /// The socket or the job's directory cannot be made.
 pub fn start(options: Options) -> io::Result<Handle> {
     options.job.create().map_err(io::Error::other)?;
-    let name = format!("{}-{:x}.sock", std::process::id(), unix_now_ns() & 0xff_ffff);
-    let listener = UnixTransport::bind(&runtime_dir()?.join(name))?;
+    let place = runtime_dir()?;
+    remove_dead_sockets(&place);
+    let listener = UnixTransport::bind(&own_socket(&place, unix_now_ns() & 0xff_ffff))?;
     let socket = listener.address();
     let last_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
     let log_path = options.job.path().join("coordinator.log");
@@ -175,9 +178,9 @@ pub fn start(options: Options) -> io::Result<Handle> {
         fresh.write(&secret_path)?;
         secret = Some(fresh);
         let reception = reception.clone();
-        thread::spawn(move || reception.accept(Box::new(tcp)));
+        thread::Builder::new().spawn(move || reception.accept(Box::new(tcp)))?;
     }
-    thread::spawn(move || reception.accept(Box::new(listener)));
+    thread::Builder::new().spawn(move || reception.accept(Box::new(listener)))?;
     let server = Server {
         machine: Machine::new(config),
         options,
@@ -187,7 +190,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         prune_due: false,
         shared: Arc::clone(&shared),
     };
-    let thread = Some(thread::spawn(move || server.serve(&receiver)));
+    let thread = Some(thread::Builder::new().spawn(move || server.serve(&receiver))?);
     Ok(Handle { socket, addresses, secret, secret_path, over, shared, thread })
 }
 

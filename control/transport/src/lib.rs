@@ -17,7 +17,7 @@ mod unix;
 pub use address::local_addresses;
 pub use secret::Secret;
 pub use secure::{SecureListener, dial, dial_any};
-pub use unix::{UnixTransport, connect_unix, runtime_dir};
+pub use unix::{UnixTransport, connect_unix, own_socket, remove_dead_sockets, runtime_dir};
 
 use std::io;
 use std::time::Duration;
