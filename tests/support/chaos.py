@@ -27,7 +27,7 @@ ENDS = ("stop", "kill a rank", "kill mpirun", "kill the coordinator", "kill all"
         "kill a rank during a checkpoint", "kill all during a checkpoint")
 DAEMON_ENDS = ("kill the daemon", "kill the daemon during a checkpoint")
 # A checkpoint may be given up for these reasons, and the job runs on (docs/limits.md).
-EARLY = ("there is no job", "is not running", "returned from MPI_Init")
+EARLY = ("there is no job", "is not running", "just being started", "returned from MPI_Init")
 GIVEN_UP = ("in time",)
 TAKEN = "is already being taken"  # one that the program has asked for
 MOST_GIVEN_UP = 3  # of one checkpoint

@@ -118,12 +118,14 @@ pub fn checkpoint(
 ) -> Result<u8> {
     let job = place.find(name)?;
     let record = job.read_record()?;
-    let mut client = reach::client(&job, &record).map_err(|error| {
-        match state_of(&job, &record) {
-            State::Running(_) => error, // it was not there a moment ago
-            state => state.refusal(&record.job),
-        }
-    })?;
+    let mut client = match reach::client(&job, &record) {
+        Ok(client) => client,
+        Err(_) => match state_of(&job, &record) {
+            // It has come up since the record was read.
+            State::Running(_) => reach::client(&job, &job.read_record()?)?,
+            state => return Err(state.refusal(&record.job)),
+        },
+    };
     // One that is suspended must not take a checkpoint when it wakes up and nobody wants it.
     match client.status(Duration::from_millis(timeout_ms).max(ANSWER_WAIT_MIN)) {
         Err(ClientError::Silent) => return Err(State::silent(&record).refusal(&record.job)),
