@@ -158,10 +158,10 @@ void rest_while_held(const char *hold_file);
 
 typedef void step_function(struct step *step);
 step_function comm_dup, comm_split, comm_group, comm_cart, comm_graph, comm_inter, comm_part,
-    comm_merge, comm_free, attributes, exchange, posted, unexpected, matched, persistent, shift, ignored,
-    cancelled, packed, handshake, sparse, collective, pending_collective, persistent_collective,
-    neighbours, inter_collective, window_fence, window_lock, window_groups, window_atomic,
-    file_blocks, file_ordered, file_shared, posix_file, posix_pipe, compute, heap;
+    comm_merge, comm_free, attributes, exchange, posted, unexpected, matched, persistent, shift,
+    ignored, cancelled, packed, handshake, sparse, collective, pending_collective,
+    persistent_collective, neighbours, inter_collective, window_fence, window_lock, window_groups,
+    window_atomic, file_blocks, file_ordered, file_shared, posix_file, posix_pipe, compute, heap;
 void start_attributes(void);
 void start_messages(void);
 void end_messages(void);

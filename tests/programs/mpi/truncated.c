@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receives that are too short for their message, from any source or the one that it comes from:
-// found by MPI_Recv and in all ways in which requests are completed. The message counts as received,
-// or no checkpoint would come to its end after that.
+// found by MPI_Recv and in all ways in which requests are completed. The message counts as
+// received, or no checkpoint would come to its end after that.
 #include "../check.h"
 
 enum { kSent = 8, kRoom = 4, kWays = 7 };
