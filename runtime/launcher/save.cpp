@@ -131,7 +131,33 @@ Status take_signals_and_timers(u64 deadline, Message& why) {
   return take_signals(deadline, why);
 }
 
+Status refuse_lost_directory(Message& why) {
+  Path path;
+  sys::KernelStat own, named;
+  if (!sys::readlink("/proc/self/cwd", path.data, sizeof path.data)) return success();
+  const bool found = sys::stat("/proc/self/cwd", &own) && sys::stat(path.data, &named) &&
+                     own.ino == named.ino && own.dev == named.dev;
+  if (found) return success();
+  why << "the working directory is no longer found under its name: " << path.data;
+  return failure(sys::kEperm);
+}
+
 bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome_page->image_fd; }
+
+/// The application closes files while its image is being written, and then they must be closed:
+/// locks go, pipes end, epolls forget. So the child keeps only the image, and a stream for what it
+/// has to say.
+void close_all_but_image() {
+  constexpr int kLast = 0x7fffffff, kMessages = 2;
+  const int stream = ambient_streams()[kMessages];
+  const int image = outcome_page->image_fd < 0 ? kMessages : outcome_page->image_fd;
+  if (stream >= 0 && image != kMessages) (void)sys::dup3(stream, kMessages, 0);
+  const int low = image < kMessages ? image : kMessages, high = image + kMessages - low;
+  const int bounds[] = {-1, low, high, kLast};
+  for (int i = 0; i < 3; i++)
+    if (bounds[i] + 1 < bounds[i + 1])
+      (void)sys::call(SYS_close_range, u64(bounds[i] + 1), u64(bounds[i + 1] - 1), 0);
+}
 
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
 [[noreturn]] void write_image(const SaveRequest& request) {
@@ -152,6 +178,7 @@ bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome
     const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid, nullptr};
     status = files::describe_files(writer, around, why);
   }
+  close_all_but_image();
   __atomic_store_n(&outcome_page->described, 1, __ATOMIC_RELEASE);
   sys::futex_wake_shared(&outcome_page->described);
   fault(Fault::kWriterDescribed);
