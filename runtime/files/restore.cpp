@@ -41,13 +41,6 @@ Status restore_one(Restorer& restorer, const image::ImageFile& file) {
   }
 }
 
-int highest(const image::Reader& reader) {
-  int found = 2;
-  for (u64 i = 0; i < reader.header->files.count; i++)
-    if (reader.files[i].fd > found) found = reader.files[i].fd;
-  return found;
-}
-
 }  // namespace
 
 const image::ImageFile* Restorer::find(int fd) const {
@@ -90,7 +83,7 @@ Status Restorer::place_again(int fd, const image::ImageFile& file) const {
 }
 
 Status restore_files(const image::Reader& reader, const Surroundings& around, Message& why) {
-  Restorer restorer{reader, around, why, highest(reader) + 1};
+  Restorer restorer{reader, around, why, reader.highest_descriptor() + 1};
   for (u64 i = 0; i < reader.header->files.count; i++) {
     const Status done = restore_one(restorer, reader.files[i]);
     if (done) continue;

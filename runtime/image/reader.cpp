@@ -118,6 +118,13 @@ Status open_image(const char* path, Reader& out, Message& why) {
   return success();
 }
 
+int Reader::highest_descriptor() const {
+  int found = 2;
+  for (u64 i = 0; i < header->files.count; i++)
+    if (files[i].fd > found) found = files[i].fd;
+  return found;
+}
+
 Status read_extent(const Reader& reader, const ImageExtent& extent, void* place) {
   const Status reading = faults::failing(faults::Fault::kRestorePages);
   if (!reading) return reading;

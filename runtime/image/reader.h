@@ -23,6 +23,8 @@ struct Reader {
   const char* strings = nullptr;
   u64 string_bytes = 0;
 
+  /// The highest number of a descriptor, 2 if there is none above.
+  int highest_descriptor() const;
   /// The string at `offset` of the string table; "" if the offset is out of range.
   const char* string(u32 offset) const { return offset < string_bytes ? strings + offset : ""; }
 };

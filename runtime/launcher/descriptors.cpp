@@ -10,8 +10,9 @@
 namespace fermata::launch {
 namespace {
 
-constexpr int kCapacity = 4096;
+constexpr int kCapacity = 16384;
 constexpr int kLowerFirst = 512;
+constexpr int kLowerRoom = 1024;  // numbers in a row that a restart looks for
 constexpr u32 kLimitFiles = 7;  // RLIMIT_NOFILE, getrlimit(2)
 int lower_first = kLowerFirst;
 u64 lower_set[kCapacity / 64];
@@ -46,6 +47,13 @@ int place_lower_descriptors() {
   u64 limit[2];
   const auto known = sys::call(SYS_prlimit64, 0, kLimitFiles, 0, sys::word(limit));
   if (known && limit[0] < 2 * u64(kLowerFirst)) lower_first = int(limit[0] / 2);
+  return lower_first;
+}
+
+int keep_clear_of(int saved) {
+  if (saved >= lower_first && saved < lower_first + kLowerRoom) lower_first = saved + 1;
+  const int end = saved > lower_first ? saved : lower_first;
+  allow_descriptors(u64(end) + kLowerRoom);
   return lower_first;
 }
 

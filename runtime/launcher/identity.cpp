@@ -8,7 +8,7 @@ namespace fermata::launch {
 namespace {
 
 constexpr u64 kSetName = 15;  // prctl
-constexpr u32 kLimits = 16;
+constexpr u32 kLimits = 16, kFiles = 7 /* RLIMIT_NOFILE */;
 constexpr const char* kLimitNames[kLimits] = {
     "CPU",     "FSIZE", "DATA",  "STACK",      "CORE",     "RSS",  "NPROC",  "NOFILE",
     "MEMLOCK", "AS",    "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME"};
@@ -145,8 +145,16 @@ void save_limits(u64 (&out)[32], u32& changed) {
   }
 }
 
+void allow_descriptors(u64 count) {
+  u64 limit[2] = {count, first_limits[2 * kFiles + 1]};
+  if (count <= first_limits[2 * kFiles]) return;
+  if (limit[0] > limit[1]) limit[0] = limit[1];
+  (void)sys::call(SYS_prlimit64, 0, kFiles, sys::word(limit), 0);
+}
+
 void restore_limits(const u64 (&saved)[32], u32 changed) {
   own_limits = changed;
+  (void)sys::call(SYS_prlimit64, 0, kFiles, sys::word(&first_limits[2 * kFiles]), 0);
   for (u32 i = 0; i < kLimits; i++) {
     if (!(changed >> i & 1)) continue;
     u64 here[2] = {0, 0};

@@ -123,6 +123,9 @@ u64 trap_lower_descriptor(u64 number, const u64 (&arguments)[6]);
 /// Decides where the lower half's descriptors begin: at 512, or half of what the process may have
 /// (RLIMIT_NOFILE). Returns that number. To be called first.
 int place_lower_descriptors();
+/// On a restart, for every descriptor of the image in ascending order: the lower half's begin where
+/// none of them lies, and the limit lets both be there. Returns where they begin now.
+int keep_clear_of(int saved);
 void note_ambient_descriptors();
 bool is_lower_descriptor(int fd);
 /// Marks a descriptor of the launcher's own as not the application's, until it is closed.
@@ -158,7 +161,12 @@ const char* executable();  // real path of the application
 u64 trap_upper_readlink(u64 number, const u64 (&arguments)[6]);
 void save_limits(u64 (&out)[32], u32& changed);
 u32 changed_limits();
+/// Raises the soft limit so that descriptors below `count` can be had, until restore_limits().
+void allow_descriptors(u64 count);
 void restore_limits(const u64 (&saved)[32], u32 changed);
+/// Fails with EPERM if a thread has other user or group ids, or capabilities, than the process was
+/// started with: after a restart it would have those again.
+Status refuse_other_identity(u32 pid, Message& why);
 /// Fails with EAGAIN if process `pid` has a child that the application made, named in `why`: it may
 /// soon have ended.
 Status refuse_children(u32 pid, u32 writer, Message& why);
@@ -308,8 +316,9 @@ void load_lower();                // LauncherCalls::load_lower
 /// goes on where the rank was saved, in hold(). Ends the process with a message if it cannot.
 [[noreturn]] void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank,
                                u32 world_size);
-/// Reads from the image what the lower half must know before it starts MPI again.
-void read_saved_thread_level();
+/// Reads from the image what must be known before the lower half begins: the level of threads, and
+/// the numbers of descriptors that the application will want back.
+void look_at_image();
 extern Text<16> saved_thread_level;  // MPI_THREAD_* as a decimal number; "" without a restart
 i32 save(const SaveRequest* request, SaveOutcome* outcome);
 u64 resume();

@@ -50,9 +50,11 @@ extern "C" void fermata_main(u64* initial_stack) {
   if (!(auxv_value(AT_HWCAP2) & 2))
     die("this kernel does not let programs write FS and GS", "FSGSBASE", 0,
         "needs a CPU since 2012, Linux 5.9, and no nofsgsbase on the kernel's command line");
+  note_identity();
+  place_lower_descriptors();
+  if (config.restore[0]) look_at_image();
   move_process_manager_descriptor(place_lower_descriptors());
   note_ambient_descriptors();
-  note_identity();
   adopt_main_thread();
   install_quiesce_handler();
   // A program that execs another keeps the filter, and each one more would cost every call.
@@ -61,7 +63,6 @@ extern "C" void fermata_main(u64* initial_stack) {
   if (config.probe[0]) sys::exit_group(0);
   note_first_children();
   if (config.restore[0] == 0) start_application();
-  read_saved_thread_level();
   start_lower();
 }
 

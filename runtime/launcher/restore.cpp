@@ -60,8 +60,8 @@ void restore_files(const image::Reader& reader) {
 
 /// The image's number may be one that the application had: it goes up, out of the way.
 void lift_image(image::Reader& reader) {
-  constexpr u64 kAbove = 512;
-  const Result<u64> moved = sys::fcntl(reader.fd, sys::kDupFdCloexec, kAbove);
+  const u64 above = u64(reader.highest_descriptor()) + 1;
+  const Result<u64> moved = sys::fcntl(reader.fd, sys::kDupFdCloexec, above);
   if (!moved) return;
   (void)sys::close(reader.fd);
   reader.fd = int(moved.value);
@@ -127,15 +127,23 @@ void relink_crossing(const LowerCalls* lower) {
 
 Text<16> saved_thread_level;
 
-void read_saved_thread_level() {
+void look_at_image() {
   Path path;
   path << config.restore << "/rank-" << (config.rank[0] ? config.rank : "0") << ".img";
   image::ImageHeader header;
   const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
   if (!file) return;  // restore_rank() says what is wrong with it
   const Result<u64> got = sys::pread_full(int(file.value), &header, sizeof header, 0);
+  const bool known = got && got.value == sizeof header && header.version == image::kVersion;
+  if (known) saved_thread_level << header.thread_level;
+  for (u64 i = 0; known && i < header.files.count; i++) {
+    image::ImageFile entry;
+    const Result<u64> read = sys::pread_full(int(file.value), &entry, sizeof entry,
+                                             header.files.offset + i * sizeof entry);
+    if (!read || read.value != sizeof entry) break;
+    keep_clear_of(entry.fd);
+  }
   (void)sys::close(int(file.value));
-  if (got && got.value == sizeof header) saved_thread_level << header.thread_level;
 }
 
 void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank, u32 world_size) {

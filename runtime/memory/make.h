@@ -22,6 +22,6 @@ Status open_unchanged(const image::Reader& reader, const image::ImageObject& obj
 void settle_object(const image::ImageObject& object, int fd, u32 segment);
 
 /// Moves a fresh descriptor above the numbers that the application may have had.
-int out_of_the_way(int fd);
+int out_of_the_way(const image::Reader& reader, int fd);
 
 }  // namespace fermata::memory

@@ -102,8 +102,9 @@ Status exchange_claims(const image::Reader& reader, const World& world) {
 }
 
 /// Gets from `offer` what another rank made.
-Status take_offer(const image::ImageObject& object, const char* path, const Offer& offer, Own& out,
-                  Trouble& trouble) {
+Status take_offer(const image::Reader& reader, const image::ImageObject& object,
+                  const Offer& offer, Own& out, Trouble& trouble) {
+  const char* const path = reader.string(object.path_string);
   out.segment = offer.segment;
   if (object.kind == kSegment) return success();
   Text<64> link;
@@ -117,7 +118,7 @@ Status take_offer(const image::ImageObject& object, const char* path, const Offe
     trouble.advice = "restart the ranks as one user and in one container";
     return failure(fd.error);
   }
-  out.fd = out_of_the_way(int(fd.value));
+  out.fd = out_of_the_way(reader, int(fd.value));
   return success();
 }
 
@@ -158,7 +159,7 @@ Status restore_objects(const image::Reader& reader, const World& world, Trouble&
     const i64 maker = maker_of(mine[i], total);
     if (maker < 0) done = open_unchanged(reader, object, own[i].fd, trouble);
     else if (given[i].fd < 0)
-      done = take_offer(object, reader.string(object.path_string), offers[maker], own[i], trouble);
+      done = take_offer(reader, object, offers[maker], own[i], trouble);
     if (!done) return done;
   }
   note_segments(offers, total);

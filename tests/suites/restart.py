@@ -183,6 +183,17 @@ def test_few_descriptors(work):
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+@timeout(90)
+def test_limit_of_files_that_the_program_has_raised(work):
+    """`ulimit -Sn 1024`: its descriptor 1500 comes back all the same."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+    try:
+        _make("openmpi", "openmpi", "mpich", "items/processes_limits_raised")(work)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 @timeout(60)
 def test_checkpoint_of_an_ended_job_is_refused(work):
     job = fermata.Job(work)
