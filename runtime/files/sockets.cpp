@@ -11,8 +11,8 @@ namespace fermata::files {
 namespace {
 
 constexpr u64 kSocketLevel = 1;
-constexpr int kOptType = 3, kOptSendBytes = 7, kOptAccepting = 30, kOptProtocol = 38,
-              kOptDomain = 39, kOptPeekOffset = 42;
+constexpr int kOptType = 3, kOptSendBytes = 7, kOptAccepting = 30, kOptSendBytesForce = 32,
+              kOptProtocol = 38, kOptDomain = 39, kOptPeekOffset = 42;
 constexpr u64 kUnix = 1, kInet = 2, kInet6 = 10, kNetlink = 16;
 constexpr u64 kStream = 1, kDatagram = 2;
 constexpr int kPeek = 2, kDontWait = 0x40, kTruncated = 0x20, kControlTruncated = 8;
@@ -218,11 +218,17 @@ Status restore_socket(Restorer& restorer, const image::ImageFile& file) {
   const Result<u64> own = restorer.lift(ends[0]), other = restorer.lift(ends[1]);
   if (!own || !other) return failure(own.error | other.error);
   const image::ImageFile* peer = file.same_as >= 0 ? restorer.find(file.same_as) : nullptr;
+  // As much as one may have: what was sent in small pieces may not fit in one piece.
+  constexpr i32 kLarge = 1 << 28;
+  const u64 both[] = {own.value, other.value};
+  for (const u64 end : both)
+    if (!set_option(int(end), kOptSendBytesForce, kLarge))
+      (void)set_option(int(end), kOptSendBytes, kLarge);
+  Status done = refill(restorer, file, int(other.value));
+  if (done && peer) done = refill(restorer, *peer, int(own.value));
   (void)set_option(int(other.value), kOptSendBytes,
                    i32((peer ? peer : &file)->values[kSocketSendBytes] / 2));
   (void)set_option(int(own.value), kOptSendBytes, i32(file.values[kSocketSendBytes] / 2));
-  Status done = refill(restorer, file, int(other.value));
-  if (done && peer) done = refill(restorer, *peer, int(own.value));
   if (done && (file.values[kSocketShut] & kPeerSilent))
     (void)sys::call(SYS_shutdown, other.value, kShutWrite);
   if (done && peer && (peer->values[kSocketShut] & kPeerSilent))

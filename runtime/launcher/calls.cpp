@@ -14,6 +14,9 @@
 // the mask must not keep our signals out, and cannot be made in the trap handler, where they would
 // block. The boundary lets calls from the vdso page pass.
 //
+// Other calls return what they have moved so far: a write of more than a pipe holds, a recv with
+// MSG_WAITALL. They are carried on for the rest, and the caller gets the sum.
+//
 // Invariant: what a carried call needs lies on its thread's own stack, at its stack pointer.
 #include <asm/unistd.h>
 
@@ -32,6 +35,7 @@ struct CarriedCall {  // vdso.S knows this layout
   u64 deadline_ns;  // monotonic: of a relative timeout; 0 = none yet
   u64 scratch[4];   // what a changed argument points at
   u64 rdi, rsi, rdx, r10, r8, r9, rip, rsp;  // the caller's
+  u64 moved;        // by a transfer, before the call that is being made
 };
 constexpr u64 kSignalInfoBytes = 128;  // siginfo_t
 static_assert(sizeof(CarriedCall) <= kSignalInfoBytes);
@@ -42,6 +46,8 @@ enum class Timeout : u8 {
   kSpecWithRest,  // likewise, and the next argument says where the kernel put what is left
   kMilliseconds,
   kDeadline,      // struct timespec, absolute
+  kReceive,       // SO_RCVTIMEO of a socket: the kernel does not tell what is left of it
+  kSend,          // SO_SNDTIMEO
 };
 struct Blocking {
   u16 number;
@@ -57,7 +63,14 @@ constexpr Blocking kBlocking[] = {
     {__NR_pause, Timeout::kNone, 0},             {__NR_rt_sigsuspend, Timeout::kNone, 0},
     {__NR_rt_sigtimedwait, Timeout::kSpec, 2},   {__NR_semop, Timeout::kNone, 0},
     {__NR_semtimedop, Timeout::kSpec, 3},        {__NR_msgrcv, Timeout::kNone, 0},
-    {__NR_msgsnd, Timeout::kNone, 0},
+    {__NR_msgsnd, Timeout::kNone, 0},            {__NR_io_getevents, Timeout::kSpec, 4},
+    {__NR_read, Timeout::kReceive, 0},           {__NR_readv, Timeout::kReceive, 0},
+    {__NR_recvfrom, Timeout::kReceive, 0},       {__NR_recvmsg, Timeout::kReceive, 0},
+    {__NR_recvmmsg, Timeout::kReceive, 0},       {__NR_accept, Timeout::kReceive, 0},
+    {__NR_accept4, Timeout::kReceive, 0},        {__NR_connect, Timeout::kSend, 0},
+    {__NR_write, Timeout::kSend, 0},             {__NR_writev, Timeout::kSend, 0},
+    {__NR_sendto, Timeout::kSend, 0},            {__NR_sendmsg, Timeout::kSend, 0},
+    {__NR_sendmmsg, Timeout::kSend, 0},
 };
 
 const Blocking* find_blocking(u64 number) {
@@ -77,6 +90,17 @@ Timeout timeout_of(const Blocking& call, UserContext* frame) {
   if (call.number == __NR_clock_nanosleep && (frame->rsi & 1)) return Timeout::kDeadline;
   if (call.number != __NR_futex) return call.timeout;
   return (frame->rsi & FUTEX_CMD_MASK) == FUTEX_WAIT ? Timeout::kSpec : Timeout::kDeadline;
+}
+
+/// SO_RCVTIMEO or SO_SNDTIMEO; 0: none, or no socket.
+u64 socket_timeout_ns(Timeout timeout, u64 fd) {
+  constexpr u64 kSocketLevel = 1, kReceiveLimit = 20, kSendLimit = 21;
+  i64 limit[2] = {0, 0};  // struct timeval
+  u32 bytes = sizeof limit;
+  const bool known = bool(sys::call(
+      SYS_getsockopt, fd, kSocketLevel, timeout == Timeout::kReceive ? kReceiveLimit : kSendLimit,
+      sys::word(limit), sys::word(&bytes)));
+  return known ? u64(limit[0]) * 1'000'000'000 + u64(limit[1]) * 1000 : 0;
 }
 
 bool same_call(UserContext* frame, const CallSample& sample) {
@@ -115,6 +139,11 @@ void renew_timeout(CarriedCall& call, const Blocking& kind, UserContext* frame) 
   switch (timeout) {
     case Timeout::kNone:
     case Timeout::kDeadline: return;
+    case Timeout::kReceive:
+    case Timeout::kSend:
+      left = socket_timeout_ns(timeout, call.rdi);
+      if (left && call.deadline_ns == 0) call.deadline_ns = call.began_ns + left;
+      return;
     case Timeout::kMilliseconds:
       if (i32(*value) <= 0) return;
       left = u64(*value) * 1'000'000;
@@ -146,9 +175,83 @@ CarriedCall* carried_call(UserContext* frame) {
 CarriedCall* begin_carrying(UserContext* frame, u64 number) {
   CarriedCall* const call = reinterpret_cast<CarriedCall*>(frame + 1);
   *call = {number,     0,          0,         {},        frame->rdi, frame->rsi,
-           frame->rdx, frame->r10, frame->r8, frame->r9, frame->rip, frame->rsp};
+           frame->rdx, frame->r10, frame->r8, frame->r9, frame->rip, frame->rsp, 0};
   frame->rsp = sys::word(call);
   return call;
+}
+
+struct Part {  // struct iovec
+  u64 base, bytes;
+};
+
+/// The first part of a writev that is not done after `moved` bytes; that is taken off `moved`.
+const Part* first_left(UserContext* frame, u64& moved) {
+  const Part* part = reinterpret_cast<const Part*>(frame->rsi);
+  const Part* const end = part + frame->rdx;
+  for (; part < end && moved >= part->bytes; part++) moved -= part->bytes;
+  return part < end ? part : nullptr;
+}
+
+/// Whether a transfer has moved less than it was to, though it could have waited for the rest: into
+/// a pipe or a socket, out of a socket with MSG_WAITALL, out of getrandom(2).
+bool was_cut_short(u64 number, UserContext* frame) {
+  constexpr u64 kPeek = 2, kWaitAll = 0x100;
+  const u64 moved = frame->rax;
+  u64 rest = moved;
+  if (i64(moved) <= 0) return false;
+  switch (number) {
+    case __NR_getrandom: return moved < frame->rsi;
+    case __NR_sendfile: return moved < frame->r10;
+    case __NR_recvfrom: return moved < frame->rdx && (frame->r10 & (kPeek | kWaitAll)) == kWaitAll;
+    case __NR_sendto: return moved < frame->rdx;
+    case __NR_writev: {
+      const Part* const part = first_left(frame, rest);
+      const Part* const end = reinterpret_cast<const Part*>(frame->rsi) + frame->rdx;
+      if (!part || end - part > 2) return false;  // there is room for two
+      break;
+    }
+    case __NR_write:
+      if (moved >= frame->rdx) return false;
+      break;
+    default: return false;
+  }
+  sys::KernelStat info;
+  if (!sys::fstat(int(frame->rdi), &info)) return false;
+  const u32 type = info.mode & sys::kTypeMask;
+  return type == sys::kTypeFifo || type == sys::kTypeSocket;
+}
+
+/// Changes the arguments to those of the rest.
+void move_on(CarriedCall& call, UserContext* frame) {
+  u64 moved = frame->rax;
+  call.moved += moved;
+  if (call.number == __NR_getrandom) {
+    frame->rdi += moved;
+    frame->rsi -= moved;
+  } else if (call.number == __NR_sendfile) {
+    frame->r10 -= moved;
+  } else if (call.number == __NR_writev) {
+    const Part* const end = reinterpret_cast<const Part*>(frame->rsi) + frame->rdx;
+    const Part* const part = first_left(frame, moved);
+    const Part first = {part->base + moved, part->bytes - moved};
+    const Part second = part + 1 < end ? part[1] : Part{};
+    call.scratch[0] = first.base, call.scratch[1] = first.bytes;
+    call.scratch[2] = second.base, call.scratch[3] = second.bytes;
+    frame->rsi = sys::word(call.scratch);
+    frame->rdx = u64(end - part);
+  } else {
+    frame->rsi += moved;
+    frame->rdx -= moved;
+  }
+}
+
+/// Its time was over before it was interrupted: it ends as it would have then.
+bool is_over(const CarriedCall& call, Timeout timeout, UserContext* frame) {
+  if (timeout != Timeout::kReceive && timeout != Timeout::kSend) return false;
+  if (call.deadline_ns == 0 || call.began_ns < call.deadline_ns) return false;
+  constexpr i64 kEinprogress = 115;
+  frame->rax = u64(call.number == __NR_connect ? -kEinprogress : -i64(sys::kEagain));
+  return true;
 }
 
 }  // namespace
@@ -180,15 +283,26 @@ void sample_call(Thread& thread) {
 }
 
 void carry_call(UserContext* frame, const CallSample* sample) {
-  if (frame->rax != kInterrupted || in_lower(frame->rip) || carry_address == 0) return;
+  const i64 result = i64(frame->rax);
+  const bool interrupted = frame->rax == kInterrupted;
+  if ((!interrupted && result <= 0) || in_lower(frame->rip) || carry_address == 0) return;
   CarriedCall* call = nullptr;
   if (frame->rip == carried_address) call = carried_call(frame);
   const u64 number = call ? call->number : interrupted_number(frame, sample);
   const Blocking* const kind = find_blocking(number);
-  if (!kind) return;
+  if (interrupted ? !kind : !was_cut_short(number, frame)) return;
+  const bool of_socket =
+      kind && (kind->timeout == Timeout::kReceive || kind->timeout == Timeout::kSend);
+  // Without a timeout these begin again by themselves; EINTR is then some driver's answer.
+  if (interrupted && !call && of_socket && !socket_timeout_ns(kind->timeout, frame->rdi)) return;
   if (!call) call = begin_carrying(frame, number);
   call->began_ns = sys::now_ns();
-  renew_timeout(*call, *kind, frame);
+  if (!interrupted) {
+    move_on(*call, frame);
+  } else {
+    if (is_over(*call, kind->timeout, frame)) return;
+    renew_timeout(*call, *kind, frame);
+  }
   frame->rax = number;
   frame->rip = carry_address;
 }

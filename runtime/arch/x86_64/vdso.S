@@ -44,7 +44,14 @@ __vdso_fermata_carry:
         .cfi_escape 0x10, 16, 3, 0x77, 0xe8, 0x00       // rip: at rsp + 104
         syscall
 __vdso_fermata_carried:
-        movq    56(%rsp), %rdi
+        movq    120(%rsp), %rcx         // moved by earlier calls of the same transfer: the result
+        testq   %rcx, %rcx              // is the sum, and no error of the last one
+        jz      2f
+        testq   %rax, %rax
+        jns     1f
+        xorl    %eax, %eax
+1:      addq    %rcx, %rax
+2:      movq    56(%rsp), %rdi
         movq    64(%rsp), %rsi
         movq    72(%rsp), %rdx
         movq    80(%rsp), %r10
