@@ -65,6 +65,11 @@ Status describe(image::Writer& writer, image::ImageObject& object, const Mapping
     else why << "System V segment " << mapping.inode << " cannot be examined";
     return known ? success() : failure(sys::kEperm);
   }
+  if (text_starts(mapping.path, "/secretmem")) {
+    why << "memory that cannot be read (memfd_secret) cannot be saved, mapped at "
+        << Hex{mapping.start};
+    return failure(sys::kEperm);
+  }
   object.path_string = writer.string(mapping.path);
   object.mode = 0600;
   sys::KernelStat info;
@@ -226,6 +231,7 @@ Status save_objects(Pages& pages, const image::Table<Mapping>& mappings, Message
     object.extent_count = writer.extents.count - object.first_extent;
     if (saved) continue;
     why << "cannot save the shared memory " << path;
+    if (pages.unreadable) why << ": it cannot be read at " << Hex{pages.unreadable};
     return saved;
   }
   return success();

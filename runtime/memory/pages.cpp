@@ -68,16 +68,24 @@ void Pages::close() {
   (void)sys::munmap(sys::word(buffer), kRunPages * kPageBytes);
 }
 
-/// Fills the buffer; pages that cannot be read become zero.
-void Pages::read(u64 address, u64 pages) {
+/// Pages that are not there, such as those beyond the end of a file, become zero.
+Status Pages::read(u64 address, u64 pages, bool all_are_there) {
   const Result<u64> got = sys::pread_full(memory_fd, buffer, pages * kPageBytes, address);
-  if (got && got.value == pages * kPageBytes) return;
+  if (got && got.value == pages * kPageBytes) return success();
   for (u64 i = 0; i < pages; i++) {
     u8* page = buffer + i * kPageBytes;
-    const Result<u64> one =
-        sys::pread_full(memory_fd, page, kPageBytes, address + i * kPageBytes);
-    if (!one || one.value != kPageBytes) __builtin_memset(page, 0, kPageBytes);
+    const u64 at = address + i * kPageBytes;
+    const Result<u64> one = sys::pread_full(memory_fd, page, kPageBytes, at);
+    if (one && one.value == kPageBytes) continue;
+    u64 entry = 0;
+    (void)sys::pread_full(pagemap_fd, &entry, sizeof entry, at / kPageBytes * 8);
+    if (all_are_there || (entry & kPresent)) {
+      unreadable = at;
+      return failure(sys::kEperm);
+    }
+    __builtin_memset(page, 0, kPageBytes);
   }
+  return success();
 }
 
 /// Writes `pages` pages of the buffer.
@@ -112,7 +120,8 @@ Status Pages::save(const Mapping& mapping, Wanted wanted, u64 shift) {
       u64 end = i + 1;
       while (end < pages && chunk.has(end, wanted)) end++;
       const u64 address = at + i * kPageBytes;
-      read(address, end - i);
+      const Status got = read(address, end - i, chunk.known && wanted == Wanted::kCached);
+      if (!got) return got;
       // Where a file would show through instead, a zero page is something.
       const Status saved = put(address + shift, end - i, wanted == Wanted::kWritten);
       if (!saved) return saved;
@@ -126,6 +135,7 @@ Status Pages::save_file(int fd, u64 from, u64 to) {
   constexpr int kSeekData = 3, kSeekHole = 4;
   for (u64 at = from; at < to;) {
     const Result<u64> data = sys::lseek(fd, i64(at), kSeekData);
+    if (!data && data.error != sys::kEnxio) return failure(data.error);
     if (!data || data.value >= to) break;  // only a hole is left
     const Result<u64> hole = sys::lseek(fd, i64(data.value), kSeekHole);
     u64 end = hole ? page_ceil(hole.value) : to;

@@ -23,6 +23,8 @@ struct Pages {
   int memory_fd = -1, pagemap_fd = -1;
   u8* buffer = nullptr;  // kRunPages pages
 
+  u64 unreadable = 0;    // a page that is there, but not even to be read through /proc/self/mem
+
   static constexpr u64 kRunPages = 1024;  // 4 MiB: the largest extent
 
   Status open();
@@ -35,7 +37,8 @@ struct Pages {
   Status save_file(int fd, u64 from, u64 to);
 
  private:
-  void read(u64 address, u64 pages);
+  /// Fills the buffer. Errors: EPERM with `unreadable`.
+  Status read(u64 address, u64 pages, bool all_are_there);
   Status put(u64 address, u64 pages, bool zeroes_too);
 };
 

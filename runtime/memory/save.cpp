@@ -75,6 +75,11 @@ Status refuse_device(const Mapping& mapping, Message& why) {
   return failure(sys::kEperm);
 }
 
+void name_unreadable(const Pages& pages, const char* path, Message& why) {
+  why << "memory that cannot be read cannot be saved either: " << path << " at "
+      << Hex{pages.unreadable};
+}
+
 image::ImageRegion* add_region(image::Writer& writer, const Mapping& mapping, Message& why) {
   image::ImageRegion* region = writer.regions.add();
   if (!region) {
@@ -117,7 +122,8 @@ Status save_private(Pages& pages, const Mapping& mapping, Message& why) {
     part = first_included_part(rest);
   }
   region->extent_count = pages.writer.extents.count - region->first_extent;
-  if (!saved) why << "cannot write the image";
+  if (!saved && pages.unreadable) name_unreadable(pages, mapping.path, why);
+  else if (!saved) why << "cannot write the image";
   return saved;
 }
 
