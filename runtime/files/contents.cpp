@@ -33,7 +33,8 @@ Status save_file(image::Writer& writer, image::ImageFile& file, int fd) {
   file.first_extent = writer.extents.count;
   for (u64 at = 0; at < file.size;) {
     const Result<u64> data = sys::lseek(fd, i64(at), kSeekData);
-    if (!data) break;  // ENXIO: only a hole is left
+    if (!data && data.error == sys::kEnxio) break;  // only a hole is left
+    if (!data) return failure(data.error);
     const Result<u64> hole = sys::lseek(fd, i64(data.value), kSeekHole);
     const u64 end = hole ? page_ceil(hole.value) : page_ceil(file.size);
     for (at = page_floor(data.value); at < end;) {

@@ -56,6 +56,12 @@ bool is_found(const sys::KernelStat& info, const char* path) {
          there.ino == info.ino;
 }
 
+bool is_message_queue(int fd) {
+  constexpr u64 kQueues = 0x19800202;  // MQUEUE_MAGIC
+  u64 info[15] = {};                   // struct statfs
+  return sys::call(SYS_fstatfs, u64(fd), sys::word(info)) && info[0] == kQueues;
+}
+
 Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
                         const char* path) {
   if ((info.mode & sys::kTypeMask) != sys::kTypeRegular || info.nlink != 0) {
@@ -154,6 +160,10 @@ Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat
     const bool terminal = device_major(info.rdev) == 5 && device_minor(info.rdev) == 2;  // ptmx
     saver.refuse(file) << (terminal ? "a pseudo terminal, " : "a device whose state is unknown, ")
                        << path;
+    return failure(sys::kEperm);
+  }
+  if (is_message_queue(file.fd)) {
+    saver.refuse(file) << "a POSIX message queue, " << path << "; close it before the checkpoint";
     return failure(sys::kEperm);
   }
   if (!is_found(info, path)) return describe_deleted(saver, file, info, path);
