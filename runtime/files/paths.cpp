@@ -106,25 +106,35 @@ Result<u64> make_memory(const char* shown, u32 mode) {
   return made;
 }
 
-/// A new file without a name in the directory of `path`.
+/// Takes the last part off a path, and the slash before it. False: there is nothing above.
+bool go_up(Path& path) {
+  while (path.size > 1 && path.data[path.size - 1] != '/') path.size--;
+  while (path.size > 1 && path.data[path.size - 1] == '/') path.size--;
+  path.data[path.size] = 0;
+  return path.size > 1;
+}
+
+/// A new file without a name in the directory of `path`; if that is gone, in the next one above;
+/// where the program may not write there, in memory.
 Result<u64> make_nameless(const char* path, u32 mode) {
   constexpr const char* kMemory = "/memfd:";
+  constexpr int kHow = sys::kReadWrite | sys::kCloseOnExec;
   if (text_starts(path, kMemory)) return make_memory(path + text_length(kMemory), mode);
-  Path name;
-  name << path;
-  const u64 length = u64(base_name(name.data) - name.data);
-  name.size = length;
-  name.data[length] = 0;
-  const Result<u64> made =
-      sys::open(name.data, kTemporary | sys::kDirectory | sys::kReadWrite | sys::kCloseOnExec,
-                mode);
-  if (made || made.error == sys::kEnoent) return made;
-  // A file system without O_TMPFILE: under a name, for a moment.
-  name << ".fermata-" << sys::getpid();
-  const Result<u64> named = sys::open(
-      name.data, sys::kCreate | sys::kExcl | sys::kReadWrite | sys::kCloseOnExec, mode);
-  if (named) (void)sys::call(SYS_unlinkat, u64(i64(sys::kAtCwd)), sys::word(name.data), 0);
-  return named;
+  Path directory;
+  directory << path;
+  Result<u64> made = Result<u64>::fail(sys::kEnoent);
+  u32 above = 0;
+  for (; !made && made.error == sys::kEnoent && go_up(directory); above++)
+    made = sys::open(directory.data, kTemporary | sys::kDirectory | kHow, mode);
+  if (!made && above == 1) {
+    // A file system without O_TMPFILE: under a name, for a moment.
+    directory << "/.fermata-" << sys::getpid();
+    made = sys::open(directory.data, sys::kCreate | sys::kExcl | kHow, mode);
+    if (made) (void)sys::call(SYS_unlinkat, u64(i64(sys::kAtCwd)), sys::word(directory.data), 0);
+  }
+  if (!made && above != 1) made = make_memory(base_name(path), mode);
+  if (made) (void)sys::call(SYS_fchmod, made.value, mode);
+  return made;
 }
 
 int open_flags(const image::ImageFile& file) {
