@@ -26,6 +26,7 @@ enum Attribute : u32 {
   kNotInForks = 1 << 14,   // MADV_DONTFORK
   kWipedInForks = 1 << 15, // MADV_WIPEONFORK
   kMayWrite = 1 << 16,     // mprotect(2) would allow writing
+  kGuarded = 1 << 17,      // MADV_GUARD_INSTALL
 };
 
 /// Those that fork(2) takes from the child, or because of which it takes the pages.

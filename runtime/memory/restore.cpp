@@ -104,6 +104,8 @@ Status map_region(const image::Reader& reader, const image::ImageRegion& region,
   if (!filled) return filled;
   if (first != prot && !(region.flags & kShared)) (void)sys::mprotect(region.start, bytes, prot);
   set_advice(region);
+  constexpr u64 kInstallGuard = 102;  // MADV_GUARD_INSTALL
+  if (region.flags & kGuarded) (void)sys::call(SYS_madvise, region.start, bytes, kInstallGuard);
   return success();
 }
 

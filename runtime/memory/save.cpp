@@ -8,6 +8,7 @@
 #include "image/build_id.h"
 #include "memory/excluded.h"
 #include "memory/forks.h"
+#include "memory/guards.h"
 #include "memory/objects.h"
 #include "memory/pages.h"
 #include "memory/refusals.h"
@@ -25,6 +26,7 @@ Status list_mappings(Message& why) {
     why << "cannot read /proc/self/smaps";
     return failure(reserved ? sys::kEio : reserved.error);
   }
+  const Result<u64> pagemap = sys::open("/proc/self/pagemap", sys::kReadOnly | sys::kCloseOnExec);
   while (next && *next) {
     Mapping mapping;
     next = parse_mapping(next, mapping);
@@ -35,7 +37,8 @@ Status list_mappings(Message& why) {
       continue;
     }
     while (mapping.bytes()) {
-      const Mapping part = first_noted_part(mapping);
+      const Mapping noted = first_noted_part(mapping);
+      const Mapping part = pagemap ? first_guard_part(int(pagemap.value), noted) : noted;
       Mapping* const entry = mappings.add();
       if (!entry) {
         why << "more memory regions than an image holds";
@@ -46,6 +49,7 @@ Status list_mappings(Message& why) {
       mapping.start = part.end;
     }
   }
+  if (pagemap) (void)sys::close(int(pagemap.value));
   return success();
 }
 
@@ -115,6 +119,7 @@ Status save_private(Pages& pages, const Mapping& mapping, Message& why) {
                         : mapping.inode ? Wanted::kAll
                                         : Wanted::kExisting;
   Status saved = success();
+  if (mapping.attributes & kGuarded) return saved;
   for (Mapping part = first_included_part(mapping); saved && part.bytes() != 0;) {
     saved = pages.save(part, wanted, 0);
     Mapping rest = mapping;
