@@ -106,12 +106,30 @@ Status describe_event(Saver& saver, image::ImageFile& file, const char* path) {
   return done;
 }
 
+namespace {
+
+/// kcmp(2), KCMP_EPOLL_TFD: is descriptor `fd` what the epoll was told to watch under that number,
+/// and the only thing? The same number may stand there for several files, all but one closed.
+bool is_watched(int epoll, u32 fd) {
+  constexpr u64 kEpollTarget = 7;
+  struct {
+    u32 epoll, target, index;
+  } slot{u32(epoll), fd, 0};
+  const u32 pid = sys::getpid();
+  const Result<u64> first = sys::call(SYS_kcmp, pid, pid, kEpollTarget, fd, sys::word(&slot));
+  slot.index = 1;
+  const Result<u64> second = sys::call(SYS_kcmp, pid, pid, kEpollTarget, fd, sys::word(&slot));
+  return first && first.value == 0 && !second;
+}
+
+}  // namespace
+
 Status finish_epoll(Saver& saver, const image::ImageFile& file) {
   return each_line(file.fd, [&](const char* line) {
     MemberLine entry;
     if (!parse_member(line, entry)) return success();
     const image::ImageFile* watched = saver.find(int(entry.fd));
-    const bool same = watched && (entry.inode == 0 || entry.inode == watched->inode);
+    const bool same = watched && is_watched(file.fd, u32(entry.fd));
     image::ImageMember* member = same ? add_member(saver, file, kEpollMember) : nullptr;
     if (!member) {
       saver.refuse(file) << "an epoll that watches what was descriptor " << entry.fd
