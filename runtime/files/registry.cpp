@@ -17,6 +17,8 @@ struct Pair {
 };
 Pair pairs[kPairCapacity];
 u32 pair_count;  // ever noted; the oldest is overwritten
+constexpr u32 kEmptyCapacity = kPageBytes / 8;
+u64* empty_messages;  // inodes, in a page that image writers share; null before the first pair
 
 struct Watched {
   u64 inode, device;
@@ -68,6 +70,11 @@ void note_pair(int a, int b) {
   sys::KernelStat of_a, of_b;
   if (!sys::fstat(a, &of_a) || !sys::fstat(b, &of_b)) return;
   const Guard guard;
+  if (!empty_messages) {
+    const Result<u64> page = sys::mmap(0, kPageBytes, sys::kProtRead | sys::kProtWrite,
+                                       sys::kMapShared | sys::kMapAnonymous);
+    if (page) empty_messages = reinterpret_cast<u64*>(page.value);
+  }
   pairs[pair_count++ % kPairCapacity] = {of_a.ino, of_b.ino};
 }
 
@@ -77,6 +84,23 @@ u64 peer_of(u64 inode) {
     if (pair.b == inode) return pair.a;
   }
   return 0;
+}
+
+void note_empty_message(u64 inode, bool found) {
+  u64* free = nullptr;
+  for (u32 i = 0; empty_messages && i < kEmptyCapacity; i++) {
+    u64& entry = empty_messages[i];
+    if (entry == inode && !found) entry = 0;
+    if (entry == inode) return;
+    if (!entry && !free) free = &entry;
+  }
+  if (found && free) *free = inode;
+}
+
+bool has_empty_message(u64 inode) {
+  for (u32 i = 0; empty_messages && i < kEmptyCapacity; i++)
+    if (empty_messages[i] == inode) return true;
+  return false;
 }
 
 void note_watch(int fd, u64 number, const char* path) {

@@ -13,6 +13,11 @@ void note_pair(int a, int b);
 /// The inode number of a socket's peer; 0 if it is not one of a noted pair.
 u64 peer_of(u64 inode);
 
+/// A checkpoint has found an empty message in the socket's queue, or that the queue is empty. The
+/// image writer's word reaches the next one.
+void note_empty_message(u64 inode, bool found);
+bool has_empty_message(u64 inode);
+
 /// inotify_add_watch(fd, path) has returned `number`.
 void note_watch(int fd, u64 number, const char* path);
 /// The path of the watched file that fdinfo calls (inode, device); null if it was never noted.

@@ -116,10 +116,20 @@ u32 poll_peer(int fd) {
 }
 
 /// Copies the queued messages to content_buffer(), each behind its length. Returns the bytes.
-Result<u64> peek_messages(int fd, u64 type) {
+/// An empty message can be peeked at once only, so it is refused; `inode` remembers that there is
+/// one. silent: nothing more will come, which reads like an empty message, too.
+Result<u64> peek_messages(int fd, u64 type, u64 inode, bool silent) {
+  constexpr u64 kBytesReadable = 0x541b;  // FIONREAD
+  u8 byte;
+  const Result<u64> next =
+      sys::call(SYS_recvfrom, u64(fd), sys::word(&byte), 1, u64(kPeek | kDontWait));
+  if (!next && next.error == sys::kEagain) note_empty_message(inode, false);
+  if (has_empty_message(inode)) return Result<u64>::fail(sys::kEperm);
+  i32 queued = 0;
+  (void)sys::call(SYS_ioctl, u64(fd), kBytesReadable, sys::word(&queued));
   const u64 before = option(fd, kOptPeekOffset);
   if (!set_option(fd, kOptPeekOffset, 0)) return Result<u64>::fail(sys::kEperm);
-  u64 used = 0;
+  u64 used = 0, bytes = 0;
   Result<u64> got = Result<u64>::ok(0);
   for (;;) {
     const u64 room = kContentBytes - used;
@@ -129,9 +139,13 @@ Result<u64> peek_messages(int fd, u64 type) {
     got = sys::call(SYS_recvmsg, u64(fd), sys::word(&message), u64(kPeek | kDontWait));
     if (got && (message.flags & (kTruncated | kControlTruncated)))
       got = Result<u64>::fail(sys::kEperm);
-    // An empty datagram cannot be told from the end of the queue the next time.
-    if (got && got.value == 0 && type == kDatagram) got = Result<u64>::fail(sys::kEperm);
+    const bool end = silent && type != kDatagram && bytes >= u64(queued);
+    if (got && got.value == 0 && type != kStream && !end) {
+      note_empty_message(inode, true);
+      got = Result<u64>::fail(sys::kEperm);
+    }
     if (!got || got.value == 0) break;
+    bytes += got.value;
     __builtin_memcpy(content_buffer() + used, &got.value, 8);
     used += 8 + got.value;
   }
@@ -163,7 +177,8 @@ Status finish_socket(Saver& saver, image::ImageFile& file) {
   if (file.same_as < 0 && !(state & kHangUp) && (file.values[kSocketType] & 0xff) != kDatagram)
     return refuse(saver, file, kUnix, kStream);
   file.values[kSocketShut] = kPaired | (state & (kHangUp | kPeerShut) ? kPeerSilent : 0);
-  const Result<u64> bytes = peek_messages(file.fd, file.values[kSocketType] & 0xff);
+  const Result<u64> bytes = peek_messages(file.fd, file.values[kSocketType] & 0xff, file.inode,
+                                          state & (kHangUp | kPeerShut));
   if (bytes) return save_bytes(saver.writer, file, bytes.value);
   saver.refuse(file) << "messages in a socketpair (too many, empty, or with descriptors inside)";
   return failure(bytes.error);
