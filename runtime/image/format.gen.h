@@ -6,7 +6,7 @@
 
 namespace fermata::image {
 
-inline constexpr u32 kVersion = 4;
+inline constexpr u32 kVersion = 5;
 inline constexpr u64 kHeaderBytes = 4096;
 inline constexpr char kMagic[9] = "FERMIMG1";  // without the closing NUL
 
@@ -47,6 +47,8 @@ enum MemberKind : u32 {
   kDescriptionLock = 5,
   // who gets SIGIO, F_SETOWN and F_SETSIG
   kOwner = 6,
+  // one that a fresh socket has not
+  kSocketOption = 7,
 };
 
 // What an object is.
@@ -122,7 +124,7 @@ struct ImageHeader {
   u32 header_crc;
   i32 thread_level;  // MPI_THREAD_* the application was promised, canonical
   u32 future_locks;  // mlockall(2) for memory to come: MCL_FUTURE and MCL_ONFAULT; 0 = none
-  u32 reserved;
+  u32 traits;  // of the process: bit 0 PR_SET_THP_DISABLE, 1 PR_SET_CHILD_SUBREAPER
 };
 static_assert(sizeof(ImageHeader) == 1056);
 static_assert(offsetof(ImageHeader, magic) == 0);
@@ -169,7 +171,7 @@ static_assert(offsetof(ImageHeader, processors) == 912);
 static_assert(offsetof(ImageHeader, header_crc) == 1040);
 static_assert(offsetof(ImageHeader, thread_level) == 1044);
 static_assert(offsetof(ImageHeader, future_locks) == 1048);
-static_assert(offsetof(ImageHeader, reserved) == 1052);
+static_assert(offsetof(ImageHeader, traits) == 1052);
 
 // One mapping of the upper half.
 struct ImageRegion {
@@ -259,13 +261,21 @@ struct ImageThread {
   u64 robust_list;
   u64 robust_bytes;
   u32 tid;  // thread id that the application knows
-  u32 flags;  // bit 0: main thread of the process, 1: the program bound it to its processors
+  // bit 0: main thread of the process, 1: the program bound it to its processors, 2: nice and
+  // policy are not what the rank was started with
+  u32 flags;
   u64 altstack;  // sigaltstack ss_sp
   u64 altstack_bytes;
   u64 altstack_flags;
   u8 processors[128];  // it may run on: a bit each
+  u8 name[16];  // PR_GET_NAME
+  u64 timer_slack_ns;  // PR_GET_TIMERSLACK; 0 = what the rank was started with
+  i32 nice;
+  u32 policy;  // SCHED_*
+  u32 priority;  // of a real-time policy
+  u32 death_signal;  // PR_GET_PDEATHSIG; 0 = none
 };
-static_assert(sizeof(ImageThread) == 208);
+static_assert(sizeof(ImageThread) == 248);
 static_assert(offsetof(ImageThread, frame) == 0);
 static_assert(offsetof(ImageThread, hold_stack) == 8);
 static_assert(offsetof(ImageThread, fs_base) == 16);
@@ -278,6 +288,12 @@ static_assert(offsetof(ImageThread, altstack) == 56);
 static_assert(offsetof(ImageThread, altstack_bytes) == 64);
 static_assert(offsetof(ImageThread, altstack_flags) == 72);
 static_assert(offsetof(ImageThread, processors) == 80);
+static_assert(offsetof(ImageThread, name) == 208);
+static_assert(offsetof(ImageThread, timer_slack_ns) == 224);
+static_assert(offsetof(ImageThread, nice) == 232);
+static_assert(offsetof(ImageThread, policy) == 236);
+static_assert(offsetof(ImageThread, priority) == 240);
+static_assert(offsetof(ImageThread, death_signal) == 244);
 
 // An open file descriptor of the upper half.
 struct ImageFile {
@@ -316,13 +332,14 @@ static_assert(offsetof(ImageFile, extent_count) == 96);
 struct ImageMember {
   i32 fd;  // the descriptor it belongs to
   u32 kind;  // MemberKind
-  i32 target;  // epoll: the descriptor watched; inotify: the watch's number
-  u32 flags;  // epoll: events; inotify: mask; lock: 1 if exclusive; owner: F_GETSIG
+  i32 target;  // epoll: the descriptor watched; inotify: the watch's number; option: its level
+  // epoll: events; inotify: mask; lock: 1 if exclusive; owner: F_GETSIG; option: its name
+  u32 flags;
   // epoll: data; lock: first byte, number of bytes (0 = to the end); owner: F_OWNER_* of the
-  // process itself
+  // process itself; option: its value
   u64 values[2];
   u32 path_string;  // inotify: what is watched
-  u32 reserved;
+  u32 bytes;  // option: size of the value
 };
 static_assert(sizeof(ImageMember) == 40);
 static_assert(offsetof(ImageMember, fd) == 0);
@@ -331,7 +348,7 @@ static_assert(offsetof(ImageMember, target) == 8);
 static_assert(offsetof(ImageMember, flags) == 12);
 static_assert(offsetof(ImageMember, values) == 16);
 static_assert(offsetof(ImageMember, path_string) == 32);
-static_assert(offsetof(ImageMember, reserved) == 36);
+static_assert(offsetof(ImageMember, bytes) == 36);
 
 // What the application wants done for one signal.
 struct ImageAction {

@@ -84,9 +84,54 @@ bool is_of_lower_half(u32 pid) {
   return false;
 }
 
+Text<2048> first_ids;  // who this process was started as
+
+/// The lines of /proc/PID/task/TID/status that tell as whom a thread runs.
+void read_ids(u32 pid, u32 tid, Text<2048>& out) {
+  constexpr const char* kNames[] = {"Uid:",    "Gid:",    "Groups:", "CapInh:",
+                                    "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"};
+  static char text[1 << 16];
+  Text<64> path;
+  path << "/proc/" << pid << "/task/" << tid << "/status";
+  out = {};
+  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
+  if (!file) return;
+  u64 size = 0;
+  for (Result<u64> got = Result<u64>::ok(1); got && got.value && size < sizeof text - 1;) {
+    got = sys::read(int(file.value), text + size, sizeof text - 1 - size);
+    size += got.value;
+  }
+  text[size] = 0;
+  (void)sys::close(int(file.value));
+  const char* line = text;
+  while (*line) {
+    bool wanted = false;
+    for (const char* name : kNames) wanted = wanted || text_starts(line, name);
+    for (; *line && *line != '\n'; line++)
+      if (wanted) out.put(*line);
+    if (*line) line++;
+    if (wanted) out.put('\n');
+  }
+}
+
 }  // namespace
 
+Status refuse_other_identity(u32 pid, Message& why) {
+  for (const Thread& thread : threads) {
+    if (thread.state != ThreadState::kStopped) continue;
+    static Text<2048> ids;
+    read_ids(pid, thread.tid, ids);
+    if (text_equal(ids.data, first_ids.data)) continue;
+    why << "thread " << thread.id << " has changed who it runs as (user, group or capabilities): "
+        << "a restart would undo that";
+    return failure(sys::kEperm);
+  }
+  return success();
+}
+
 void note_identity() {
+  note_scheduling();
+  read_ids(sys::getpid(), sys::gettid(), first_ids);
   for (u32 i = 0; i < kLimits; i++)
     (void)sys::call(SYS_prlimit64, 0, i, 0, sys::word(&first_limits[2 * i]));
   const char* inherited = config.limits;

@@ -197,6 +197,8 @@ struct Thread {
   u64 hold_stack;  // for the MPI thread in hold(): its stack pointer; 0 otherwise
   u64 fs_base;     // while stopped
   u64 robust_list, robust_bytes;  // while stopped: set_robust_list(2)
+  u64 timer_slack_ns;             // while stopped; as only the thread itself can ask
+  u32 death_signal;
   CallSample sample;
   u64 asked;       // the checkpoint and release for which it was last asked to stop
   bool bound;      // by the program, to processors that it chose
@@ -226,6 +228,15 @@ void release();
 void wake_stopped();  // they look around, and stay
 /// Waits until the MPI thread has entered hold(). Errors: kEtimedout.
 Status await_hold(u64 deadline_ns);
+
+// --- scheduling.cpp: names, nice, policies, what prctl(2) sets -----------------------------------
+void note_scheduling();                 // at the start: what this process was given
+void note_own_traits(Thread& thread);   // by the thread, when it stops
+u32 process_traits();                   // as the main thread has seen them
+void thread_name(u32 pid, u32 tid, u8 (&out)[16]);
+void save_scheduling(const Thread& thread, u32 pid, image::ImageThread& out);
+void restore_traits(u32 saved);
+void restore_scheduling(const image::ImageThread& saved);  // of the calling thread
 
 // --- pending.cpp: signals that are pending while the job is saved -------------------------------
 /// Has each stopped thread take what waits for it, or for the process, out of the kernel. Agent.

@@ -80,6 +80,7 @@ void restored_thread(void* argument) {
   const image::ImageThread saved = *static_cast<const image::ImageThread*>(argument);
   if (saved.robust_list)
     (void)sys::call(SYS_set_robust_list, saved.robust_list, saved.robust_bytes);
+  restore_scheduling(saved);
   Crossing& shared = crossing();
   while (__atomic_load_n(&shared.rebuilding, __ATOMIC_ACQUIRE))
     sys::futex_wait(&shared.rebuilding, 1, 10'000'000);
@@ -200,6 +201,8 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   create_threads(reader);
   fault(Fault::kRestoreThreads);
   restore_affinity(reader);
+  restore_scheduling(main);
+  restore_traits(h.traits);
   restore_timers(reader);
   restore_signals(reader);
   fault(Fault::kRestoreResume);

@@ -40,7 +40,7 @@ void fail(SaveOutcome* outcome, i32 error, const char* message) {
   copy_text(outcome->message, sizeof outcome->message, message);
 }
 
-void add_threads(image::Writer& writer) {
+void add_threads(image::Writer& writer, u32 job_pid) {
   for (const Thread& thread : threads) {
     if (thread.state != ThreadState::kStopped) continue;
     image::ImageThread* out = writer.threads.add();
@@ -58,6 +58,7 @@ void add_threads(image::Writer& writer) {
     out->altstack_bytes = frame->stack_bytes;
     out->altstack_flags = u64(u32(frame->stack_flags));
     save_affinity(thread, *out);
+    save_scheduling(thread, job_pid, *out);
     if (thread.hold_stack) writer.header().main_thread = u32(writer.threads.count - 1);
   }
 }
@@ -70,17 +71,6 @@ void add_actions(image::Writer& writer) {
     image::ImageAction* out = writer.actions.add();
     *out = {u32(signal), 0, action.handler, action.flags, action.restorer, action.mask};
   }
-}
-
-/// The name of the process's main thread; this one is the agent's child.
-void command_name(u32 pid, u8 (&out)[16]) {
-  Text<64> path;
-  path << "/proc/" << pid << "/comm";
-  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
-  if (!file) return;
-  const Result<u64> got = sys::read(int(file.value), out, sizeof out);
-  if (got && got.value) out[got.value - 1] = 0;  // its newline
-  (void)sys::close(int(file.value));
 }
 
 void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid) {
@@ -110,7 +100,8 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   save_given_processors(h);
   save_limits(h.limits, h.limits_changed);
   h.future_locks = memory::future_locks();
-  command_name(job_pid, h.command);
+  thread_name(job_pid, job_pid, h.command);
+  h.traits = process_traits();
   Path path;
   if (sys::readlink("/proc/self/cwd", path.data, sizeof path.data))
     h.cwd_string = writer.string(path.data);
@@ -171,6 +162,8 @@ void close_all_but_image() {
   fault(Fault::kWriterCreated);
   const u32 job_pid = u32(sys::call(SYS_getppid).value);
   if (status) status = refuse_children(job_pid, sys::getpid(), why);
+  if (status) status = refuse_lost_directory(why);
+  if (status) status = refuse_other_identity(job_pid, why);
   // Listing the mappings costs a walk over the page tables: the job waits for it only if it must.
   const bool shares = memory::shared_memory_seen();
   if (status && shares) status = memory::save_shared(writer, why);
@@ -184,7 +177,7 @@ void close_all_but_image() {
   fault(Fault::kWriterDescribed);
   if (status) {
     fill_header(writer, request, job_pid);
-    add_threads(writer);
+    add_threads(writer, job_pid);
     add_actions(writer);
     add_signals(writer);
     add_timers(writer);

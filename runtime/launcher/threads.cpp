@@ -49,6 +49,7 @@ void stop_thread(Thread& thread, UserContext* frame) {
   thread.fs_base = arch::read_fs_base();
   (void)sys::call(SYS_get_robust_list, 0, sys::word(&thread.robust_list),
                   sys::word(&thread.robust_bytes));
+  note_own_traits(thread);
   set_state(thread, ThreadState::kStopped);
   while (__atomic_load_n(&release_count, __ATOMIC_ACQUIRE) == seen &&
          __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE) != 0) {

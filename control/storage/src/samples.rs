@@ -86,7 +86,7 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         header_crc: 0,
         thread_level: 0,
         future_locks: 0,
-        reserved: 0,
+        traits: 0,
     };
     let crc = crc32c::crc32c(&header_block(&header));
     let block = header_block(&ImageHeader { header_crc: crc, ..header });

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a thread is to the kernel beside its registers: its name, nice and scheduling policy, timer
+// slack, the signal for its parent's death; and of the process what prctl(2) has set. Nice, policy
+// and slack come from whoever started the rank, at a restart again, unless the program has chosen.
+#include "image/reader.h"
+#include "image/writer.h"
+#include "launcher/launcher.h"
+#include "sys/sys.h"
+
+namespace fermata::launch {
+namespace {
+
+constexpr u32 kChoseItself = 4;  // ImageThread::flags
+constexpr u32 kNoHugePages = 1, kReaper = 2;  // ImageHeader::traits
+constexpr u64 kSetDeathSignal = 1, kGetDeathSignal = 2, kSetName = 15, kSetSlack = 29,
+              kGetSlack = 30, kSetReaper = 36, kGetReaper = 37, kSetNoHugePages = 41,
+              kGetNoHugePages = 42;  // prctl(2)
+
+struct Attributes {  // struct sched_attr
+  u32 size, policy;
+  u64 flags;
+  i32 nice;
+  u32 priority;
+  u64 runtime, deadline, period;
+};
+
+Attributes first;  // as the process was started
+u64 first_slack_ns;
+u32 traits;
+
+Attributes of_thread(u32 tid) {
+  Attributes found{};
+  (void)sys::call(SYS_sched_getattr, tid, sys::word(&found), sizeof found, 0);
+  return found;
+}
+
+bool same(const Attributes& a, const Attributes& b) {
+  return a.policy == b.policy && a.nice == b.nice && a.priority == b.priority;
+}
+
+}  // namespace
+
+void note_scheduling() {
+  first = of_thread(0);
+  first_slack_ns = sys::call(SYS_prctl, kGetSlack).value;
+}
+
+void note_own_traits(Thread& thread) {
+  i32 reaper = 0;
+  thread.timer_slack_ns = sys::call(SYS_prctl, kGetSlack).value;
+  (void)sys::call(SYS_prctl, kGetDeathSignal, sys::word(&thread.death_signal));
+  if (&thread != &threads[0]) return;
+  (void)sys::call(SYS_prctl, kGetReaper, sys::word(&reaper));
+  const Result<u64> plain = sys::call(SYS_prctl, kGetNoHugePages);
+  traits = (reaper ? kReaper : 0) | (plain && plain.value == 1 ? kNoHugePages : 0);
+}
+
+u32 process_traits() { return traits; }
+
+void thread_name(u32 pid, u32 tid, u8 (&out)[16]) {
+  Text<64> path;
+  path << "/proc/" << pid << "/task/" << tid << "/comm";
+  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
+  if (!file) return;
+  const Result<u64> got = sys::read(int(file.value), out, sizeof out);
+  if (got && got.value) out[got.value - 1] = 0;  // its newline
+  (void)sys::close(int(file.value));
+}
+
+void save_scheduling(const Thread& thread, u32 pid, image::ImageThread& out) {
+  const Attributes now = of_thread(thread.tid);
+  thread_name(pid, thread.tid, out.name);
+  out.nice = now.nice;
+  out.policy = now.policy;
+  out.priority = now.priority;
+  if (!same(now, first)) out.flags |= kChoseItself;
+  if (thread.timer_slack_ns != first_slack_ns) out.timer_slack_ns = thread.timer_slack_ns;
+  out.death_signal = thread.death_signal;
+}
+
+void restore_traits(u32 saved) {
+  if (saved & kReaper) (void)sys::call(SYS_prctl, kSetReaper, 1);
+  if (saved & kNoHugePages) (void)sys::call(SYS_prctl, kSetNoHugePages, 1);
+}
+
+void restore_scheduling(const image::ImageThread& saved) {
+  (void)sys::call(SYS_prctl, kSetName, sys::word(saved.name));
+  if (saved.timer_slack_ns) (void)sys::call(SYS_prctl, kSetSlack, saved.timer_slack_ns);
+  if (saved.death_signal) (void)sys::call(SYS_prctl, kSetDeathSignal, saved.death_signal);
+  if (!(saved.flags & kChoseItself)) return;
+  const Attributes wanted{sizeof wanted, saved.policy, 0, saved.nice, saved.priority, 0, 0, 0};
+  if (sys::call(SYS_sched_setattr, 0, sys::word(&wanted), 0)) return;
+  Message note;
+  note << "fermata: thread " << saved.tid << " had nice " << i64(saved.nice) << " and policy "
+       << saved.policy << ", which are not allowed here\n";
+  sys::say(note.data);
+}
+
+}  // namespace fermata::launch
