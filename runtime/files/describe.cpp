@@ -77,6 +77,7 @@ Status finish(Saver& saver, image::ImageFile& file) {
   Status done = success();
   if (file.kind == kPipe) done = finish_pipe(saver, file);
   if (file.kind == kSocket) done = finish_socket(saver, file);
+  if (done && file.kind == kSocket) done = finish_options(saver, file);
   if (file.kind == kEpoll) done = finish_epoll(saver, file);
   if (file.kind == kInotify) done = finish_inotify(saver, file);
   if (done && (file.kind == kRegular || file.kind == kDeleted || file.kind == kDirectory))

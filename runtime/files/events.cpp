@@ -318,6 +318,7 @@ Status restore_member(Restorer& restorer, const image::ImageMember& member) {
     discard_events(member.fd);
     return done;
   }
+  if (member.kind == kSocketOption) return restore_option(restorer, member);
   if (member.kind == kOwner) return restore_owner(restorer, member);
   if (member.kind != kEpollMember) return restore_lock(restorer, member);
   const EpollEvent event{member.flags, member.values[0]};

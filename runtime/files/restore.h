@@ -33,6 +33,7 @@ Status restore_pipe(Restorer& restorer, const image::ImageFile& file);
 Status restore_socket(Restorer& restorer, const image::ImageFile& file);
 Status restore_event(Restorer& restorer, const image::ImageFile& file);
 Status restore_member(Restorer& restorer, const image::ImageMember& member);
+Status restore_option(Restorer& restorer, const image::ImageMember& member);
 Status restore_owner(Restorer& restorer, const image::ImageMember& member);
 
 }  // namespace fermata::files

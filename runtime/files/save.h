@@ -36,6 +36,7 @@ Status finish_socket(Saver& saver, image::ImageFile& file);
 Status finish_epoll(Saver& saver, const image::ImageFile& file);
 Status finish_inotify(Saver& saver, const image::ImageFile& file);
 Status finish_locks(Saver& saver, const image::ImageFile& file);
+Status finish_options(Saver& saver, const image::ImageFile& file);
 Status finish_owner(Saver& saver, const image::ImageFile& file);
 
 /// The whole fdinfo of a descriptor, in a buffer that the next call overwrites; null if it cannot
