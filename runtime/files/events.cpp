@@ -52,6 +52,12 @@ Status describe_timerfd(image::ImageFile& file) {
   file.values[kTimerTicks] = timer.ticks;
   file.values[kTimerValueNs] = timer.value_ns;
   file.values[kTimerIntervalNs] = timer.interval_ns;
+  if (timer.absolute && timer.clock == 0 && timer.value_ns) {
+    sys::TimeSpec now{};
+    (void)sys::call(SYS_clock_gettime, timer.clock, sys::word(&now));
+    file.values[kTimerClock] |= kAbsoluteTimer;
+    file.values[kTimerValueNs] += u64(now.seconds) * kNsPerSecond + u64(now.nanoseconds);
+  }
   return success();
 }
 
@@ -209,7 +215,8 @@ Status restore_timer(int fd, const image::ImageFile& file) {
   if (!first && !ticks) return success();  // not armed
   // A kernel without SET_TICKS: what has expired expires again, at once, and counts once.
   TimerSpec spec{to_time(interval), to_time(first ? first : 1)};
-  Result<u64> done = sys::call(SYS_timerfd_settime, u64(fd), 0, sys::word(&spec), 0);
+  const u64 absolute = file.values[kTimerClock] & kAbsoluteTimer ? 1 : 0;  // TFD_TIMER_ABSTIME
+  Result<u64> done = sys::call(SYS_timerfd_settime, u64(fd), absolute, sys::word(&spec), 0);
   if (done && ticks && !sys::call(SYS_ioctl, u64(fd), kSetTicks, sys::word(&ticks))) {
     spec.value = to_time(1);
     done = sys::call(SYS_timerfd_settime, u64(fd), 0, sys::word(&spec), 0);
@@ -296,7 +303,7 @@ Status restore_event(Restorer& restorer, const image::ImageFile& file) {
       made = sys::call(SYS_eventfd2, 0, flags | (file.values[1] & 1));
       if (made && file.values[0]) (void)sys::write(int(made.value), &file.values[0], 8);
       break;
-    case kTimer: made = sys::call(SYS_timerfd_create, file.values[kTimerClock], flags); break;
+    case kTimer: made = sys::call(SYS_timerfd_create, u32(file.values[kTimerClock]), flags); break;
     case kSignal:
       made = sys::call(SYS_signalfd4, -u64(1), sys::word(&file.values[0]), 8, flags);
       break;

@@ -17,5 +17,7 @@ using enum image::MemberKind;
 enum DeletedValue { kDeletedMode = 0, kDeletedSeals = 1, kDeletedIsObject = 2 };
 enum SocketValue { kSocketType = 0, kSocketDomain = 1, kSocketSendBytes = 2, kSocketShut = 3 };
 enum TimerValue { kTimerClock = 0, kTimerTicks = 1, kTimerValueNs = 2, kTimerIntervalNs = 3 };
+/// In kTimerClock: kTimerValueNs is a time of the day, since 1970, and not what is left.
+inline constexpr u64 kAbsoluteTimer = u64(1) << 32;
 
 }  // namespace fermata::files
