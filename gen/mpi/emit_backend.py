@@ -157,7 +157,7 @@ class Body:
                 return
             self.before.append(f"  NumberArray native_{p.name}({p.name}, {count}, {p.table}_in);")
             self.args.append(f"native_{p.name}.data()")
-        elif p.array:
+        elif p.array or p.name == "array_of_errcodes":  # which may be null; the core reads them
             self.args.append(f"as_any({p.name})")
         else:
             self.args.append(f"as_any({p.name})")

@@ -1656,7 +1656,6 @@ inline int Comm_spawn(const char* command, char** argv, int maxprocs, u64 info, 
   const int outcome = MPI_Comm_spawn(as_any(command), as_any(argv), maxprocs, native<MPI_Info>(info), rank_in(root), native<MPI_Comm>(comm), &native_intercomm, as_any(array_of_errcodes));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *intercomm = canonical(native_intercomm);
-  *array_of_errcodes = error_class_out(*array_of_errcodes);
   return 0;
 }
 #else
@@ -1670,7 +1669,6 @@ inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** arra
   const int outcome = MPI_Comm_spawn_multiple(count, as_any(array_of_commands), as_any(array_of_argv), as_any(array_of_maxprocs), native_array_of_info.data(), rank_in(root), native<MPI_Comm>(comm), &native_intercomm, as_any(array_of_errcodes));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *intercomm = canonical(native_intercomm);
-  *array_of_errcodes = error_class_out(*array_of_errcodes);
   return 0;
 }
 #else

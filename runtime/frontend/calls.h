@@ -106,16 +106,12 @@ inline int call_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* e
   if (fn == nullptr) return 0;  // *_NULL_COPY_FN where it is 0; elsewhere it is a real function
   int number = keyval_out(keyval);
   if (FERMATA_UNLIKELY(language_of(fn))) {
-    return foreign_copy_attr(kind, fn, object, number, extra, in, out, flag);
+    return error_class_in(foreign_copy_attr(kind, fn, object, number, extra, in, out, flag));
   }
-  switch (kind) {
-    case mpi::kComm:
-      return copy_attr<mpi::kComm>(fn, object, number, extra, in, out, flag);
-    case mpi::kDatatype:
-      return copy_attr<mpi::kDatatype>(fn, object, number, extra, in, out, flag);
-    default:
-      return copy_attr<mpi::kWin>(fn, object, number, extra, in, out, flag);
-  }
+  const auto call = kind == mpi::kComm       ? copy_attr<mpi::kComm>
+                    : kind == mpi::kDatatype ? copy_attr<mpi::kDatatype>
+                                             : copy_attr<mpi::kWin>;
+  return error_class_in(call(fn, object, number, extra, in, out, flag));
 }
 
 inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
@@ -123,13 +119,12 @@ inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
   if (fn == nullptr) return 0;
   int number = keyval_out(keyval);
   if (FERMATA_UNLIKELY(language_of(fn))) {
-    return foreign_delete_attr(kind, fn, object, number, value, extra);
+    return error_class_in(foreign_delete_attr(kind, fn, object, number, value, extra));
   }
-  switch (kind) {
-    case mpi::kComm: return delete_attr<mpi::kComm>(fn, object, number, value, extra);
-    case mpi::kDatatype: return delete_attr<mpi::kDatatype>(fn, object, number, value, extra);
-    default: return delete_attr<mpi::kWin>(fn, object, number, value, extra);
-  }
+  const auto call = kind == mpi::kComm       ? delete_attr<mpi::kComm>
+                    : kind == mpi::kDatatype ? delete_attr<mpi::kDatatype>
+                                             : delete_attr<mpi::kWin>;
+  return error_class_in(call(fn, object, number, value, extra));
 }
 
 inline void call_errhandler(Kind kind, void* fn, Slot* object, int* code) {

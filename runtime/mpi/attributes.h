@@ -102,16 +102,16 @@ inline int attributes_copy(Kind kind, Slot* from, Attribute* list, Attribute** t
 }
 
 /// Runs the delete callbacks of an object that goes away (last set, first deleted) and frees them.
-/// A callback may delete others of the same object: its own has left the list by then. The first
-/// error of a communicator's callback ends it and is returned; that attribute stays.
-inline int attributes_drop(Kind kind, Slot* slot, Attribute** list) {
+/// A callback may delete others of the same object: its own has left the list by then. If it
+/// `may_fail`, the first error of a callback ends it and is returned; that attribute stays.
+inline int attributes_drop(Kind kind, Slot* slot, Attribute** list, bool may_fail) {
   while (Attribute* const last = *list) {
     *list = last->next;
     const Keyval* const keyval = keyval_of(last->keyval);
     const int code = front::call_delete_attr(kind, keyval->delete_fn, slot, last->keyval,
                                              last->value, keyval->extra_state);
     LowerScope scope;
-    if (code && kind == kComm) {
+    if (code && may_fail) {
       last->next = *list;
       *list = last;
       return code;

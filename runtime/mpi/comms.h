@@ -61,7 +61,6 @@ inline int world_ranks_of(u64 group, i32 size, i32* world_ranks, bool* outside) 
     u64 larger = 0;
     error = lower().Group_union(known, group, &larger);
     if (!error) error = translate(larger);
-    if (core.everyone) (void)lower().Group_free(&core.everyone);
     core.everyone = larger;
   }
   if (known != core.everyone) (void)lower().Group_free(&known);
@@ -160,12 +159,15 @@ inline void topology_free(Topology* topology) {
   arena_free(topology);
 }
 
-/// True if requests still need it: MPI allows that, the communicator then goes later.
+/// True if requests or matched messages still need it: MPI allows that, it then goes later.
 inline bool comm_in_use(const Slot* comm) {
   bool used = false;
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
     if (needs_comm(request) && request->comm == comm) used = true;
+  });
+  for_each_live(kMessage, [&](Slot* slot) {
+    if (static_cast<const Early*>(slot->object)->comm->slot == comm) used = true;
   });
   return used;
 }
@@ -271,7 +273,10 @@ inline int members_agree(Slot* comm, int error) {
 /// Frees a communicator that was made for an object which could not be made then. Every member
 /// calls it, after members_agree().
 inline void comm_discard(Slot* comm) {
-  (void)lower().Comm_free(&comm->real);
+  {
+    const BlockingCall open;
+    (void)lower().Comm_free(&comm->real);
+  }
   comm_forget(comm);
 }
 
@@ -399,13 +404,16 @@ inline int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
   Slot* const comm = *handle;
   Comm* const c = live_comm(comm);
   if (!c || (comm->flags & kSlotPredefined)) return kErrComm;
-  if (const int code = attributes_drop(kComm, comm, &c->attributes)) return code;
+  if (const int code = attributes_drop(kComm, comm, &c->attributes, true)) return code;
   CollectiveScope scope(comm);
+  if (!c->outside) {
+    const BlockingCall open;
+    (void)lower().Barrier(comm->real);  // see the second invariant of clock.h
+  }
+  end_duplicates(comm);
   int error;
   {
     const BlockingCall open;
-    if (!c->outside) (void)lower().Barrier(comm->real);  // see the second invariant of clock.h
-    end_duplicates(comm);
     error = (lower().*end)(&comm->real);
   }
   comm_forget(comm);

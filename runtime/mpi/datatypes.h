@@ -16,7 +16,7 @@
 
 namespace fermata::mpi {
 
-int attributes_drop(Kind kind, Slot* slot, Attribute** list);  // attributes.h
+int attributes_drop(Kind kind, Slot* slot, Attribute** list, bool may_fail);  // attributes.h
 
 inline void type_unref(Slot* datatype) {
   Type* const type = type_of(datatype);
@@ -264,7 +264,7 @@ inline int Type_free(Slot** datatype) {
   if (!type || type->combiner == kCombinerF90Real || type->combiner == kCombinerF90Complex ||
       type->combiner == kCombinerF90Integer)
     return kErrType;
-  if (--type->handles == 0) (void)attributes_drop(kDatatype, *datatype, &type->attributes);
+  if (--type->handles == 0) (void)attributes_drop(kDatatype, *datatype, &type->attributes, false);
   LowerScope scope;
   type_unref(*datatype);
   *datatype = null_of(kDatatype);

@@ -119,7 +119,7 @@ inline int Finalize() {
   Core& core = state();
   if (!core.initialized || core.finalized) return kErrOther;
   Comm* const self = comm_of(slot_at(kComm, kCommSelf));
-  (void)attributes_drop(kComm, self->slot, &self->attributes);
+  (void)attributes_drop(kComm, self->slot, &self->attributes, false);
   LowerScope scope;
   core.ending = true;
   count_collective(clock_of(slot_at(kComm, kCommWorld)));

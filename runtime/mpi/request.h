@@ -25,6 +25,7 @@ void op_unref(Slot* op);          // ops.h
 void synchronous_end(const Request* request);  // receipts.h
 bool receipt_is_missing(Slot* slot);           // receipts.h
 void kept_collective_free(Request* request);  // persistent_collectives.h
+void poke_lower();                             // park.h
 
 inline Generalized* generalized_of(const Request* request) {
   return static_cast<Generalized*>(request->kept_until_done);
@@ -172,6 +173,7 @@ using LowerPoll = int (*)(u64*, int*, CanonStatus*);
     return error;
   }
   if (FERMATA_UNLIKELY(request->state == RequestState::kPending) && is_still_pending(slot)) {
+    poke_lower();  // what else is under way is to get on all the same
     *done = false;
     return kSuccess;
   }

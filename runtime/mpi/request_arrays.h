@@ -138,8 +138,6 @@ inline int conclude_all(i32 count, Slot** handles, u64* reals, CanonStatus* stat
   return result;
 }
 
-void poke_lower();  // park.h
-
 using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
 
 /// Asks the lower half for the only request of an array that is in progress. Returns what the call
@@ -252,6 +250,7 @@ inline int poll_any(RealRequests& real, int count, Slot** requests, int* index,
     return conclude(&requests[done], status, kSuccess);
   }
   if (active == 0 && real.pending()) {
+    poke_lower();
     *index = -1;
     return kSuccess;
   }
@@ -276,6 +275,7 @@ inline int poll_some(RealRequests& real, int count, Slot** requests, int* outcou
   i32 done;
   const i32 active = real.gather(requests, &done);
   if (active == 0 && done < 0) {
+    if (real.pending()) poke_lower();
     *outcount = real.pending() ? 0 : kUndefined;
     return kSuccess;
   }

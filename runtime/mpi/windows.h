@@ -237,7 +237,7 @@ inline int Win_free(Slot** handle) {
   Slot* const win = *handle;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
-  (void)attributes_drop(kWin, win, &window->attributes);
+  (void)attributes_drop(kWin, win, &window->attributes, false);
   Slot* comm = window->comm;
   {
     CollectiveScope scope(win);

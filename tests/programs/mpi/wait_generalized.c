@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Waitall for a generalized request, which another thread completes once the sender of a large
-// message has finished, and for the receive of that message: it must get on while the first one
-// waits. Option: --dir DIRECTORY, where the ranks tell each other outside MPI.
+// Waiting for a generalized request, which another thread completes once the sender of a large
+// message has finished, while the receive of that message is posted: it must get on meanwhile, also
+// where it is not waited for. Option: --dir DIRECTORY, where the ranks tell each other outside MPI.
 #include <pthread.h>
 
 #include "../check.h"
@@ -36,6 +36,16 @@ static void *complete_when_sent(void *unused) {
   return unused;
 }
 
+static void wait_for_both(int way, MPI_Request both[2]) {
+  MPI_Status statuses[2];
+  int index = -1, done = 0, indices[1];
+  if (way == 0) MPI_Waitall(2, both, statuses);
+  if (way == 1) MPI_Wait(&both[0], MPI_STATUS_IGNORE);
+  if (way == 2) MPI_Waitany(1, both, &index, MPI_STATUS_IGNORE);
+  while (way == 3 && done == 0) MPI_Testsome(1, both, &done, indices, MPI_STATUSES_IGNORE);
+  MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+}
+
 static const char *directory(int argc, char **argv) {
   for (int i = 1; i + 1 < argc; i++)
     if (!strcmp(argv[i], "--dir")) return argv[i + 1];
@@ -61,7 +71,7 @@ int main(int argc, char **argv) {
       both[0] = generalized;
       MPI_Irecv(data, kCount, MPI_INT, 1, 1, MPI_COMM_WORLD, &both[1]);
       CHECK(pthread_create(&thread, NULL, complete_when_sent, NULL) == 0);
-      MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+      wait_for_both(step % 4, both);
       pthread_join(thread, NULL);
       CHECK(data[0] == step && data[kCount - 1] == step);
       unlink(told);
