@@ -69,7 +69,7 @@ void lock_rank(const char* path, u32 rank) {
   lock.l_len = 1;
   // The descriptor stays open: closing it would end the lock. This process may have it already, if
   // it was another program before.
-  while (fcntl(fd, F_SETLK, &lock) != 0) {
+  for (int tries = 0; tries < 1000 && fcntl(fd, F_SETLK, &lock) != 0; tries++) {
     if (errno != EAGAIN && errno != EACCES) return;  // no locks here
     struct flock other = lock;
     if (fcntl(fd, F_GETLK, &other) != 0) return;

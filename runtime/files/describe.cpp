@@ -129,7 +129,30 @@ const char* fdinfo_of(u32 pid, int fd) {
   return read_fdinfo(pid, fd, text, sizeof text) ? text : nullptr;
 }
 
+bool can_compare_files() {
+  constexpr u64 kMemory = 1;  // KCMP_VM
+  const u32 pid = sys::getpid();
+  return bool(sys::call(SYS_kcmp, pid, pid, kMemory));
+}
+
+bool is_regular(int fd) {
+  sys::KernelStat info;
+  return sys::fstat(fd, &info) && (info.mode & sys::kTypeMask) == sys::kTypeRegular;
+}
+
+bool may_stay_open(const image::Writer& writer, const image::ImageFile& file) {
+  if (file.kind != kStandard && file.kind != kDuplicate && file.kind != kRegular) return false;
+  const int holder = file.kind == kDuplicate ? file.same_as : file.fd;  // of its locks
+  for (u64 i = 0; i < writer.members.count; i++)
+    if (writer.members.entries[i].fd == holder) return false;
+  return is_regular(file.fd);
+}
+
 Status describe_files(image::Writer& writer, const Surroundings& around, Message& why) {
+  if (!can_compare_files()) {
+    why << "kcmp(2), which tells what descriptors share, is not allowed here (by a container?)";
+    return failure(sys::kEperm);
+  }
   Saver saver{writer, around, why};
   Status done = each_descriptor(why, [&](int fd) {
     return around.belongs(fd) ? describe(saver, fd) : success();

@@ -17,10 +17,19 @@ struct Surroundings {
   int (*object)(u64 inode); // at a restart: a descriptor of the shared memory of that saved inode
 };
 
+/// Whether kcmp(2) may be used here; without it no descriptors can be described.
+bool can_compare_files();
+
 /// Adds every descriptor for which belongs(fd) holds, with what fork(2) does not copy: offsets, and
 /// the contents of pipes, sockets and deleted files. The application must stand still meanwhile.
 /// Runs in the forked child. Errors: EPERM for what cannot be saved, named in `why`.
 Status describe_files(image::Writer& writer, const Surroundings& around, Message& why);
+
+bool is_regular(int fd);
+
+/// Whether it makes no difference to the application that the image writer still has this
+/// descriptor open: a regular file without locks.
+bool may_stay_open(const image::Writer& writer, const image::ImageFile& file);
 
 /// Brings every descriptor of the image back under its number, with its contents, members and
 /// locks. reader.fd must be open and out of the way. Errors: errno, `why` names the file.

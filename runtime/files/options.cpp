@@ -7,7 +7,7 @@ namespace fermata::files {
 namespace {
 
 constexpr u32 kAnyLevel = 1, kTcp = 6, kIp = 0, kIp6 = 41;  // SOL_SOCKET, IPPROTO_*
-constexpr u32 kSendBytes = 7, kReceiveBytes = 8;
+constexpr u32 kSendBytes = 7, kReceiveBytes = 8, kPriority = 12, kCongestion = 13;
 struct Option {
   u32 level, name;
 };
@@ -17,16 +17,16 @@ constexpr Option kOptions[] = {
     {kAnyLevel, 5} /* SO_DONTROUTE */,  {kAnyLevel, 6} /* SO_BROADCAST */,
     {kAnyLevel, kSendBytes},            {kAnyLevel, kReceiveBytes},
     {kAnyLevel, 9} /* SO_KEEPALIVE */,  {kAnyLevel, 10} /* SO_OOBINLINE */,
-    {kAnyLevel, 12} /* SO_PRIORITY */,  {kAnyLevel, 13} /* SO_LINGER */,
+    {kAnyLevel, kPriority},             {kAnyLevel, 13} /* SO_LINGER */,
     {kAnyLevel, 16} /* SO_PASSCRED */,  {kAnyLevel, 18} /* SO_RCVLOWAT */,
     {kAnyLevel, 20} /* SO_RCVTIMEO */,  {kAnyLevel, 21} /* SO_SNDTIMEO */,
     {kAnyLevel, 29} /* SO_TIMESTAMP */, {kAnyLevel, 35} /* SO_TIMESTAMPNS */,
-    {kAnyLevel, 60} /* SO_ZEROCOPY */,
+    {kAnyLevel, 42} /* SO_PEEK_OFF */,  {kAnyLevel, 60} /* SO_ZEROCOPY */,
     {kTcp, 1} /* TCP_NODELAY */,        {kTcp, 2} /* TCP_MAXSEG */,
     {kTcp, 3} /* TCP_CORK */,           {kTcp, 4} /* TCP_KEEPIDLE */,
     {kTcp, 5} /* TCP_KEEPINTVL */,      {kTcp, 6} /* TCP_KEEPCNT */,
     {kTcp, 7} /* TCP_SYNCNT */,         {kTcp, 8} /* TCP_LINGER2 */,
-    {kTcp, 9} /* TCP_DEFER_ACCEPT */,   {kTcp, 13} /* TCP_CONGESTION */,
+    {kTcp, 9} /* TCP_DEFER_ACCEPT */,   {kTcp, kCongestion},
     {kTcp, 18} /* TCP_USER_TIMEOUT */,
     {kIp, 1} /* IP_TOS */,              {kIp, 2} /* IP_TTL */,
     {kIp, 8} /* IP_PKTINFO */,          {kIp, 10} /* IP_MTU_DISCOVER */,
@@ -36,6 +36,11 @@ constexpr Option kOptions[] = {
     {kIp6, 18} /* IPV6_MULTICAST_HOPS */, {kIp6, 19} /* IPV6_MULTICAST_LOOP */,
     {kIp6, 49} /* IPV6_RECVPKTINFO */,  {kIp6, 67} /* IPV6_TCLASS */,
 };
+
+/// What only makes a connection faster or slower, and takes a right or a module of the kernel.
+bool only_hints(u64 level, u32 name) {
+  return (level == kAnyLevel && name == kPriority) || (level == kTcp && name == kCongestion);
+}
 
 struct Value {
   u64 words[2] = {0, 0};
@@ -97,10 +102,18 @@ Status restore_option(Restorer& restorer, const image::ImageMember& member) {
   }
   const Result<u64> set =
       sys::call(SYS_setsockopt, fd, level, member.flags, sys::word(words), bytes);
-  if (!set)
-    restorer.why << "cannot set option " << member.flags << " of level " << level
-                 << " of the socket " << member.fd;
-  return set ? success() : failure(set.error);
+  if (set) return success();
+  Message text;
+  text << "cannot set option " << member.flags << " of level " << level << " of the socket "
+       << member.fd;
+  if (only_hints(level, member.flags)) {
+    Message line;
+    line << "fermata: " << text.data << "; the program goes on without it\n";
+    sys::say(line.data);
+    return success();
+  }
+  restorer.why << text.data;
+  return failure(set.error);
 }
 
 }  // namespace fermata::files

@@ -16,12 +16,12 @@ Status restore_standard(Restorer& restorer, const image::ImageFile& file) {
     return failure(sys::kEperm);
   }
   if (file.fd == file.same_as && !(file.fd_flags & 1)) return success();  // it is there
-  const Result<u64> made = sys::fcntl(stream, sys::kDupFdCloexec, u64(restorer.above));
+  const Result<u64> made = restorer.reader.duplicate_clear(stream);
   return made ? restorer.place(int(made.value), file) : failure(made.error);
 }
 
 Status restore_duplicate(Restorer& restorer, const image::ImageFile& file) {
-  const Result<u64> made = sys::fcntl(file.same_as, sys::kDupFdCloexec, u64(restorer.above));
+  const Result<u64> made = restorer.reader.duplicate_clear(file.same_as);
   if (made) return restorer.place(int(made.value), file);
   restorer.why << "cannot duplicate descriptor " << file.same_as << " as " << file.fd;
   return failure(made.error);
@@ -50,7 +50,7 @@ const image::ImageFile* Restorer::find(int fd) const {
 }
 
 Result<u64> Restorer::lift(int fd) const {
-  const Result<u64> moved = sys::fcntl(fd, sys::kDupFdCloexec, u64(above));
+  const Result<u64> moved = reader.duplicate_clear(fd);
   (void)sys::close(fd);
   return moved;
 }
@@ -83,7 +83,7 @@ Status Restorer::place_again(int fd, const image::ImageFile& file) const {
 }
 
 Status restore_files(const image::Reader& reader, const Surroundings& around, Message& why) {
-  Restorer restorer{reader, around, why, reader.highest_descriptor() + 1};
+  Restorer restorer{reader, around, why};
   for (u64 i = 0; i < reader.header->files.count; i++) {
     const Status done = restore_one(restorer, reader.files[i]);
     if (done) continue;

@@ -15,7 +15,6 @@ struct Restorer {
   const image::Reader& reader;
   const Surroundings& around;
   Message& why;
-  int above;  // from here on no descriptor of the image lies
 
   /// The descriptor's entry in the image; null if it has none.
   const image::ImageFile* find(int fd) const;

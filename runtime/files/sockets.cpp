@@ -115,20 +115,11 @@ u32 poll_peer(int fd) {
   return u32(u16(request.happened));
 }
 
-/// Copies the queued messages to content_buffer(), each behind its length. Returns the bytes.
-/// An empty message can be peeked at once only, so it is refused; `inode` remembers that there is
-/// one. silent: nothing more will come, which reads like an empty message, too.
-Result<u64> peek_messages(int fd, u64 type, u64 inode, bool silent) {
+/// As peek_messages(), from where SO_PEEK_OFF stands; it moves on.
+Result<u64> peek_on(int fd, u64 type, u64 inode, bool silent) {
   constexpr u64 kBytesReadable = 0x541b;  // FIONREAD
-  u8 byte;
-  const Result<u64> next =
-      sys::call(SYS_recvfrom, u64(fd), sys::word(&byte), 1, u64(kPeek | kDontWait));
-  if (!next && next.error == sys::kEagain) note_empty_message(inode, false);
-  if (has_empty_message(inode)) return Result<u64>::fail(sys::kEperm);
   i32 queued = 0;
   (void)sys::call(SYS_ioctl, u64(fd), kBytesReadable, sys::word(&queued));
-  const u64 before = option(fd, kOptPeekOffset);
-  if (!set_option(fd, kOptPeekOffset, 0)) return Result<u64>::fail(sys::kEperm);
   u64 used = 0, bytes = 0;
   Result<u64> got = Result<u64>::ok(0);
   for (;;) {
@@ -149,9 +140,25 @@ Result<u64> peek_messages(int fd, u64 type, u64 inode, bool silent) {
     __builtin_memcpy(content_buffer() + used, &got.value, 8);
     used += 8 + got.value;
   }
-  (void)set_option(fd, kOptPeekOffset, i32(before));
   if (!got && got.error != sys::kEagain) return got;
   return Result<u64>::ok(used);
+}
+
+/// Copies the queued messages to content_buffer(), each behind its length. Returns the bytes.
+/// An empty message can be peeked at once only, so it is refused; `inode` remembers that there is
+/// one. silent: nothing more will come, which reads like an empty message, too.
+Result<u64> peek_messages(int fd, u64 type, u64 inode, bool silent) {
+  const i32 before = i32(option(fd, kOptPeekOffset)), none = -1;
+  (void)set_option(fd, kOptPeekOffset, none);
+  u8 byte;
+  const Result<u64> next =
+      sys::call(SYS_recvfrom, u64(fd), sys::word(&byte), 1, u64(kPeek | kDontWait));
+  if (!next && next.error == sys::kEagain) note_empty_message(inode, false);
+  Result<u64> got = Result<u64>::fail(sys::kEperm);
+  if (!has_empty_message(inode) && set_option(fd, kOptPeekOffset, 0))
+    got = peek_on(fd, type, inode, silent);
+  (void)set_option(fd, kOptPeekOffset, before);
+  return got;
 }
 
 }  // namespace

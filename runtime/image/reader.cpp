@@ -118,11 +118,23 @@ Status open_image(const char* path, Reader& out, Message& why) {
   return success();
 }
 
-int Reader::highest_descriptor() const {
-  int found = 2;
-  for (u64 i = 0; i < header->files.count; i++)
-    if (files[i].fd > found) found = files[i].fd;
-  return found;
+Result<u64> Reader::duplicate_clear(int descriptor) const {
+  u64 end = ~u64(0);  // the numbers below it and above the next lower entry are free
+  for (u64 i = header->files.count + 1; i-- > 0;) {
+    const u64 first = i ? u64(files[i - 1].fd) + 1 : 0;
+    const Result<u64> made = sys::fcntl(descriptor, sys::kDupFdCloexec, first > 2 ? first : 3);
+    if (made && made.value < end) return made;
+    if (made) (void)sys::close(int(made.value));
+    end = first ? first - 1 : 0;
+  }
+  return Result<u64>::fail(sys::kEmfile);
+}
+
+int Reader::out_of_the_way(int descriptor) const {
+  const Result<u64> moved = duplicate_clear(descriptor);
+  if (!moved) return descriptor;
+  (void)sys::close(descriptor);
+  return int(moved.value);
 }
 
 Status read_extent(const Reader& reader, const ImageExtent& extent, void* place) {

@@ -23,8 +23,11 @@ struct Reader {
   const char* strings = nullptr;
   u64 string_bytes = 0;
 
-  /// The highest number of a descriptor, 2 if there is none above.
-  int highest_descriptor() const;
+  /// Duplicates a descriptor, close-on-exec, under a number that none of the image has: above them
+  /// all, or between them if the limit leaves no room there. Errors: EMFILE = nowhere.
+  Result<u64> duplicate_clear(int descriptor) const;
+  /// Moves a descriptor to such a number; returns where it is now. Without room it stays.
+  int out_of_the_way(int descriptor) const;
   /// The string at `offset` of the string table; "" if the offset is out of range.
   const char* string(u32 offset) const { return offset < string_bytes ? strings + offset : ""; }
 };

@@ -112,6 +112,8 @@ bool same_call(UserContext* frame, const CallSample& sample) {
 /// The number of the call that the frame has just come out of, or kUnknownCall.
 u64 interrupted_number(UserContext* frame, const CallSample* sample) {
   const u8* const code = reinterpret_cast<const u8*>(frame->rip);
+  // The instruction leaves its end in rcx. Others than its caller's code need not be readable.
+  if (frame->rcx != frame->rip) return kUnknownCall;
   if (page_floor(frame->rip - 2) != page_floor(frame->rip)) return kUnknownCall;
   if (code[-2] != 0x0f || code[-1] != 0x05) return kUnknownCall;
   const bool known = sample && sample->number != kUnknownCall &&
@@ -192,6 +194,15 @@ const Part* first_left(UserContext* frame, u64& moved) {
   return part < end ? part : nullptr;
 }
 
+/// Whether a socket has no messages, so that one receive can go on where another one has ended.
+bool is_stream(u64 fd) {
+  constexpr u64 kSocketLevel = 1, kType = 3;
+  i32 type = 0;
+  u32 bytes = sizeof type;
+  return sys::call(SYS_getsockopt, fd, kSocketLevel, kType, sys::word(&type), sys::word(&bytes)) &&
+         type == 1 /* SOCK_STREAM */;
+}
+
 /// Whether a transfer has moved less than it was to, though it could have waited for the rest: into
 /// a pipe or a socket, out of a socket with MSG_WAITALL, out of getrandom(2).
 bool was_cut_short(u64 number, UserContext* frame) {
@@ -202,7 +213,9 @@ bool was_cut_short(u64 number, UserContext* frame) {
   switch (number) {
     case __NR_getrandom: return moved < frame->rsi;
     case __NR_sendfile: return moved < frame->r10;
-    case __NR_recvfrom: return moved < frame->rdx && (frame->r10 & (kPeek | kWaitAll)) == kWaitAll;
+    case __NR_recvfrom:
+      return moved < frame->rdx && (frame->r10 & (kPeek | kWaitAll)) == kWaitAll &&
+             is_stream(frame->rdi);
     case __NR_sendto: return moved < frame->rdx;
     case __NR_writev: {
       const Part* const part = first_left(frame, rest);

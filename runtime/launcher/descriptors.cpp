@@ -15,6 +15,7 @@ constexpr int kLowerFirst = 512;
 constexpr int kLowerRoom = 1024;  // numbers in a row that a restart looks for
 constexpr u32 kLimitFiles = 7;  // RLIMIT_NOFILE, getrlimit(2)
 int lower_first = kLowerFirst;
+int lower_room;  // how many numbers from there on no descriptor of the image has
 u64 lower_set[kCapacity / 64];
 u32 owner_pid;  // a vfork child shares this memory but has descriptors of its own
 int streams[3] = {-1, -1, -1};
@@ -43,18 +44,22 @@ bool is_lower_descriptor(int fd) {
   return fd >= 0 && fd < kCapacity && (lower_set[fd / 64] >> (fd % 64) & 1);
 }
 
-int place_lower_descriptors() {
+void place_lower_descriptors() {
   u64 limit[2];
   const auto known = sys::call(SYS_prlimit64, 0, kLimitFiles, 0, sys::word(limit));
   if (known && limit[0] < 2 * u64(kLowerFirst)) lower_first = int(limit[0] / 2);
-  return lower_first;
 }
 
-int keep_clear_of(int saved) {
-  if (saved >= lower_first && saved < lower_first + kLowerRoom) lower_first = saved + 1;
-  const int end = saved > lower_first ? saved : lower_first;
-  allow_descriptors(u64(end) + kLowerRoom);
-  return lower_first;
+int first_lower_descriptor() { return lower_first; }
+
+void offer_lower_descriptors(u64 first, u64 end) {
+  const u64 least = lower_room ? 0 : u64(lower_first), most = most_descriptors();
+  if (first < least) first = least;
+  if (end > most) end = most;
+  if (end > u64(kCapacity)) end = u64(kCapacity);
+  if (lower_room >= kLowerRoom || end < first || end - first <= u64(lower_room)) return;
+  lower_first = int(first);
+  lower_room = int(end - first);
 }
 
 void note_ambient_descriptors() {
@@ -138,6 +143,14 @@ bool is_own_process() { return sys::getpid() == owner_pid; }
 void close_lower_on_exec() {
   for (int fd = 0; fd < kCapacity; fd++)
     if (is_lower_descriptor(fd)) (void)sys::fcntl(fd, sys::kSetFdFlags, 1 /* FD_CLOEXEC */);
+}
+
+void close_lower_descriptors(bool (*may_stay)(int fd)) {
+  for (int fd = 0; fd < kCapacity; fd++) {
+    if (!is_lower_descriptor(fd)) continue;
+    const bool is_stream = fd == streams[0] || fd == streams[1] || fd == streams[2];
+    if (!is_stream || !may_stay(fd)) (void)sys::close(fd);
+  }
 }
 
 void adopt_process() { owner_pid = sys::getpid(); }

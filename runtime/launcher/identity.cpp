@@ -190,6 +190,8 @@ void save_limits(u64 (&out)[32], u32& changed) {
   }
 }
 
+u64 most_descriptors() { return first_limits[2 * kFiles + 1]; }
+
 void allow_descriptors(u64 count) {
   u64 limit[2] = {count, first_limits[2 * kFiles + 1]};
   if (count <= first_limits[2 * kFiles]) return;

@@ -121,11 +121,15 @@ void rewrite_sites(int fd, u64 offset, u64 address, u64 bytes);
 /// range and remembers it. Returns what the kernel returned.
 u64 trap_lower_descriptor(u64 number, const u64 (&arguments)[6]);
 /// Decides where the lower half's descriptors begin: at 512, or half of what the process may have
-/// (RLIMIT_NOFILE). Returns that number. To be called first.
-int place_lower_descriptors();
-/// On a restart, for every descriptor of the image in ascending order: the lower half's begin where
-/// none of them lies, and the limit lets both be there. Returns where they begin now.
-int keep_clear_of(int saved);
+/// (RLIMIT_NOFILE). To be called first.
+void place_lower_descriptors();
+int first_lower_descriptor();
+/// On a restart, for all numbers in a row that the image does not use, [first, end), in ascending
+/// order: the lower half's descriptors begin in the first where they have room, else in the largest
+/// that the limit allows.
+void offer_lower_descriptors(u64 first, u64 end);
+/// In a fork of the process: closes all of the lower half's but the streams that may_stay(fd).
+void close_lower_descriptors(bool (*may_stay)(int fd));
 void note_ambient_descriptors();
 bool is_lower_descriptor(int fd);
 /// Marks a descriptor of the launcher's own as not the application's, until it is closed.
@@ -161,6 +165,7 @@ const char* executable();  // real path of the application
 u64 trap_upper_readlink(u64 number, const u64 (&arguments)[6]);
 void save_limits(u64 (&out)[32], u32& changed);
 u32 changed_limits();
+u64 most_descriptors();  // the hard limit that this process was started with
 /// Raises the soft limit so that descriptors below `count` can be had, until restore_limits().
 void allow_descriptors(u64 count);
 void restore_limits(const u64 (&saved)[32], u32 changed);

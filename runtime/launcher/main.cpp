@@ -4,6 +4,7 @@
 // signals enter through boundary.cpp and threads.cpp.
 #include <elf.h>
 
+#include "files/describe.h"
 #include "launcher/launcher.h"
 #include "sys/faults.h"
 #include "sys/sys.h"
@@ -53,14 +54,18 @@ extern "C" void fermata_main(u64* initial_stack) {
   note_identity();
   place_lower_descriptors();
   if (config.restore[0]) look_at_image();
-  move_process_manager_descriptor(place_lower_descriptors());
+  move_process_manager_descriptor(first_lower_descriptor());
   note_ambient_descriptors();
   adopt_main_thread();
   install_quiesce_handler();
   // A program that execs another keeps the filter, and each one more would cost every call.
   install_boundary(config.first[0] == 0);
   // Everything that the machine can refuse has been asked for; `fermata doctor` wanted to know.
-  if (config.probe[0]) sys::exit_group(0);
+  if (config.probe[0]) {
+    if (!files::can_compare_files())
+      die("ranks could not be saved here", "kcmp(2)", 0, "a container must allow it");
+    sys::exit_group(0);
+  }
   note_first_children();
   if (config.restore[0] == 0) start_application();
   start_lower();

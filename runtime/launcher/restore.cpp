@@ -18,6 +18,8 @@ namespace {
 using faults::Fault;
 using faults::fault;
 
+constexpr u64 kSpareDescriptors = 1024;  // that a restart may need above the image's own
+
 constexpr const char* kAdvice =
     "check the snapshot with `fermata verify`; older ones: `fermata snapshots`";
 
@@ -56,15 +58,6 @@ void restore_files(const image::Reader& reader) {
   if (!restored)
     die("cannot bring back an open file", why.data, restored.error,
         "put the file where the program had it, or free the descriptor");
-}
-
-/// The image's number may be one that the application had: it goes up, out of the way.
-void lift_image(image::Reader& reader) {
-  const u64 above = u64(reader.highest_descriptor()) + 1;
-  const Result<u64> moved = sys::fcntl(reader.fd, sys::kDupFdCloexec, above);
-  if (!moved) return;
-  (void)sys::close(reader.fd);
-  reader.fd = int(moved.value);
 }
 
 void restore_actions(const image::Reader& reader) {
@@ -124,6 +117,21 @@ void relink_crossing(const LowerCalls* lower) {
   shared.targets_version = shared.expected_version = 0;
 }
 
+void place_beside_descriptors(const image::ImageHeader& header, int file) {
+  u64 next = 0;
+  for (u64 i = 0; i < header.files.count; i++) {
+    image::ImageFile entry;
+    const Result<u64> read = sys::pread_full(file, &entry, sizeof entry,
+                                             header.files.offset + i * sizeof entry);
+    if (!read || read.value != sizeof entry) break;
+    offer_lower_descriptors(next, u64(entry.fd));
+    next = u64(entry.fd) + 1;
+  }
+  offer_lower_descriptors(next, ~u64(0));
+  const u64 lower = u64(first_lower_descriptor());
+  allow_descriptors((next > lower ? next : lower) + kSpareDescriptors);
+}
+
 }  // namespace
 
 Text<16> saved_thread_level;
@@ -137,13 +145,7 @@ void look_at_image() {
   const Result<u64> got = sys::pread_full(int(file.value), &header, sizeof header, 0);
   const bool known = got && got.value == sizeof header && header.version == image::kVersion;
   if (known) saved_thread_level << header.thread_level;
-  for (u64 i = 0; known && i < header.files.count; i++) {
-    image::ImageFile entry;
-    const Result<u64> read = sys::pread_full(int(file.value), &entry, sizeof entry,
-                                             header.files.offset + i * sizeof entry);
-    if (!read || read.value != sizeof entry) break;
-    keep_clear_of(entry.fd);
-  }
+  if (known) place_beside_descriptors(header, int(file.value));
   (void)sys::close(int(file.value));
 }
 
@@ -179,7 +181,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
     if (!entered) die("cannot enter the working directory", cwd, entered.error, "create it again");
   }
   (void)sys::call(SYS_umask, h.umask);
-  lift_image(reader);
+  reader.fd = reader.out_of_the_way(reader.fd);
   restore_files(reader);
   (void)sys::close(reader.fd);
   const memory::World world{lower->gather, h.world_rank, h.world_size};

@@ -135,14 +135,24 @@ Status refuse_lost_directory(Message& why) {
 
 bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome_page->image_fd; }
 
+constexpr int kMessages = 2;  // the stream that the writer keeps for what it has to say
+
 /// The application closes files while its image is being written, and then they must be closed:
-/// locks go, pipes end, epolls forget. So the child keeps only the image, and a stream for what it
-/// has to say.
-void close_all_but_image() {
-  constexpr int kLast = 0x7fffffff, kMessages = 2;
+/// locks go, pipes end, epolls forget.
+void close_what_others_see(const image::Writer& writer) {
+  for (u64 i = 0; i < writer.files.count; i++)
+    if (!files::may_stay_open(writer, writer.files.entries[i]))
+      (void)sys::close(writer.files.entries[i].fd);
   const int stream = ambient_streams()[kMessages];
+  if (stream >= 0 && !sys::fcntl(kMessages, sys::kGetFdFlags))
+    (void)sys::dup3(stream, kMessages, 0);
+  close_lower_descriptors(files::is_regular);
+}
+
+/// What is still open then may take as long to close as a network file system needs to flush it.
+void close_all_but_image() {
+  constexpr int kLast = 0x7fffffff;
   const int image = outcome_page->image_fd < 0 ? kMessages : outcome_page->image_fd;
-  if (stream >= 0 && image != kMessages) (void)sys::dup3(stream, kMessages, 0);
   const int low = image < kMessages ? image : kMessages, high = image + kMessages - low;
   const int bounds[] = {-1, low, high, kLast};
   for (int i = 0; i < 3; i++)
@@ -171,9 +181,11 @@ void close_all_but_image() {
     const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid, nullptr};
     status = files::describe_files(writer, around, why);
   }
-  close_all_but_image();
+  if (status) close_what_others_see(writer);
+  else close_all_but_image();
   __atomic_store_n(&outcome_page->described, 1, __ATOMIC_RELEASE);
   sys::futex_wake_shared(&outcome_page->described);
+  close_all_but_image();
   fault(Fault::kWriterDescribed);
   if (status) {
     fill_header(writer, request, job_pid);

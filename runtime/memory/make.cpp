@@ -127,14 +127,6 @@ Status fill_segment(const image::Reader& reader, const image::ImageObject& objec
 
 }  // namespace
 
-int out_of_the_way(const image::Reader& reader, int fd) {
-  const u64 above = u64(reader.highest_descriptor()) + 1;
-  const Result<u64> moved = sys::fcntl(fd, sys::kDupFdCloexec, above);
-  if (!moved) return fd;
-  (void)sys::close(fd);
-  return int(moved.value);
-}
-
 Status make_object(const image::Reader& reader, const image::ImageObject& object, int& fd,
                    u32& segment, Trouble& trouble) {
   const char* path = reader.string(object.path_string);
@@ -153,7 +145,7 @@ Status make_object(const image::Reader& reader, const image::ImageObject& object
                                                    : make_nameless(path, object.mode);
   Status done = made ? success() : failure(made.error);
   if (made) {
-    fd = out_of_the_way(reader, int(made.value));
+    fd = reader.out_of_the_way(int(made.value));
     sys::KernelStat info;
     const bool long_enough =
         object.kind == kFile && sys::fstat(fd, &info) && u64(info.size) >= object.size;
@@ -184,7 +176,7 @@ Status open_unchanged(const image::Reader& reader, const image::ImageObject& obj
   }
   (void)sys::munmap(sys::word(there), kExtentMost);
   if (same) {
-    fd = out_of_the_way(reader, int(opened.value));
+    fd = reader.out_of_the_way(int(opened.value));
     return success();
   }
   if (opened) (void)sys::close(int(opened.value));
@@ -194,7 +186,7 @@ Status open_unchanged(const image::Reader& reader, const image::ImageObject& obj
   sys::say(text.data);
   const Result<u64> copy = make_nameless(path, object.mode);
   if (!copy) return failure(copy.error);
-  fd = out_of_the_way(reader, int(copy.value));
+  fd = reader.out_of_the_way(int(copy.value));
   (void)sys::call(SYS_ftruncate, u64(fd), object.size);
   return fill_file(reader, object, fd, trouble);
 }

@@ -21,7 +21,4 @@ Status open_unchanged(const image::Reader& reader, const image::ImageObject& obj
 /// What would have been in the way while others were opening it: seals, removal.
 void settle_object(const image::ImageObject& object, int fd, u32 segment);
 
-/// Moves a fresh descriptor above the numbers that the application may have had.
-int out_of_the_way(const image::Reader& reader, int fd);
-
 }  // namespace fermata::memory

@@ -118,7 +118,7 @@ Status take_offer(const image::Reader& reader, const image::ImageObject& object,
     trouble.advice = "restart the ranks as one user and in one container";
     return failure(fd.error);
   }
-  out.fd = out_of_the_way(reader, int(fd.value));
+  out.fd = reader.out_of_the_way(int(fd.value));
   return success();
 }
 

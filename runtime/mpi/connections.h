@@ -65,19 +65,23 @@ namespace core {
 
 inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root,
                       Slot* comm, Slot** intercomm, int* errors) {
-  const bool at_root = live_comm(comm) && comm_of(comm)->rank == root;
-  const int error = comm_construct(comm, true, intercomm, [&](u64* real) {
-    if (!at_root)
-      return lower().Comm_spawn("", nullptr, maxprocs, slot_at(kInfo, kInfoNull)->real, root,
-                                comm->real, real, errors);
+  const auto spawn = [&](char* program, char** arguments, u64 hints) {
+    return comm_construct(comm, true, intercomm, [&](u64* real) {
+      return lower().Comm_spawn(program, arguments, maxprocs, hints, root, comm->real, real,
+                                errors);
+    });
+  };
+  if (at_root(comm, root)) {
     SpawnLine line(command, argv);
     const LowerInfo hints(info);
-    return lower().Comm_spawn(line.program(), line.arguments(), maxprocs, hints.real(), root,
-                              comm->real, real, errors);
-  });
-  int processes = at_root ? maxprocs : 0;  // elsewhere it says nothing
-  if (!at_root && !error && live_comm(*intercomm)) processes = comm_of(*intercomm)->remote_size;
-  classify_spawn_errors(processes, errors);
+    const int error = spawn(line.program(), line.arguments(), hints.real());
+    classify_spawn_errors(maxprocs, errors);
+    return error;
+  }
+  char nothing[] = "";  // elsewhere the arguments say nothing
+  const int error = spawn(nothing, nullptr, slot_at(kInfo, kInfoNull)->real);
+  if (!error && live_comm(*intercomm))
+    classify_spawn_errors(comm_of(*intercomm)->remote_size, errors);
   return error;
 }
 
@@ -96,17 +100,19 @@ struct SpawnMany {
   char*** lower_arguments;
   u64* lower_infos;
 };
-inline int spawn_from(const SpawnMany& many, int i, u64 comm, u64* real, int* errors) {
+inline int spawn_from(const SpawnMany& many, int i, Slot* comm, Slot** intercomm, int* errors) {
   if (i == many.count)
-    return lower().Comm_spawn_multiple(many.count, many.lower_commands, many.lower_arguments,
-                                       many.processes, many.lower_infos, many.root, comm, real,
-                                       errors);
+    return comm_construct(comm, true, intercomm, [&](u64* real) {
+      return lower().Comm_spawn_multiple(many.count, many.lower_commands, many.lower_arguments,
+                                         many.processes, many.lower_infos, many.root, comm->real,
+                                         real, errors);
+    });
   SpawnLine line(many.commands[i], many.arguments ? many.arguments[i] : nullptr);
   const LowerInfo hints(many.infos[i]);
   many.lower_commands[i] = SpawnLine::program();
   many.lower_arguments[i] = line.arguments();
   many.lower_infos[i] = hints.real();
-  return spawn_from(many, i + 1, comm, real, errors);
+  return spawn_from(many, i + 1, comm, intercomm, errors);
 }
 
 namespace core {
@@ -114,20 +120,16 @@ namespace core {
 inline int Comm_spawn_multiple(int count, char** commands, char*** argv, const int* maxprocs,
                                Slot* const* infos, int root, Slot* comm, Slot** intercomm,
                                int* errors) {
-  const bool at_root = live_comm(comm) && comm_of(comm)->rank == root;
-  SpawnMany many{at_root ? count : 0, commands, argv, maxprocs, infos, root, nullptr, nullptr,
-                 nullptr};
-  const int error = comm_construct(comm, true, intercomm, [&](u64* real) {
-    many.lower_commands = arena_array<char*>(u64(many.count));
-    many.lower_arguments = arena_array<char**>(u64(many.count));
-    many.lower_infos = arena_array<u64>(u64(many.count));
-    const int result = spawn_from(many, 0, comm->real, real, errors);
-    arena_free(many.lower_infos);
-    arena_free(many.lower_arguments);
-    arena_free(many.lower_commands);
-    return result;
-  });
-  if (at_root) classify_spawn_errors(sum_of(maxprocs, count), errors);
+  const bool begins = at_root(comm, root);
+  const u64 programs = begins ? u64(count) : 0;
+  const SpawnMany many{int(programs), commands, argv, maxprocs, infos, root,
+                       arena_array<char*>(programs), arena_array<char**>(programs),
+                       arena_array<u64>(programs)};
+  const int error = spawn_from(many, 0, comm, intercomm, errors);
+  arena_free(many.lower_infos);
+  arena_free(many.lower_arguments);
+  arena_free(many.lower_commands);
+  if (begins) classify_spawn_errors(sum_of(maxprocs, count), errors);
   return error;
 }
 

@@ -8,8 +8,8 @@ from support import chaos, mpis
 from support.cases import Failed, check, timeout
 
 FRESH = 20
-# What other kinds need to come at all.
-GROUND = "comm_inter,comm_cart,comm_graph"
+# What other kinds need to come at all: some communicators, and room for more.
+GROUND = "comm_inter,comm_cart,comm_graph,comm_free"
 
 
 def _make_fresh(seed):

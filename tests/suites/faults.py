@@ -186,6 +186,25 @@ def test_a_coordinator_that_hangs_keeps_nobody(work):
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
 
 
+@timeout(120)
+def test_a_coordinator_answers_while_it_flushes(work):
+    """Meanwhile the program comes to its end, and the snapshot is committed all the same."""
+    job = FaultyJob(work).begin("mpich", env={"FERMATA_FAULT": "commit-flush=sleep:9000"})
+    saving = process.Running(
+        [fermata.FERMATA, "checkpoint", job.name], work, name="saving", cwd=work,
+        env=mpis.environment(FERMATA_DIR=str(work / "fermata")))
+    until = time.monotonic() + 30
+    while "fault: commit-flush=sleep" not in job.running.err and time.monotonic() < until:
+        time.sleep(0.05)
+    asked = time.monotonic()
+    state = fermata.fermata(work, "jobs", "--json").expect_success("jobs").out
+    check_equal(json.loads(state)[0]["state"], "running", "state")
+    check(time.monotonic() - asked < 4, "an answer in time")
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+    check("is committed" in saving.wait(60).expect_success("checkpoint").out, saving.out)
+    check_equal(len(job.snapshots()), 1, "snapshots")
+
+
 @timeout(150)
 def test_a_program_that_asked_waits_for_a_slow_disk(work):
     """The ranks gave the coordinator up after 30 s, and the program heard that it had failed."""

@@ -116,7 +116,7 @@ def _killed(mpi):
             time.sleep(0.01)
         time.sleep(0.3)
         before = [snapshot.name for snapshot in job.snapshots()]
-        late = fermata.fermata(work, "checkpoint", job.name)
+        late = fermata.fermata(work, "checkpoint", job.name, "--timeout", "1s")
         check(late.code != 0 and "is already being taken" in late.err, late.err)
         process.kill_tree(job.running.process.pid)
         job.running.wait(30)

@@ -194,6 +194,18 @@ def test_limit_of_files_that_the_program_has_raised(work):
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+@timeout(90)
+def test_last_numbers_below_the_limit(work):
+    """`ulimit -Hn 1024`, and the program holds 1023: above it there is no room for anything."""
+    under = ["prlimit", "--nofile=1024:1024"]
+    job = fermata.Job(work)
+    job.start("openmpi", _command("openmpi", "items/files_last_numbers", work), under=under)
+    fermata.wait_for_step(job, 4)
+    job.checkpoint_and_stop()
+    job.restart("mpich", under=under)
+    check_equal(mpis.checksum(job.finish()), _expected("items/files_last_numbers"), "checksum")
+
+
 @timeout(60)
 def test_checkpoint_of_an_ended_job_is_refused(work):
     job = fermata.Job(work)

@@ -36,22 +36,24 @@ class Job:
         self.running = None
         self.hold = work / f"{name}.hold"
 
-    def _launch(self, *arguments, env=None, stdin=subprocess.DEVNULL):
+    def _launch(self, *arguments, env=None, stdin=subprocess.DEVNULL, under=()):
         need_built()
         self.runs += 1
         environment = mpis.environment(FERMATA_DIR=str(self.work / "fermata"), **(env or {}))
-        self.running = process.Running([FERMATA, *map(str, arguments)], self.work,
+        self.running = process.Running([*under, FERMATA, *map(str, arguments)], self.work,
                                        name=f"{self.name}.run{self.runs}", env=environment,
                                        cwd=self.work, stdin=stdin)
         return self.running
 
-    def start(self, lower, command, ranks=2, env=None, options=()):
+    def start(self, lower, command, ranks=2, env=None, options=(), under=()):
+        """under: a command that starts fermata, such as prlimit."""
         self.hold.touch()
         return self._launch("run", "-n", ranks, "--mpi", lower, "--name", self.name, *options, "--",
-                            *command, env={"CHECK_HOLD": str(self.hold), **(env or {})})
+                            *command, env={"CHECK_HOLD": str(self.hold), **(env or {})},
+                            under=under)
 
-    def restart(self, lower, options=()):
-        return self._launch("restart", self.name, "--mpi", lower, *options)
+    def restart(self, lower, options=(), under=()):
+        return self._launch("restart", self.name, "--mpi", lower, *options, under=under)
 
     def checkpoint(self, stop=False, timeout_s=60):
         """Takes a checkpoint. Returns the seconds it took."""

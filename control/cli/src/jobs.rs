@@ -431,7 +431,11 @@ pub fn prune(place: &Place, name: Option<&str>, keep: u32, output: Output) -> Re
     let spared = (!has_new_snapshot(&job, &record)).then_some(record.restored_epoch);
     let removed: Vec<u32> = prune_job(&job, keep, spared).iter().map(|s| s.epoch).collect();
     // Parts of snapshots after the newest are a checkpoint's that is under way, if anybody runs it.
-    if let (Ok(Some(_lock)), State::Ended) = (job.hold(Duration::ZERO), look(&job, &record, true)) {
+    // Not every network file system shows one host the other's locks.
+    let is_known = record.socket.is_empty() || record.host == fermata_sysio::host_name();
+    if let (true, Ok(Some(_lock)), State::Ended) =
+        (is_known, job.hold(Duration::ZERO), look(&job, &record, true))
+    {
         remove_leftovers(&job, u32::MAX);
     }
     let text = match removed.len() {

@@ -32,6 +32,8 @@ pub struct Progress {
     plain: bool,
     said: Instant,
     last: String,
+    /// The newest plain line without figures: once is enough.
+    told: String,
 }
 
 const PLAIN_EVERY: Duration = Duration::from_secs(1);
@@ -50,7 +52,7 @@ impl Progress {
         }
         bar.enable_steady_tick(Duration::from_millis(100));
         bar.set_message(text.to_owned());
-        Self { bar, plain, said: Instant::now(), last: text.to_owned() }
+        Self { bar, plain, said: Instant::now(), last: text.to_owned(), told: String::new() }
     }
 
     /// What is being done now.
@@ -76,7 +78,11 @@ impl Progress {
             Some(total) => {
                 eprintln!("fermata: {}: {} of {}", self.last, human_bytes(done), human_bytes(total))
             }
-            None => eprintln!("fermata: {}", self.last),
+            None if self.told != self.last => {
+                eprintln!("fermata: {}", self.last);
+                self.told.clone_from(&self.last);
+            }
+            None => {}
         }
     }
 }

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(50);
-/// A coordinator that flushes a snapshot answers later; then it counts as silent.
+/// A coordinator that is suspended, or whose disk hangs, answers later; then it counts as silent.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// Between the lock and the socket lies the beginning of a run, and again its end.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -74,7 +74,8 @@ impl State {
                 let hint = if here {
                     "it may be suspended (kill -CONT), or wait for its disk: try again later"
                 } else {
-                    "it may be suspended, or out of reach from here: ask there"
+                    "it may be suspended, or out of reach from here: ask there; if that host is \
+                     gone for good, remove the file 'lock' in the job's directory"
                 };
                 format!("job '{job}' runs{}, but does not answer\n  hint: {hint}", place(runner))
             }
@@ -137,7 +138,10 @@ pub fn take(job: &JobDir, name: &str, patience: Duration) -> Result<JobLock> {
         let state = look(job, &record, lock.is_some());
         match (lock, state) {
             (Some(lock), State::Ended) => return Ok(lock),
-            (_, state) if state.is_at_work() || begun.elapsed() >= patience => {
+            (lock, state) if state.is_at_work() || begun.elapsed() >= patience => {
+                // Somebody else has just had it, again and again.
+                let is_taken = lock.is_none() && state == State::Ended;
+                let state = if is_taken { State::Starting(Runner::default()) } else { state };
                 return Err(state.refusal(name));
             }
             _ => thread::sleep(POLL),

@@ -4,7 +4,8 @@
 //!
 //! One thread owns the machine and does everything that has an order; one thread per line only
 //! reads and hands over whole messages. A peer that does not take its frames within a few seconds
-//! is cut off: one stuck rank must not hold up the others.
+//! is cut off: one stuck rank must not hold up the others. What takes as long as the disk does has
+//! a thread too (`storekeeper.rs`).
 //!
 //! Ranks on other hosts come through their host's daemon; for the machine each is a connection like
 //! any other (`relay.rs`). Images that hosts keep to themselves are collected and handed out on
@@ -17,6 +18,7 @@ mod depot;
 mod lines;
 mod relay;
 mod server;
+mod storekeeper;
 
 pub use client::{Client, ClientError, Outcome};
 pub use server::{Handle, Options, start};

@@ -23,6 +23,10 @@ pub(crate) enum Input {
     Closed(u64),
     /// The line to a host's daemon has ended: host, why, its connections.
     HostLost(String, String, Vec<u64>),
+    /// A snapshot's directory, or why it could not be made durable.
+    Stored(u32, Result<String, String>),
+    /// The directories of old snapshots that are gone.
+    Pruned(Vec<String>),
     /// For the log.
     Note(String),
 }

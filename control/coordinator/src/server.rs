@@ -3,17 +3,15 @@
 
 use crate::depot::Depot;
 use crate::lines::{Input, Reception};
-use fermata_core::{Action, CommitPlan, Config, Event, Machine};
+use crate::storekeeper::Storekeeper;
+use fermata_core::{Action, Config, Event, Machine};
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
-use fermata_storage::{
-    JobDir, StorageError, commit, discard, image_name, list_snapshots, prepare, prepare_program,
-    program_files, prune,
-};
+use fermata_storage::{JobDir, StorageError, discard, list_snapshots, prepare, prepare_program};
 use fermata_sysio::Process;
 use fermata_transport::{
     Outlet, Secret, SecureListener, UnixTransport, own_socket, remove_dead_sockets, runtime_dir,
 };
-use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest, encode_frame};
+use fermata_types::{Checkpointer, encode_frame};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -25,6 +23,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const TICK: Duration = Duration::from_millis(50);
+/// A snapshot that is being stored when the job ends is waited for, but no longer than this.
+const STORE_WAIT: Duration = Duration::from_secs(1800);
 
 /// What a coordinator needs to know of its job.
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
     let over = Arc::new(AtomicBool::new(false));
     let (inputs, receiver) = channel();
     let reception = Reception {
-        inputs,
+        inputs: inputs.clone(),
         depot: Arc::new(Depot::new(&options)),
         next: Arc::new(AtomicU64::new(1)),
         over: Arc::clone(&over),
@@ -183,11 +183,11 @@ pub fn start(options: Options) -> io::Result<Handle> {
     thread::Builder::new().spawn(move || reception.accept(Box::new(listener)))?;
     let server = Server {
         machine: Machine::new(config),
+        storekeeper: Storekeeper::start(options.clone(), inputs)?,
         options,
         peers: BTreeMap::new(),
         log,
         begun: Instant::now(),
-        prune_due: false,
         shared: Arc::clone(&shared),
     };
     let thread = Some(thread::Builder::new().spawn(move || server.serve(&receiver))?);
@@ -200,12 +200,11 @@ fn unix_now_ns() -> u128 {
 
 struct Server {
     machine: Machine,
+    storekeeper: Storekeeper,
     options: Options,
     peers: BTreeMap<u64, Box<dyn Outlet>>,
     log: File,
     begun: Instant,
-    /// A snapshot has been committed since old ones were last removed.
-    prune_due: bool,
     shared: Arc<Shared>,
 }
 
@@ -214,7 +213,14 @@ impl Server {
         self.say("coordinator begins");
         let mut alone_since = Instant::now();
         let mut met_anyone = false;
-        while !self.shared.stop.load(Ordering::Acquire) {
+        let mut stop_since = None;
+        loop {
+            if self.shared.stop.load(Ordering::Acquire) {
+                let since = *stop_since.get_or_insert_with(Instant::now);
+                if !self.storekeeper.is_busy() || since.elapsed() >= STORE_WAIT {
+                    break;
+                }
+            }
             let event = match inputs.recv_timeout(TICK) {
                 Ok(Input::Connected(conn, peer)) => {
                     self.peers.insert(conn, peer);
@@ -234,6 +240,23 @@ impl Server {
                     }
                     Event::HostLost { host, why, conns }
                 }
+                Ok(Input::Stored(epoch, result)) => {
+                    self.storekeeper.note_done();
+                    let is_snapshot = result.is_ok();
+                    self.handle(Event::Stored(epoch, result));
+                    // Ranks and commands have their answer; old snapshots may go.
+                    if is_snapshot {
+                        self.storekeeper.prune();
+                    }
+                    continue;
+                }
+                Ok(Input::Pruned(old)) => {
+                    self.storekeeper.note_done();
+                    for path in old {
+                        self.say(&format!("removed the old snapshot {path}"));
+                    }
+                    continue;
+                }
                 Ok(Input::Note(text)) => {
                     self.say(&text);
                     continue;
@@ -242,13 +265,13 @@ impl Server {
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             self.handle(event);
-            if self.machine.agent_count() > 0 {
+            if self.machine.agent_count() > 0 || self.storekeeper.is_busy() {
                 met_anyone = true;
                 alone_since = Instant::now();
             }
             // Whoever stopped the job on request may want to restart it at once.
             let stopped = self.machine.was_stopped() && self.machine.agent_count() == 0;
-            if stopped && self.options.linger.is_some() {
+            if stopped && self.options.linger.is_some() && !self.storekeeper.is_busy() {
                 break;
             }
             let limit = self.options.linger.map(|l| if met_anyone { l } else { l * 6 });
@@ -273,12 +296,6 @@ impl Server {
             self.publish();
             for action in actions {
                 events.extend(self.perform(action));
-            }
-        }
-        // Ranks and commands wait for the answer, but not for this.
-        if std::mem::take(&mut self.prune_due) {
-            for old in prune(&self.options.job, self.options.keep, None) {
-                self.say(&format!("removed the old snapshot {}", old.path.display()));
             }
         }
     }
@@ -320,9 +337,8 @@ impl Server {
                 Some(Event::Stored(epoch, Err(error.to_string())))
             }
             Action::Commit(plan) => {
-                let epoch = plan.epoch;
-                let result = self.commit(plan);
-                Some(Event::Stored(epoch, result))
+                self.storekeeper.commit(plan);
+                None
             }
             Action::Discard(epoch) => {
                 discard(&self.options.job, epoch);
@@ -341,43 +357,6 @@ impl Server {
             Checkpointer::Native => Ok(()),
             Checkpointer::Itself => prepare_program(&self.options.job, epoch),
         }
-    }
-
-    fn commit(&mut self, plan: CommitPlan) -> Result<String, String> {
-        let (images, files) = match self.options.checkpointer {
-            Checkpointer::Native => (plan.images, Vec::new()),
-            Checkpointer::Itself => {
-                let files = program_files(&self.options.job, plan.epoch);
-                (Vec::new(), files.map_err(|error| error.to_string())?)
-            }
-        };
-        let manifest = Manifest {
-            format: MANIFEST_FORMAT,
-            job: self.options.name.clone(),
-            epoch: plan.epoch,
-            size: plan.size,
-            created_unix_s: u64::try_from(unix_now_ns() / 1_000_000_000).unwrap_or(0),
-            lower: plan.lower,
-            front: self.options.front.clone(),
-            argv: self.options.argv.clone(),
-            cwd: self.options.cwd.clone(),
-            checkpointer: self.options.checkpointer,
-            files,
-            images: images
-                .into_iter()
-                .map(|image| ImageRecord {
-                    rank: image.rank,
-                    file: image_name(image.rank),
-                    bytes: image.bytes,
-                    header_crc: image.crc,
-                    pause_ns: image.pause_ns,
-                    host: image.host,
-                })
-                .collect(),
-        };
-        let path = commit(&self.options.job, &manifest).map_err(|error| error.to_string())?;
-        self.prune_due = true;
-        Ok(path.to_string_lossy().into_owned())
     }
 
     fn say(&mut self, text: &str) {

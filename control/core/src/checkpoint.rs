@@ -10,7 +10,7 @@
 
 use crate::advice::{HINT_ASK, HINT_ENDING, HINT_HELD, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
-use crate::words::{report_of, targets_of};
+use crate::words::{Bookmarks, received_of, report_of, targets_of};
 use fermata_protocol::{Coordinator, Output, Report};
 use fermata_types::{
     Abort, Alive, Committed, Drain, Expected, Failed, Message, Progress, Request, Resume, Save,
@@ -26,9 +26,6 @@ const FIRST_PATIENCE_MS: u64 = 2000;
 const FIRST_PAUSE_MS: u64 = 100;
 /// Longest free run between two attempts.
 const PAUSE_MS_MAX: u64 = 2000;
-
-/// Messages sent, by sender: to whom how many.
-type Bookmarks = BTreeMap<u32, Vec<(u64, u64)>>;
 
 #[derive(Debug)]
 enum Phase {
@@ -339,14 +336,8 @@ impl Machine {
         }
     }
 
-    /// Turns "what I have sent to whom" into "what whom has sent to me".
     fn send_expected(&mut self, epoch: u32, sent: &Bookmarks) {
-        let mut by_receiver: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
-        for (sender, list) in sent {
-            for (receiver, count) in list {
-                by_receiver.entry(*receiver).or_default().push((u64::from(*sender), *count));
-            }
-        }
+        let mut by_receiver = received_of(sent);
         for (rank, conn) in self.ranks.clone() {
             let list = by_receiver.remove(&u64::from(rank)).unwrap_or_default();
             self.send(conn, Expected { epoch, list });
@@ -360,7 +351,7 @@ impl Machine {
         }
         let directory = match result {
             Ok(directory) => directory,
-            Err(why) => return self.fail(&why, &self.hint_for_directory(), now),
+            Err(why) => return self.give_up(&why, &self.hint_for_directory(), now),
         };
         let Some(run) = self.run.take() else { return };
         let Phase::Commit(images) = &run.phase else {
@@ -401,8 +392,16 @@ impl Machine {
         self.out.push(Action::Discard(epoch));
     }
 
-    /// Ends the checkpoint; the job goes on.
+    /// Ends the checkpoint, unless its images are all there: then it is the shell's to store them,
+    /// whatever becomes of the job.
     pub(crate) fn fail(&mut self, why: &str, hint: &str, now: u64) {
+        if !self.run.as_ref().is_some_and(|run| matches!(run.phase, Phase::Commit(_))) {
+            self.give_up(why, hint, now);
+        }
+    }
+
+    /// Ends the checkpoint; the job goes on.
+    fn give_up(&mut self, why: &str, hint: &str, now: u64) {
         let Some(run) = self.run.take() else { return };
         let (epoch, phase) = (run.epoch, run.phase_name());
         let runs_on = self.gone.is_empty() && !self.over;
@@ -441,7 +440,7 @@ impl Machine {
 
     pub(crate) fn run_on_time(&mut self, now: u64) {
         let Some(run) = &mut self.run else { return };
-        if now >= run.deadline_ms && !matches!(run.phase, Phase::Commit(_)) {
+        if now >= run.deadline_ms {
             let (done, is_writing) = (run.done(), matches!(run.phase, Phase::Save(_)));
             let late: BTreeSet<u32> =
                 self.ranks.keys().copied().filter(|rank| !done.contains(rank)).collect();

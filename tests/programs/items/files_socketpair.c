@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Item: socketpairs inside the process: bytes and messages in both directions, one end closed
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -15,6 +16,14 @@ int main(int argc, char **argv) {
   CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, messages) == 0);
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, half) == 0);
   CHECK(send(half[0], "last words", 10, 0) == 10 && close(half[0]) == 0);
+  // Looked at byte by byte: SO_PEEK_OFF says where the next look begins.
+  int peeked[2];
+  const int from_begin = 0;
+  char numbers[100];
+  for (int i = 0; i < (int)sizeof numbers; i++) numbers[i] = (char)i;
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, peeked) == 0);
+  CHECK(setsockopt(peeked[1], SOL_SOCKET, SO_PEEK_OFF, &from_begin, sizeof from_begin) == 0);
+  CHECK(send(peeked[0], numbers, sizeof numbers, 0) == sizeof numbers);
   const int unused = socket(AF_INET, SOCK_DGRAM, 0);
   CHECK(unused >= 0);
   for (int step = 1; step <= o.steps; step++) {
@@ -30,6 +39,8 @@ int main(int argc, char **argv) {
     for (int i = 1; i <= 3; i++)
       CHECK(recv(messages[0], got, sizeof got, 0) == i && !memcmp(got, text, (size_t)i));
     CHECK(recv(stream[1], got, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    CHECK(recv(peeked[1], got, 1, MSG_PEEK) == 1);
+    CHECK(got[0] == numbers[(step - 1) % (int)sizeof numbers]);
     mix(text, (size_t)bytes);
   }
   char rest[32];

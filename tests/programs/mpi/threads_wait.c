@@ -45,7 +45,7 @@ static void fence_and_send(int step) {
   int got = 0;
   if (rank == 0) {
     const pthread_t thread = begin(in_a_fence);
-    pause_ms(2);
+    pause_ms(20);
     for (int to = 1; to < ranks; to++) MPI_Send(&step, 1, MPI_INT, to, 1, comms[1]);
     pthread_join(thread, NULL);
   } else {
@@ -62,7 +62,7 @@ static void lock_and_send(int step) {
   if (rank == 0) {
     MPI_Recv(&got, 1, MPI_INT, 1, 2, comms[1], MPI_STATUS_IGNORE);
     const pthread_t thread = begin(in_a_lock);
-    pause_ms(2);
+    pause_ms(20);
     MPI_Send(&step, 1, MPI_INT, 1, 3, comms[1]);
     pthread_join(thread, NULL);
   } else if (rank == 1) {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What takes as long as the disk does, on a thread of its own: making snapshots durable and
+//! removing old ones. Ranks and commands are answered meanwhile.
+
+use crate::lines::Input;
+use crate::server::Options;
+use fermata_core::CommitPlan;
+use fermata_storage::{JobDir, commit, image_name, program_files, prune};
+use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest};
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+enum Task {
+    Commit(CommitPlan),
+    Prune,
+}
+
+/// Takes tasks, does them one after the other, and tells the server of each when it is done.
+pub(crate) struct Storekeeper {
+    tasks: Sender<Task>,
+    /// Tasks that are not done yet.
+    open: u32,
+}
+
+impl Storekeeper {
+    pub(crate) fn start(options: Options, done: Sender<Input>) -> io::Result<Self> {
+        let (tasks, receiver) = channel();
+        thread::Builder::new().spawn(move || work(&options, &receiver, &done))?;
+        Ok(Self { tasks, open: 0 })
+    }
+
+    /// Answered with `Input::Stored`.
+    pub(crate) fn commit(&mut self, plan: CommitPlan) {
+        self.give(Task::Commit(plan));
+    }
+
+    /// Answered with `Input::Pruned`.
+    pub(crate) fn prune(&mut self) {
+        self.give(Task::Prune);
+    }
+
+    fn give(&mut self, task: Task) {
+        if self.tasks.send(task).is_ok() {
+            self.open += 1;
+        }
+    }
+
+    /// One of its answers has come.
+    pub(crate) fn note_done(&mut self) {
+        self.open = self.open.saturating_sub(1);
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.open > 0
+    }
+}
+
+fn work(options: &Options, tasks: &Receiver<Task>, done: &Sender<Input>) {
+    for task in tasks {
+        let answer = match task {
+            Task::Commit(plan) => Input::Stored(plan.epoch, store(options, plan)),
+            Task::Prune => Input::Pruned(prune_job(&options.job, options.keep)),
+        };
+        if done.send(answer).is_err() {
+            return;
+        }
+    }
+}
+
+fn prune_job(job: &JobDir, keep: u32) -> Vec<String> {
+    prune(job, keep, None).iter().map(|old| old.path.display().to_string()).collect()
+}
+
+/// Returns the snapshot's directory.
+fn store(options: &Options, plan: CommitPlan) -> Result<String, String> {
+    let (images, files) = match options.checkpointer {
+        Checkpointer::Native => (plan.images, Vec::new()),
+        Checkpointer::Itself => {
+            let files = program_files(&options.job, plan.epoch);
+            (Vec::new(), files.map_err(|error| error.to_string())?)
+        }
+    };
+    let manifest = Manifest {
+        format: MANIFEST_FORMAT,
+        job: options.name.clone(),
+        epoch: plan.epoch,
+        size: plan.size,
+        created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        lower: plan.lower,
+        front: options.front.clone(),
+        argv: options.argv.clone(),
+        cwd: options.cwd.clone(),
+        checkpointer: options.checkpointer,
+        files,
+        images: images
+            .into_iter()
+            .map(|image| ImageRecord {
+                rank: image.rank,
+                file: image_name(image.rank),
+                bytes: image.bytes,
+                header_crc: image.crc,
+                pause_ns: image.pause_ns,
+                host: image.host,
+            })
+            .collect(),
+    };
+    let path = commit(&options.job, &manifest).map_err(|error| error.to_string())?;
+    Ok(path.to_string_lossy().into_owned())
+}
