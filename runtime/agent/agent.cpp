@@ -47,8 +47,8 @@ namespace wire = protocol;
 
 constexpr int kIdlePollMs = 1000;
 constexpr int kSavingPollMs = 10;
-// A coordinator says ALIVE every other second. While it stores a snapshot it says nothing, but then
-// ranks stand only if the job is to end, or if their program waits for it.
+// A coordinator says ALIVE every other second. One whose disk hangs may be silent for long while it
+// stores a snapshot; then ranks stand only if the job is to end, or if their program waits for it.
 constexpr u64 kSilenceMs = 30'000, kStoringMs = 600'000;
 constexpr int kReconnectEveryMs = 2000;
 constexpr int kReconnectTries = 30;

@@ -3,7 +3,6 @@
 #include "agent/connection.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -14,31 +13,13 @@
 
 namespace fermata::agent {
 
-namespace {
-
-// The application shares our descriptor table. A high number keeps out of its way: programs expect
-// their first open file to be 3, and some close everything low.
-constexpr int kFdFrom = 960;
-constexpr int kFdFallback = 200;
-
-int move_high(int fd) {
-  int high = fcntl(fd, F_DUPFD_CLOEXEC, kFdFrom);
-  if (high < 0) high = fcntl(fd, F_DUPFD_CLOEXEC, kFdFallback);
-  if (high < 0) return fd;
-  ::close(fd);
-  return high;
-}
-
-}  // namespace
-
 int Connection::open(const char* path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (strlen(path) >= sizeof(address.sun_path)) return -ENAMETOOLONG;
   strcpy(address.sun_path, path);
-  const int raw = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (raw < 0) return -errno;
-  const int fd = move_high(raw);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -errno;
   const timeval limit{kSendTimeoutS, 0};
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {

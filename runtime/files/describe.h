@@ -25,10 +25,12 @@ bool can_compare_files();
 /// Runs in the forked child. Errors: EPERM for what cannot be saved, named in `why`.
 Status describe_files(image::Writer& writer, const Surroundings& around, Message& why);
 
+/// Whether a descriptor is a regular file's. Makes one system call.
 bool is_regular(int fd);
 
-/// Whether it makes no difference to the application that the image writer still has this
-/// descriptor open: a regular file without locks.
+/// Whether it makes no difference to the application that the image writer has this descriptor
+/// open for a moment longer, in which it is closed and perhaps flushed: a regular file without
+/// locks. (One that the application locks and closes, or executes, in that moment seems in use.)
 bool may_stay_open(const image::Writer& writer, const image::ImageFile& file);
 
 /// Brings every descriptor of the image back under its number, with its contents, members and

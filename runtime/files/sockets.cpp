@@ -115,7 +115,7 @@ u32 poll_peer(int fd) {
   return u32(u16(request.happened));
 }
 
-/// As peek_messages(), from where SO_PEEK_OFF stands; it moves on.
+/// As peek_messages(), which has set SO_PEEK_OFF to 0, and puts back what it was.
 Result<u64> peek_on(int fd, u64 type, u64 inode, bool silent) {
   constexpr u64 kBytesReadable = 0x541b;  // FIONREAD
   i32 queued = 0;

@@ -111,14 +111,14 @@ bool same_call(UserContext* frame, const CallSample& sample) {
 
 /// The number of the call that the frame has just come out of, or kUnknownCall.
 u64 interrupted_number(UserContext* frame, const CallSample* sample) {
-  const u8* const code = reinterpret_cast<const u8*>(frame->rip);
-  // The instruction leaves its end in rcx. Others than its caller's code need not be readable.
-  if (frame->rcx != frame->rip) return kUnknownCall;
-  if (page_floor(frame->rip - 2) != page_floor(frame->rip)) return kUnknownCall;
-  if (code[-2] != 0x0f || code[-1] != 0x05) return kUnknownCall;
   const bool known = sample && sample->number != kUnknownCall &&
                      sample->number != __NR_restart_syscall && same_call(frame, *sample);
   if (known) return sample->number;
+  const u8* const code = reinterpret_cast<const u8*>(frame->rip);
+  // Code need not be readable; but here a system call has left its end in rcx (not with FRED).
+  if (frame->rcx != frame->rip) return kUnknownCall;
+  if (page_floor(frame->rip - 2) != page_floor(frame->rip)) return kUnknownCall;
+  if (code[-2] != 0x0f || code[-1] != 0x05) return kUnknownCall;
   if (page_floor(frame->rip - 7) != page_floor(frame->rip - 2) || code[-7] != 0xb8)
     return kUnknownCall;
   return u64(code[-6]) | u64(code[-5]) << 8;

@@ -12,10 +12,9 @@ namespace {
 
 constexpr int kCapacity = 16384;
 constexpr int kLowerFirst = 512;
-constexpr int kLowerRoom = 1024;  // numbers in a row that a restart looks for
 constexpr u32 kLimitFiles = 7;  // RLIMIT_NOFILE, getrlimit(2)
 int lower_first = kLowerFirst;
-int lower_room;  // how many numbers from there on no descriptor of the image has
+u64 lower_room;  // at a restart: so many numbers from there on no descriptor of the image has
 u64 lower_set[kCapacity / 64];
 u32 owner_pid;  // a vfork child shares this memory but has descriptors of its own
 int streams[3] = {-1, -1, -1};
@@ -52,14 +51,15 @@ void place_lower_descriptors() {
 
 int first_lower_descriptor() { return lower_first; }
 
-void offer_lower_descriptors(u64 first, u64 end) {
-  const u64 least = lower_room ? 0 : u64(lower_first), most = most_descriptors();
-  if (first < least) first = least;
+bool offer_lower_descriptors(u64 first, u64 end) {
+  const u64 most = most_descriptors();
   if (end > most) end = most;
   if (end > u64(kCapacity)) end = u64(kCapacity);
-  if (lower_room >= kLowerRoom || end < first || end - first <= u64(lower_room)) return;
-  lower_first = int(first);
-  lower_room = int(end - first);
+  if (lower_room < kLowerRoom && first < end && end - first > lower_room) {
+    lower_first = int(first);
+    lower_room = end - first;
+  }
+  return lower_room >= kLowerRoom;
 }
 
 void note_ambient_descriptors() {
@@ -72,6 +72,7 @@ void note_ambient_descriptors() {
     const Result<u64> kept = sys::fcntl(stream, sys::kDupFdCloexec, lower_first);
     streams[stream] = kept ? int(kept.value) : -1;
   }
+  sys::message_stream = streams[2];
   // Pipes, sockets and devices beyond the standard streams come from the job's launcher (Hydra
   // leaves a dozen open); they go up with the lower half's own. A file was opened by the user, and
   // so was all that a program before this one (exec.cpp) has handed on.
@@ -146,11 +147,9 @@ void close_lower_on_exec() {
 }
 
 void close_lower_descriptors(bool (*may_stay)(int fd)) {
-  for (int fd = 0; fd < kCapacity; fd++) {
-    if (!is_lower_descriptor(fd)) continue;
-    const bool is_stream = fd == streams[0] || fd == streams[1] || fd == streams[2];
-    if (!is_stream || !may_stay(fd)) (void)sys::close(fd);
-  }
+  for (int fd = 0; fd < kCapacity; fd++)
+    if (is_lower_descriptor(fd) && fd != sys::message_stream && !may_stay(fd))
+      (void)sys::close(fd);
 }
 
 void adopt_process() { owner_pid = sys::getpid(); }

@@ -124,11 +124,13 @@ u64 trap_lower_descriptor(u64 number, const u64 (&arguments)[6]);
 /// (RLIMIT_NOFILE). To be called first.
 void place_lower_descriptors();
 int first_lower_descriptor();
-/// On a restart, for all numbers in a row that the image does not use, [first, end), in ascending
-/// order: the lower half's descriptors begin in the first where they have room, else in the largest
-/// that the limit allows.
-void offer_lower_descriptors(u64 first, u64 end);
-/// In a fork of the process: closes all of the lower half's but the streams that may_stay(fd).
+/// On a restart, for numbers in a row that the image does not use, [first, end): the lower half's
+/// descriptors begin in the first such range where there is room for kLowerRoom of them below the
+/// hard limit, else in the largest. Returns whether they have that room.
+inline constexpr u64 kLowerRoom = 1024;
+bool offer_lower_descriptors(u64 first, u64 end);
+/// In a fork of the process: closes the lower half's, but not those that may_stay(fd), and not the
+/// stream for messages.
 void close_lower_descriptors(bool (*may_stay)(int fd));
 void note_ambient_descriptors();
 bool is_lower_descriptor(int fd);

@@ -18,8 +18,6 @@ namespace {
 using faults::Fault;
 using faults::fault;
 
-constexpr u64 kSpareDescriptors = 1024;  // that a restart may need above the image's own
-
 constexpr const char* kAdvice =
     "check the snapshot with `fermata verify`; older ones: `fermata snapshots`";
 
@@ -117,19 +115,29 @@ void relink_crossing(const LowerCalls* lower) {
   shared.targets_version = shared.expected_version = 0;
 }
 
-void place_beside_descriptors(const image::ImageHeader& header, int file) {
-  u64 next = 0;
+/// Offers the lower half what is free from `next` on, which becomes the first number above the
+/// image's descriptors. Returns whether the lower half has all the room that it wants.
+bool offer_from(u64& next, const image::ImageHeader& header, int file) {
   for (u64 i = 0; i < header.files.count; i++) {
     image::ImageFile entry;
     const Result<u64> read = sys::pread_full(file, &entry, sizeof entry,
                                              header.files.offset + i * sizeof entry);
     if (!read || read.value != sizeof entry) break;
-    offer_lower_descriptors(next, u64(entry.fd));
+    if (u64(entry.fd) < next) continue;
+    (void)offer_lower_descriptors(next, u64(entry.fd));
     next = u64(entry.fd) + 1;
   }
-  offer_lower_descriptors(next, ~u64(0));
+  return offer_lower_descriptors(next, ~u64(0));
+}
+
+void place_beside_descriptors(const image::ImageHeader& header, int file) {
+  u64 end = u64(first_lower_descriptor());
+  if (!offer_from(end, header, file)) {
+    end = 3;
+    (void)offer_from(end, header, file);
+  }
   const u64 lower = u64(first_lower_descriptor());
-  allow_descriptors((next > lower ? next : lower) + kSpareDescriptors);
+  allow_descriptors((end > lower ? end : lower) + kLowerRoom);
 }
 
 }  // namespace

@@ -135,29 +135,27 @@ Status refuse_lost_directory(Message& why) {
 
 bool belongs_to_upper(int fd) { return !is_lower_descriptor(fd) && fd != outcome_page->image_fd; }
 
-constexpr int kMessages = 2;  // the stream that the writer keeps for what it has to say
-
 /// The application closes files while its image is being written, and then they must be closed:
 /// locks go, pipes end, epolls forget.
 void close_what_others_see(const image::Writer& writer) {
   for (u64 i = 0; i < writer.files.count; i++)
     if (!files::may_stay_open(writer, writer.files.entries[i]))
       (void)sys::close(writer.files.entries[i].fd);
-  const int stream = ambient_streams()[kMessages];
-  if (stream >= 0 && !sys::fcntl(kMessages, sys::kGetFdFlags))
-    (void)sys::dup3(stream, kMessages, 0);
   close_lower_descriptors(files::is_regular);
 }
 
 /// What is still open then may take as long to close as a network file system needs to flush it.
 void close_all_but_image() {
-  constexpr int kLast = 0x7fffffff;
-  const int image = outcome_page->image_fd < 0 ? kMessages : outcome_page->image_fd;
-  const int low = image < kMessages ? image : kMessages, high = image + kMessages - low;
-  const int bounds[] = {-1, low, high, kLast};
-  for (int i = 0; i < 3; i++)
-    if (bounds[i] + 1 < bounds[i + 1])
-      (void)sys::call(SYS_close_range, u64(bounds[i] + 1), u64(bounds[i + 1] - 1), 0);
+  constexpr u64 kLast = 0x7fffffff;
+  const int image = outcome_page->image_fd, stream = sys::message_stream;
+  const int in_order[] = {image < stream ? image : stream, image < stream ? stream : image};
+  u64 first = 0;
+  for (const int kept : in_order) {
+    if (kept < 0) continue;
+    if (first < u64(kept)) (void)sys::call(SYS_close_range, first, u64(kept) - 1, 0);
+    first = u64(kept) + 1;
+  }
+  (void)sys::call(SYS_close_range, first, kLast, 0);
 }
 
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.

@@ -241,20 +241,33 @@ inline Slot* unread(Kind kind) {
 }
 
 /// The part that all constructors share: count on the parent, make the real one, adopt it, and let
-/// `complete` describe what else it is before this rank can be stopped.
+/// `complete` describe what else it is before this rank can be stopped. `make` prepares what the
+/// lower half's call takes, and opens the books around that call alone.
 template <typename Make, typename Complete>
-int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make, Complete complete) {
+int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make,
+                            Complete complete) {
   Comm* const from = live_comm(parent);
   if (!from) return kErrComm;
   CollectiveScope scope(parent);
   u64 real = 0;
-  int error;
-  {
-    const BlockingCall open;
-    error = make(&real);
-  }
+  int error = make(&real);
   if (!error) error = comm_adopt(real, inter, from->errhandler, newcomm);
   return error || !live_comm(*newcomm) ? error : complete(*newcomm);
+}
+template <typename Make>
+int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make) {
+  return comm_construct_prepared(parent, inter, newcomm, make,
+                                 [](Slot*) { return int(kSuccess); });
+}
+
+/// Likewise, where nothing has to be prepared: `make` is the lower half's call.
+template <typename Make, typename Complete>
+int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make, Complete complete) {
+  const auto call = [&](u64* real) {
+    const BlockingCall open;
+    return make(real);
+  };
+  return comm_construct_prepared(parent, inter, newcomm, call, complete);
 }
 template <typename Make>
 int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make) {
@@ -388,10 +401,13 @@ inline int Comm_split_type(Slot* comm, int type, int key, Slot*, Slot** newcomm)
 inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
   const Group* const g = members_of(group);
   if (!g) return kErrGroup;
-  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
+  return comm_construct_prepared(comm, is_inter(comm), newcomm, [&](u64* real) {
     u64 lower_handle = 0;
     int error = lower_group(g->ranks, g->size, &lower_handle);
-    if (!error) error = lower().Comm_create(comm->real, lower_handle, real);
+    if (!error) {
+      const BlockingCall open;
+      error = lower().Comm_create(comm->real, lower_handle, real);
+    }
     if (lower_handle && g->size) (void)lower().Group_free(&lower_handle);
     return error;
   });

@@ -65,23 +65,21 @@ namespace core {
 
 inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root,
                       Slot* comm, Slot** intercomm, int* errors) {
-  const auto spawn = [&](char* program, char** arguments, u64 hints) {
-    return comm_construct(comm, true, intercomm, [&](u64* real) {
+  const bool begins = at_root(comm, root);
+  const int error = comm_construct_prepared(comm, true, intercomm, [&](u64* real) {
+    const auto spawn = [&](const char* program, char** arguments, u64 hints) {
+      const BlockingCall open;
       return lower().Comm_spawn(program, arguments, maxprocs, hints, root, comm->real, real,
                                 errors);
-    });
-  };
-  if (at_root(comm, root)) {
+    };
+    if (!begins) return spawn("", nullptr, slot_at(kInfo, kInfoNull)->real);
     SpawnLine line(command, argv);
     const LowerInfo hints(info);
-    const int error = spawn(line.program(), line.arguments(), hints.real());
-    classify_spawn_errors(maxprocs, errors);
-    return error;
-  }
-  char nothing[] = "";  // elsewhere the arguments say nothing
-  const int error = spawn(nothing, nullptr, slot_at(kInfo, kInfoNull)->real);
-  if (!error && live_comm(*intercomm))
-    classify_spawn_errors(comm_of(*intercomm)->remote_size, errors);
+    return spawn(line.program(), line.arguments(), hints.real());
+  });
+  int processes = begins ? maxprocs : 0;  // elsewhere it says nothing
+  if (!begins && !error && live_comm(*intercomm)) processes = comm_of(*intercomm)->remote_size;
+  classify_spawn_errors(processes, errors);
   return error;
 }
 
@@ -100,19 +98,19 @@ struct SpawnMany {
   char*** lower_arguments;
   u64* lower_infos;
 };
-inline int spawn_from(const SpawnMany& many, int i, Slot* comm, Slot** intercomm, int* errors) {
-  if (i == many.count)
-    return comm_construct(comm, true, intercomm, [&](u64* real) {
-      return lower().Comm_spawn_multiple(many.count, many.lower_commands, many.lower_arguments,
-                                         many.processes, many.lower_infos, many.root, comm->real,
-                                         real, errors);
-    });
+inline int spawn_from(const SpawnMany& many, int i, u64 comm, u64* real, int* errors) {
+  if (i == many.count) {
+    const BlockingCall open;
+    return lower().Comm_spawn_multiple(many.count, many.lower_commands, many.lower_arguments,
+                                       many.processes, many.lower_infos, many.root, comm, real,
+                                       errors);
+  }
   SpawnLine line(many.commands[i], many.arguments ? many.arguments[i] : nullptr);
   const LowerInfo hints(many.infos[i]);
   many.lower_commands[i] = SpawnLine::program();
   many.lower_arguments[i] = line.arguments();
   many.lower_infos[i] = hints.real();
-  return spawn_from(many, i + 1, comm, intercomm, errors);
+  return spawn_from(many, i + 1, comm, real, errors);
 }
 
 namespace core {
@@ -122,13 +120,22 @@ inline int Comm_spawn_multiple(int count, char** commands, char*** argv, const i
                                int* errors) {
   const bool begins = at_root(comm, root);
   const u64 programs = begins ? u64(count) : 0;
-  const SpawnMany many{int(programs), commands, argv, maxprocs, infos, root,
-                       arena_array<char*>(programs), arena_array<char**>(programs),
-                       arena_array<u64>(programs)};
-  const int error = spawn_from(many, 0, comm, intercomm, errors);
-  arena_free(many.lower_infos);
-  arena_free(many.lower_arguments);
-  arena_free(many.lower_commands);
+  const int error = comm_construct_prepared(comm, true, intercomm, [&](u64* real) {
+    const SpawnMany many{.count = int(programs),
+                         .commands = commands,
+                         .arguments = argv,
+                         .processes = maxprocs,
+                         .infos = infos,
+                         .root = root,
+                         .lower_commands = arena_array<char*>(programs),
+                         .lower_arguments = arena_array<char**>(programs),
+                         .lower_infos = arena_array<u64>(programs)};
+    const int result = spawn_from(many, 0, comm->real, real, errors);
+    arena_free(many.lower_infos);
+    arena_free(many.lower_arguments);
+    arena_free(many.lower_commands);
+    return result;
+  });
   if (begins) classify_spawn_errors(sum_of(maxprocs, count), errors);
   return error;
 }
@@ -151,14 +158,16 @@ inline int Comm_get_parent(Slot** parent) {
 }
 
 inline int Comm_accept(const char* port, Slot* info, int root, Slot* comm, Slot** newcomm) {
-  return comm_construct(comm, true, newcomm, [&](u64* real) {
+  return comm_construct_prepared(comm, true, newcomm, [&](u64* real) {
     const LowerInfo hints(info);
+    const BlockingCall open;
     return lower().Comm_accept(port, hints.real(), root, comm->real, real);
   });
 }
 inline int Comm_connect(const char* port, Slot* info, int root, Slot* comm, Slot** newcomm) {
-  return comm_construct(comm, true, newcomm, [&](u64* real) {
+  return comm_construct_prepared(comm, true, newcomm, [&](u64* real) {
     const LowerInfo hints(info);
+    const BlockingCall open;
     return lower().Comm_connect(port, hints.real(), root, comm->real, real);
   });
 }

@@ -188,6 +188,8 @@ inline Result<u64> sigprocmask(int how, const u64* set, u64* old) {
 }
 
 // --- words for people ------------------------------------------------------------------------
-inline void say(const char* text) { (void)write(2, text, text_length(text)); }
+/// Where they go: number 2 may be the application's own file. -1: there is nobody to read them.
+inline int message_stream = 2;
+inline void say(const char* text) { (void)write(message_stream, text, text_length(text)); }
 
 }  // namespace fermata::sys

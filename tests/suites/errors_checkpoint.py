@@ -169,17 +169,11 @@ class DiskJob(HealthyJob):
         self.place = place
         self.size = size
 
-    def _launch(self, *arguments, env=None):
-        if self.runs:  # A restart comes when the disk has been saved; see `leave`.
-            return super()._launch(*arguments, env=env)
-        script = f'mount -t tmpfs -o size={self.size} none "$1" && shift && exec "$@"'
-        self.runs += 1
-        command = [*own_mounts(), "sh", "-c", script, "sh", self.place,
-                   fermata.FERMATA, *arguments]
-        environment = mpis.environment(FERMATA_DIR=str(self.place), **(env or {}))
-        self.running = process.Running(command, self.work, name="run1", env=environment,
-                                       cwd=self.work)
-        return self.running
+    def _launch(self, *arguments, **options):
+        if not self.runs:  # A restart comes when the disk has been saved; see `leave`.
+            script = f'mount -t tmpfs -o size={self.size} none "$1" && shift && exec "$@"'
+            options["under"] = [*own_mounts(), "sh", "-c", script, "sh", self.place]
+        return super()._launch(*arguments, **options)
 
     def inside(self, *command, timeout_s=45):
         enter = ["nsenter", "-t", str(self.running.process.pid), "-m", "-r", "-w"]

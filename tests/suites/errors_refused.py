@@ -36,16 +36,12 @@ def _make(hold, case, *words):
 class PoolJob(HealthyJob):
     """Sees a file system of the huge page pool at WORK/pool, in a mount namespace of its own."""
 
-    def _launch(self, *arguments, env=None):
+    def _launch(self, *arguments, **options):
         place = self.work / "pool"
         place.mkdir()
         script = 'mount -t hugetlbfs none "$1" || { echo no device; exit 1; }; shift; exec "$@"'
-        self.runs += 1
-        self.running = process.Running(
-            [*own_mounts(), "sh", "-c", script, "sh", place, fermata.FERMATA, *arguments],
-            self.work, name="run1", cwd=self.work,
-            env=mpis.environment(FERMATA_DIR=str(self.work / "fermata"), **(env or {})))
-        return self.running
+        options["under"] = [*own_mounts(), "sh", "-c", script, "sh", place]
+        return super()._launch(*arguments, **options)
 
 
 @timeout(120)

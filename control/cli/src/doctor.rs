@@ -73,7 +73,8 @@ fn machine(prefix: &Prefix) -> Vec<Finding> {
     let fsgsbase = fermata_sysio::has_fsgsbase();
     let trap = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail")
         .is_ok_and(|actions| actions.split_whitespace().any(|action| action == "trap"));
-    let probe = prefix.probe().err().map(|error| error.to_string());
+    let probe = prefix.probe("machine").err().map(|error| error.to_string());
+    let compares = probe.is_some() || prefix.probe("saving").is_ok();
     let (refusal, advice) = probe.as_deref().map_or(("can start ranks here", ""), |text| {
         text.split_once("\n  hint: ").unwrap_or((text, ""))
     });
@@ -113,6 +114,16 @@ fn machine(prefix: &Prefix) -> Vec<Finding> {
             "it has tried everything that a machine or a container may forbid",
         )
         .unless(probe.is_none(), State::Missing, advice),
+        Finding::new(
+            "kcmp(2)",
+            if compares { "allowed" } else { "forbidden" },
+            "tells which descriptors of a program are one and the same",
+        )
+        .unless(
+            compares,
+            State::Missing,
+            "a container must allow it; without it jobs run, but cannot be saved",
+        ),
         Finding::new(
             "membarrier(2)",
             found(membarrier),
@@ -366,7 +377,7 @@ pub fn doctor(jobs: &Place, output: Output) -> Result<u8> {
     let prefix = Prefix::find()?;
     let parts = [
         ("This machine", machine(&prefix)),
-        ("Limits", limits(prefix.probe().is_ok())),
+        ("Limits", limits(prefix.probe("machine").is_ok())),
         ("This installation", installation(&prefix)),
         ("MPIs", mpis(&prefix)),
         ("Jobs and snapshots", place(jobs)),

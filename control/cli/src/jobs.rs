@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A coordinator that is busy with another snapshot is given this much time, or that of --timeout.
+/// A coordinator is given this much time to answer at all, or that of --timeout.
 const ANSWER_WAIT_MIN: Duration = Duration::from_secs(10);
 
 /// So often it is asked whether another checkpoint has ended.
@@ -433,9 +433,8 @@ pub fn prune(place: &Place, name: Option<&str>, keep: u32, output: Output) -> Re
     // Parts of snapshots after the newest are a checkpoint's that is under way, if anybody runs it.
     // Not every network file system shows one host the other's locks.
     let is_known = record.socket.is_empty() || record.host == fermata_sysio::host_name();
-    if let (true, Ok(Some(_lock)), State::Ended) =
-        (is_known, job.hold(Duration::ZERO), look(&job, &record, true))
-    {
+    let lock = if is_known { job.hold(Duration::ZERO) } else { Ok(None) };
+    if let (Ok(Some(_lock)), State::Ended) = (lock, look(&job, &record, true)) {
         remove_leftovers(&job, u32::MAX);
     }
     let text = match removed.len() {

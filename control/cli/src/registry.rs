@@ -68,14 +68,15 @@ impl Prefix {
         self.root.join("libexec/fermata/launcher")
     }
 
-    /// Lets the launcher do everything that this machine may forbid, and nothing else.
-    pub fn probe(&self) -> Result<()> {
+    /// Lets the launcher do everything that this machine may forbid, and nothing else: for a rank
+    /// to start ("machine"), and for it to be saved as well ("saving").
+    pub fn probe(&self, what: &str) -> Result<()> {
         let launcher = self.launcher();
         if !launcher.exists() {
             return Err(refused(format!("{} is missing\n  hint: ./x build", launcher.display())));
         }
         let output = Command::new(&launcher)
-            .args(["--probe", "machine"])
+            .args(["--probe", what])
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("cannot start {}", launcher.display()))?;
@@ -183,7 +184,7 @@ impl Prefix {
     /// Asked once before a job starts: can ranks be started here, and on this MPI?
     pub fn check_ready(&self, lower: &Lower) -> Result<()> {
         self.check_installed(lower)?;
-        self.probe()
+        self.probe("machine")
     }
 
     /// A registered MPI may have been uninstalled since.

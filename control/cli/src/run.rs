@@ -225,14 +225,13 @@ pub fn launch(
             .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))
     };
     let status = spawn().and_then(|child| wait::for_mpirun(child, &coordinator, &record.job));
-    let (stopped, epoch) = (coordinator.was_stopped(), coordinator.committed_epoch());
-    record.lost_host = coordinator.lost_host().unwrap_or_default();
-    coordinator.stop();
+    let ending = wait::for_coordinator(coordinator)?;
+    record.lost_host = ending.lost_host.unwrap_or_default();
     // Other hosts cannot see that this process is gone. If this fails, they are only less sure.
     record.socket.clear();
     record.addresses.clear();
     let _ = job.write_record(&record);
-    report(&record, status?, stopped, epoch, output)
+    report(&record, status?, ending.stopped, ending.committed_epoch, output)
 }
 
 /// Makes the job's directory and sees to it that snapshots can be kept there.
@@ -290,7 +289,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
     match job.write_record(record) {
         Ok(()) => Ok(handle),
         Err(error) => {
-            handle.stop(); // nobody would find it
+            handle.stop(|| true); // nobody would find it
             Err(error.into())
         }
     }

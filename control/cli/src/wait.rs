@@ -3,7 +3,7 @@
 //! mpiruns wait for it, deaf to signals; then the user is told, and a signal ends what they do not.
 
 use anyhow::{Context, Result};
-use fermata_coordinator::Handle;
+use fermata_coordinator::{Ending, Handle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
@@ -48,6 +48,20 @@ pub fn for_mpirun(mut child: Child, coordinator: &Handle, job: &str) -> Result<E
         }
         thread::sleep(TICK);
     }
+}
+
+/// Ends a coordinator whose mpirun has ended. It may have to store a snapshot; a signal ends that.
+pub fn for_coordinator(coordinator: Handle) -> Result<Ending> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot watch signals")?;
+    let begun = Instant::now();
+    let mut told = false;
+    Ok(coordinator.stop(|| {
+        if !told && begun.elapsed() > GRACE {
+            told = true;
+            eprintln!("fermata: a snapshot is still being stored\n  hint: Ctrl-C gives it up");
+        }
+        signals.pending().next().is_none()
+    }))
 }
 
 /// Ends mpirun and what it has started on this host. What it started elsewhere ends there by itself

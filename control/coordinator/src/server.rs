@@ -23,6 +23,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const TICK: Duration = Duration::from_millis(50);
+const STOP_POLL: Duration = Duration::from_millis(5);
 /// A snapshot that is being stored when the job ends is waited for, but no longer than this.
 const STORE_WAIT: Duration = Duration::from_secs(1800);
 
@@ -60,9 +61,20 @@ pub struct Options {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
+    stop_at_once: AtomicBool,
     stopped_by_checkpoint: AtomicBool,
     lost_host: Mutex<Option<String>>,
     committed: Mutex<u32>,
+}
+
+/// What a coordinator knew of its job when it ended.
+pub struct Ending {
+    /// A checkpoint with `stop` ended the job.
+    pub stopped: bool,
+    /// Newest committed epoch, 0 if none.
+    pub committed_epoch: u32,
+    /// The first host that was lost while it had ranks.
+    pub lost_host: Option<String>,
 }
 
 /// A running coordinator.
@@ -107,16 +119,20 @@ impl Handle {
         self.shared.lost_host.lock().ok()?.clone()
     }
 
-    /// Newest committed epoch.
-    #[must_use]
-    pub fn committed_epoch(&self) -> u32 {
-        self.shared.committed.lock().map_or(0, |epoch| *epoch)
-    }
-
-    /// Ends the coordinator and waits for its thread.
-    pub fn stop(mut self) {
+    /// Ends the coordinator and waits for its thread, which may be storing a snapshot, as long as
+    /// `bears` says. Returns how it was in the end.
+    pub fn stop(mut self, mut bears: impl FnMut() -> bool) -> Ending {
         self.shared.stop.store(true, Ordering::Release);
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && bears() {
+            thread::sleep(STOP_POLL);
+        }
+        self.shared.stop_at_once.store(true, Ordering::Release);
         self.join();
+        Ending {
+            stopped: self.was_stopped(),
+            committed_epoch: self.shared.committed.lock().map_or(0, |epoch| *epoch),
+            lost_host: self.lost_host(),
+        }
     }
 
     /// Waits until the coordinator ends by itself (`Options::linger`).
@@ -217,7 +233,9 @@ impl Server {
         loop {
             if self.shared.stop.load(Ordering::Acquire) {
                 let since = *stop_since.get_or_insert_with(Instant::now);
-                if !self.storekeeper.is_busy() || since.elapsed() >= STORE_WAIT {
+                let is_late = since.elapsed() >= STORE_WAIT
+                    || self.shared.stop_at_once.load(Ordering::Acquire);
+                if !self.storekeeper.is_busy() || is_late {
                     break;
                 }
             }
@@ -242,20 +260,14 @@ impl Server {
                 }
                 Ok(Input::Stored(epoch, result)) => {
                     self.storekeeper.note_done();
-                    let is_snapshot = result.is_ok();
-                    self.handle(Event::Stored(epoch, result));
-                    // Ranks and commands have their answer; old snapshots may go.
-                    if is_snapshot {
-                        self.storekeeper.prune();
-                    }
-                    continue;
+                    Event::Stored(epoch, result)
                 }
                 Ok(Input::Pruned(old)) => {
                     self.storekeeper.note_done();
                     for path in old {
                         self.say(&format!("removed the old snapshot {path}"));
                     }
-                    continue;
+                    Event::Pruned
                 }
                 Ok(Input::Note(text)) => {
                     self.say(&text);
@@ -337,13 +349,16 @@ impl Server {
                 Some(Event::Stored(epoch, Err(error.to_string())))
             }
             Action::Commit(plan) => {
-                self.storekeeper.commit(plan);
-                None
+                let epoch = plan.epoch;
+                let given = self.storekeeper.commit(plan);
+                let gone = || Event::Stored(epoch, Err("nobody is there to store it".into()));
+                (!given).then(gone)
             }
             Action::Discard(epoch) => {
                 discard(&self.options.job, epoch);
                 None
             }
+            Action::Prune => (!self.storekeeper.prune()).then_some(Event::Pruned),
             Action::Log(text) => {
                 self.say(&text);
                 None

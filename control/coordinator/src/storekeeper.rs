@@ -8,6 +8,7 @@ use fermata_core::CommitPlan;
 use fermata_storage::{JobDir, commit, image_name, program_files, prune};
 use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -31,20 +32,20 @@ impl Storekeeper {
         Ok(Self { tasks, open: 0 })
     }
 
-    /// Answered with `Input::Stored`.
-    pub(crate) fn commit(&mut self, plan: CommitPlan) {
-        self.give(Task::Commit(plan));
+    /// Answered with `Input::Stored`. False: its thread is gone.
+    pub(crate) fn commit(&mut self, plan: CommitPlan) -> bool {
+        self.give(Task::Commit(plan))
     }
 
-    /// Answered with `Input::Pruned`.
-    pub(crate) fn prune(&mut self) {
-        self.give(Task::Prune);
+    /// Answered with `Input::Pruned`. False: its thread is gone.
+    pub(crate) fn prune(&mut self) -> bool {
+        self.give(Task::Prune)
     }
 
-    fn give(&mut self, task: Task) {
-        if self.tasks.send(task).is_ok() {
-            self.open += 1;
-        }
+    fn give(&mut self, task: Task) -> bool {
+        let given = self.tasks.send(task).is_ok();
+        self.open += u32::from(given);
+        given
     }
 
     /// One of its answers has come.
@@ -60,13 +61,24 @@ impl Storekeeper {
 fn work(options: &Options, tasks: &Receiver<Task>, done: &Sender<Input>) {
     for task in tasks {
         let answer = match task {
-            Task::Commit(plan) => Input::Stored(plan.epoch, store(options, plan)),
-            Task::Prune => Input::Pruned(prune_job(&options.job, options.keep)),
+            Task::Commit(plan) => {
+                let (epoch, broken) = (plan.epoch, || Err("storing it broke off".into()));
+                Input::Stored(epoch, survive(|| store(options, plan)).unwrap_or_else(broken))
+            }
+            Task::Prune => {
+                let old = survive(|| prune_job(&options.job, options.keep));
+                Input::Pruned(old.unwrap_or_default())
+            }
         };
         if done.send(answer).is_err() {
             return;
         }
     }
+}
+
+/// Every task is answered, whatever happens in it. None: it has panicked.
+fn survive<T>(act: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(act)).ok()
 }
 
 fn prune_job(job: &JobDir, keep: u32) -> Vec<String> {

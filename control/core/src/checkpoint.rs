@@ -13,7 +13,7 @@ use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
 use crate::words::{Bookmarks, received_of, report_of, targets_of};
 use fermata_protocol::{Coordinator, Output, Report};
 use fermata_types::{
-    Abort, Alive, Committed, Drain, Expected, Failed, Message, Progress, Request, Resume, Save,
+    Abort, Alive, Drain, Expected, Failed, Message, Progress, Request, Resume, Save,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,6 +88,7 @@ impl Run {
             Phase::Drain(..) => "draining messages",
             Phase::Save(_) => "writing images",
             Phase::Commit(_) => "committing",
+            Phase::Pause(_) if self.attempts == 0 => "waiting until old snapshots are removed",
             Phase::Pause(_) => "letting the job run before a new attempt",
         }
     }
@@ -128,7 +129,7 @@ impl Run {
 impl Machine {
     pub(crate) fn begin(&mut self, caller: Caller, stop: bool, timeout_ms: u64, now: u64) {
         self.run = Some(Run {
-            epoch: self.epoch,
+            epoch: self.epoch + u32::from(self.pruning), // that of its first attempt
             caller,
             asked: caller == Caller::Ranks,
             stop,
@@ -143,7 +144,9 @@ impl Machine {
             deadline_ms: now.saturating_add(timeout_ms),
             progress_ms: now,
         });
-        self.attempt(now);
+        if !self.pruning {
+            self.attempt(now);
+        }
     }
 
     /// Starts an attempt under a fresh epoch; numbers are cheap and confusion is not.
@@ -344,35 +347,6 @@ impl Machine {
         }
     }
 
-    pub(crate) fn on_stored(&mut self, epoch: u32, result: Result<String, String>, now: u64) {
-        let Some(run) = &self.run else { return };
-        if run.epoch != epoch {
-            return;
-        }
-        let directory = match result {
-            Ok(directory) => directory,
-            Err(why) => return self.give_up(&why, &self.hint_for_directory(), now),
-        };
-        let Some(run) = self.run.take() else { return };
-        let Phase::Commit(images) = &run.phase else {
-            return self.log(format!("checkpoint {epoch} was stored before it was complete"));
-        };
-        self.committed = epoch;
-        let figures = figures(&run, images, now);
-        let text = format!("checkpoint {epoch} is committed: {directory}");
-        self.log(text.clone());
-        self.last_outcome.clone_from(&text);
-        self.send_ranks(Committed { epoch });
-        if let Caller::Client(client) = run.caller {
-            self.answer(client, 0, &text, &directory, figures);
-        }
-        if run.stop {
-            self.stop_all();
-        } else if run.asked {
-            self.answer_ranks(0, &text);
-        }
-    }
-
     /// Ranks that drain hear first what they are to receive, which may have been lost on the way.
     /// In the end all know it or none does; synchronous sends count on that (decision 0045).
     fn send_abort(&mut self, epoch: u32, phase: &Phase, reason: String) {
@@ -392,8 +366,8 @@ impl Machine {
         self.out.push(Action::Discard(epoch));
     }
 
-    /// Ends the checkpoint, unless its images are all there: then it is the shell's to store them,
-    /// whatever becomes of the job.
+    /// Ends the checkpoint because of something in the job, unless its images are all there: then
+    /// nothing that becomes of the job keeps the shell from storing them.
     pub(crate) fn fail(&mut self, why: &str, hint: &str, now: u64) {
         if !self.run.as_ref().is_some_and(|run| matches!(run.phase, Phase::Commit(_))) {
             self.give_up(why, hint, now);
@@ -401,9 +375,10 @@ impl Machine {
     }
 
     /// Ends the checkpoint; the job goes on.
-    fn give_up(&mut self, why: &str, hint: &str, now: u64) {
+    pub(crate) fn give_up(&mut self, why: &str, hint: &str, now: u64) {
         let Some(run) = self.run.take() else { return };
         let (epoch, phase) = (run.epoch, run.phase_name());
+        self.epoch = epoch;
         let runs_on = self.gone.is_empty() && !self.over;
         let rest = if runs_on { "; the job runs on" } else { "" };
         let text = format!("checkpoint {epoch} failed while {phase}: {why}{rest}");
@@ -440,7 +415,11 @@ impl Machine {
 
     pub(crate) fn run_on_time(&mut self, now: u64) {
         let Some(run) = &mut self.run else { return };
-        if now >= run.deadline_ms {
+        if now >= run.deadline_ms && !matches!(run.phase, Phase::Commit(_)) {
+            if run.attempts == 0 {
+                let hint = self.hint_for_directory();
+                return self.fail("that has taken too long", &hint, now);
+            }
             let (done, is_writing) = (run.done(), matches!(run.phase, Phase::Save(_)));
             let late: BTreeSet<u32> =
                 self.ranks.keys().copied().filter(|rank| !done.contains(rank)).collect();
@@ -458,7 +437,7 @@ impl Machine {
             return self.fail(&why, &hint, now);
         }
         match run.phase {
-            Phase::Pause(until) if now >= until => self.attempt(now),
+            Phase::Pause(until) if now >= until && !self.pruning => self.attempt(now),
             Phase::Gather
                 if run.protocol.has_clocks() && now >= run.progress_ms + run.patience_ms() =>
             {
@@ -474,21 +453,8 @@ impl Machine {
     }
 }
 
-fn figures(run: &Run, images: &[ImageDone], now: u64) -> serde_json::Value {
-    let pause_ns = images.iter().map(|image| image.pause_ns).max().unwrap_or(0);
-    serde_json::json!({
-        "epoch": run.epoch,
-        "ranks": images.len(),
-        "bytes": images.iter().map(|image| image.bytes).sum::<u64>(),
-        "bytes_max": images.iter().map(|image| image.bytes).max().unwrap_or(0),
-        "pause_ns_max": pause_ns,
-        "safe_state_ms": run.safe_ms - run.begun_ms,
-        "milliseconds": now - run.begun_ms,
-        "messages_kept": run.kept,
-        "attempts": run.attempts,
-    })
-}
-
+#[path = "storing.rs"]
+mod storing;
 #[cfg(test)]
 #[path = "checkpoint_tests.rs"]
 mod tests;

@@ -15,6 +15,8 @@ struct World {
     machine: Machine,
     now: u64,
     log: Vec<Action>,
+    /// Whether old snapshots go at once.
+    prunes: bool,
 }
 
 impl World {
@@ -34,7 +36,8 @@ impl World {
             quiesce_ms: 1000,
             checkpointer,
         };
-        let mut world = Self { machine: Machine::new(config), now: 0, log: Vec::new() };
+        let mut world =
+            Self { machine: Machine::new(config), now: 0, log: Vec::new(), prunes: true };
         for rank in 0..size {
             // Two ranks on each host.
             let host = format!("h{}", rank / 2);
@@ -52,7 +55,11 @@ impl World {
 
     fn event(&mut self, event: Event) {
         let actions = self.machine.step(event, self.now);
+        let is_stored = actions.contains(&Action::Prune);
         self.log.extend(actions);
+        if is_stored && self.prunes {
+            self.event(Event::Pruned);
+        }
     }
 
     fn say(&mut self, conn: u64, message: impl Into<Message>) {
@@ -461,3 +468,5 @@ fn a_rank_that_its_program_holds_back_is_named_with_what_it_says() {
 mod alive;
 #[path = "asking_tests.rs"]
 mod asking;
+#[path = "storing_tests.rs"]
+mod storing;

@@ -55,6 +55,8 @@ pub enum Event {
     Over,
     /// The answer to `Action::Commit`: the snapshot's directory, or what went wrong.
     Stored(u32, Result<String, String>),
+    /// The answer to `Action::Prune`.
+    Pruned,
     /// Time has passed.
     Tick,
 }
@@ -100,6 +102,8 @@ pub enum Action {
     Commit(CommitPlan),
     /// Remove the partial snapshot.
     Discard(u32),
+    /// Remove old snapshots; answer with `Pruned`. No checkpoint begins before.
+    Prune,
     /// For the log.
     Log(String),
 }
@@ -145,6 +149,8 @@ pub struct Machine {
     pub(crate) epoch: u32,
     pub(crate) committed: u32,
     pub(crate) run: Option<Run>,
+    /// Old snapshots are being removed.
+    pub(crate) pruning: bool,
     pub(crate) asking: Asking,
     pub(crate) stopped: bool,
     pub(crate) gone: BTreeSet<u32>,
@@ -170,6 +176,7 @@ impl Machine {
             hosts: BTreeMap::new(),
             size: None,
             run: None,
+            pruning: false,
             asking: Asking::default(),
             stopped: false,
             gone: BTreeSet::new(),
@@ -189,9 +196,10 @@ impl Machine {
             Event::HostLost { host, why, conns } => self.on_host_lost(&host, &why, &conns, now_ms),
             Event::Over => {
                 self.over = true;
-                self.fail("the job has ended", &self.hint_for_lost_rank(), now_ms);
+                self.give_up("the job has ended", &self.hint_for_lost_rank(), now_ms);
             }
             Event::Stored(epoch, result) => self.on_stored(epoch, result, now_ms),
+            Event::Pruned => self.pruning = false,
             Event::Tick => {}
         }
         self.on_time(now_ms);

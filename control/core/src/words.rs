@@ -5,6 +5,9 @@ use fermata_protocol::{Clock, Need, NeedKind, Orders, RankId, Report, Version};
 use fermata_types::{Message, Targets};
 use std::collections::BTreeMap;
 
+/// Messages sent, by sender: to whom how many.
+pub(crate) type Bookmarks = BTreeMap<u32, Vec<(u64, u64)>>;
+
 /// What an agent's message means to the protocol; none if it is of another epoch, or of no concern.
 pub(crate) fn report_of(message: &Message, epoch: u32) -> Option<Report> {
     let (of, report) = match message {
@@ -56,9 +59,6 @@ fn need_of(&(key, count): &(u64, u64)) -> Option<Need> {
     let peer = RankId::try_from(key & u64::from(u32::MAX)).ok()?;
     Some(Need { peer, kind, count })
 }
-
-/// Messages sent, by sender: to whom how many.
-pub(crate) type Bookmarks = BTreeMap<u32, Vec<(u64, u64)>>;
 
 /// Turns "what I have sent to whom" into "what whom has sent to me", by receiver.
 pub(crate) fn received_of(sent: &Bookmarks) -> BTreeMap<u64, Vec<(u64, u64)>> {

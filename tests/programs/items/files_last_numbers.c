@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Item: descriptors with the last numbers below a limit of 1024, one of them mapped shared memory
+// Item: descriptors with all of the last numbers below a limit of 1024, one mapped shared memory
 #define _GNU_SOURCE
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 
 #include "memory_shared.h"
 
-enum { LAST = 1023, LOW = 60 };
+enum { LAST = 1023, FIRST = 700, LOW = 60 };
 
 int main(int argc, char **argv) {
   start(&argc, &argv);
@@ -15,6 +15,7 @@ int main(int argc, char **argv) {
   const int counter = eventfd(0, EFD_NONBLOCK), memory = memfd_create("fermata test", 0);
   CHECK(counter >= 0 && memory >= 0 && ftruncate(memory, sizeof(struct shared)) == 0);
   CHECK(dup2(counter, LAST) == LAST && dup2(memory, LAST - 1) == LAST - 1);
+  for (int fd = FIRST; fd < LAST - 1; fd++) CHECK(dup2(counter, fd) == fd);
   CHECK(close(counter) == 0 && close(memory) == 0);
   int low[LOW];
   for (int i = 0; i < LOW; i++) CHECK((low[i] = eventfd((unsigned)i, EFD_NONBLOCK)) >= 0);
