@@ -26,11 +26,19 @@ void mark(int fd, bool is_lower) {
   else __atomic_and_fetch(&lower_set[fd / 64], ~bit, __ATOMIC_RELAXED);
 }
 
+u64 soft_limit() {
+  u64 limit[2] = {kLowerFirst, 0};
+  (void)sys::call(SYS_prlimit64, 0, kLimitFiles, 0, sys::word(limit));
+  return limit[0];
+}
+
 /// Moves a fresh descriptor up and marks it. Where there is no room it stays where it is.
 int move_up(int fd) {
   const Result<u64> flags = sys::fcntl(fd, sys::kGetFdFlags);
   const int command = flags && (flags.value & 1) ? sys::kDupFdCloexec : sys::kDupFd;
-  const Result<u64> moved = sys::fcntl(fd, command, lower_first);
+  Result<u64> moved = sys::fcntl(fd, command, lower_first);
+  // The application may have lowered its limit.
+  if (!moved) moved = sys::fcntl(fd, command, soft_limit() / 2);
   if (moved) (void)sys::close(fd);
   const int result = moved ? int(moved.value) : fd;
   mark(result, true);
@@ -44,23 +52,20 @@ bool is_lower_descriptor(int fd) {
 }
 
 void place_lower_descriptors() {
-  u64 limit[2];
-  const auto known = sys::call(SYS_prlimit64, 0, kLimitFiles, 0, sys::word(limit));
-  if (known && limit[0] < 2 * u64(kLowerFirst)) lower_first = int(limit[0] / 2);
+  const u64 half = soft_limit() / 2;
+  if (half < u64(kLowerFirst)) lower_first = int(half);
 }
 
 int first_lower_descriptor() { return lower_first; }
 
-bool offer_lower_descriptors(u64 first, u64 end) {
-  const u64 most = most_descriptors();
-  if (end > most) end = most;
+void offer_lower_descriptors(u64 first, u64 end) {
   if (end > u64(kCapacity)) end = u64(kCapacity);
-  if (lower_room < kLowerRoom && first < end && end - first > lower_room) {
-    lower_first = int(first);
-    lower_room = end - first;
-  }
-  return lower_room >= kLowerRoom;
+  if (lower_room >= kLowerRoom || first >= end || end - first <= lower_room) return;
+  lower_first = int(first);
+  lower_room = end - first;
 }
+
+u64 lower_descriptor_room() { return lower_room; }
 
 void note_ambient_descriptors() {
   owner_pid = sys::getpid();

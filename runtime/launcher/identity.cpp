@@ -192,6 +192,13 @@ void save_limits(u64 (&out)[32], u32& changed) {
 
 u64 most_descriptors() { return first_limits[2 * kFiles + 1]; }
 
+u64 soft_descriptors(const u64 (&saved)[32], u32 changed) {
+  const u64 most = most_descriptors();
+  u64 soft = first_limits[2 * kFiles];
+  if ((changed >> kFiles & 1) && saved[2 * kFiles] > soft) soft = saved[2 * kFiles];
+  return soft < most ? soft : most;
+}
+
 void allow_descriptors(u64 count) {
   u64 limit[2] = {count, first_limits[2 * kFiles + 1]};
   if (count <= first_limits[2 * kFiles]) return;

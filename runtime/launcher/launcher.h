@@ -125,10 +125,11 @@ u64 trap_lower_descriptor(u64 number, const u64 (&arguments)[6]);
 void place_lower_descriptors();
 int first_lower_descriptor();
 /// On a restart, for numbers in a row that the image does not use, [first, end): the lower half's
-/// descriptors begin in the first such range where there is room for kLowerRoom of them below the
-/// hard limit, else in the largest. Returns whether they have that room.
+/// descriptors begin in the first such range that has room for kLowerRoom of them, else in the
+/// largest.
 inline constexpr u64 kLowerRoom = 1024;
-bool offer_lower_descriptors(u64 first, u64 end);
+void offer_lower_descriptors(u64 first, u64 end);
+u64 lower_descriptor_room();  // numbers in a row that they have found
 /// In a fork of the process: closes the lower half's, but not those that may_stay(fd), and not the
 /// stream for messages.
 void close_lower_descriptors(bool (*may_stay)(int fd));
@@ -168,6 +169,8 @@ u64 trap_upper_readlink(u64 number, const u64 (&arguments)[6]);
 void save_limits(u64 (&out)[32], u32& changed);
 u32 changed_limits();
 u64 most_descriptors();  // the hard limit that this process was started with
+/// The soft limit that restore_limits() will set, or the first one if that is higher.
+u64 soft_descriptors(const u64 (&saved)[32], u32 changed);
 /// Raises the soft limit so that descriptors below `count` can be had, until restore_limits().
 void allow_descriptors(u64 count);
 void restore_limits(const u64 (&saved)[32], u32 changed);

@@ -115,27 +115,39 @@ void relink_crossing(const LowerCalls* lower) {
   shared.targets_version = shared.expected_version = 0;
 }
 
-/// Offers the lower half what is free from `next` on, which becomes the first number above the
-/// image's descriptors. Returns whether the lower half has all the room that it wants.
-bool offer_from(u64& next, const image::ImageHeader& header, int file) {
+/// Calls take(first, end) for all numbers in a row, from `least` on and below `limit`, that the
+/// image does not use. Returns the first number above the image's descriptors.
+template <typename Take>
+u64 each_free_range(u64 least, u64 limit, const image::ImageHeader& header, int file, Take take) {
+  u64 next = least;
   for (u64 i = 0; i < header.files.count; i++) {
     image::ImageFile entry;
     const Result<u64> read = sys::pread_full(file, &entry, sizeof entry,
                                              header.files.offset + i * sizeof entry);
     if (!read || read.value != sizeof entry) break;
-    if (u64(entry.fd) < next) continue;
-    (void)offer_lower_descriptors(next, u64(entry.fd));
-    next = u64(entry.fd) + 1;
+    const u64 saved = u64(entry.fd);
+    if (saved < next) continue;
+    take(next, saved < limit ? saved : limit);
+    next = saved + 1;
   }
-  return offer_lower_descriptors(next, ~u64(0));
+  take(next, limit);
+  return next;
 }
 
+/// The lower half's descriptors come where a first start would have them, if there is room beside
+/// those of the image, and below the limit that will hold again when the program runs. If not, then
+/// as high below them as they find room: the program's next descriptors are to have low numbers.
 void place_beside_descriptors(const image::ImageHeader& header, int file) {
-  u64 end = u64(first_lower_descriptor());
-  if (!offer_from(end, header, file)) {
-    end = 3;
-    (void)offer_from(end, header, file);
-  }
+  constexpr u64 kLeast = 3, kEnough = 128, kBelow = 256;
+  const u64 usual = u64(first_lower_descriptor());
+  const u64 soft = soft_descriptors(header.limits, header.limits_changed);
+  const u64 end = each_free_range(usual, soft, header, file, offer_lower_descriptors);
+  if (lower_descriptor_room() < kEnough)
+    (void)each_free_range(kLeast, soft, header, file, [](u64 from, u64 to) {
+      offer_lower_descriptors(from + kBelow < to ? to - kBelow : from, to);
+    });
+  if (lower_descriptor_room() < kEnough)
+    (void)each_free_range(usual, most_descriptors(), header, file, offer_lower_descriptors);
   const u64 lower = u64(first_lower_descriptor());
   allow_descriptors((end > lower ? end : lower) + kLowerRoom);
 }

@@ -88,11 +88,7 @@ inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
   LowerScope scope;
   count_collective(clock);
   u64 real = 0;
-  int error;
-  {
-    const BlockingCall open;
-    error = lower_comm(g->ranks, g->size, bridge_tag, &real);
-  }
+  const int error = lower_comm(g->ranks, g->size, bridge_tag, &real);
   return error ? error : comm_adopt(real, false, from->errhandler, newcomm);
 }
 

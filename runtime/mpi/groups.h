@@ -52,7 +52,10 @@ inline int lower_group(const i32* ranks, i32 size, u64* group) {
 inline int lower_comm(const i32* ranks, i32 size, i32 tag, u64* real) {
   u64 group = 0;
   int error = lower_group(ranks, size, &group);
-  if (!error) error = lower().Comm_create_group(state().lower_bridge, group, tag, real);
+  if (!error) {
+    const BlockingCall open;
+    error = lower().Comm_create_group(state().lower_bridge, group, tag, real);
+  }
   if (group) (void)lower().Group_free(&group);
   return error;
 }

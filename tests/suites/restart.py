@@ -195,6 +195,23 @@ def test_limit_of_files_that_the_program_has_raised(work):
 
 
 @timeout(90)
+def test_low_numbers_are_the_programs(work):
+    """`ulimit -Hn 1024`: what the MPI library opens lies above 512 after a restart as well."""
+    under = ["prlimit", "--nofile=1024:1024"]
+    job = fermata.Job(work)
+    job.start("openmpi", _command("openmpi", "selfcheck", work), under=under)
+    fermata.wait_for_step(job, 4)
+    job.checkpoint_and_stop()
+    job.restart("mpich", under=under)
+    fermata.wait_for_step(job, 6)
+    for pid in errors.ranks_of(job):
+        numbers = (int(fd.name) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir())
+        low = [number for number in numbers if 2 < number < 512]
+        check_equal(low, [], f"descriptors of process {pid}")
+    check_equal(mpis.checksum(job.finish()), _expected("selfcheck"), "checksum")
+
+
+@timeout(90)
 def test_last_numbers_below_the_limit(work):
     """`ulimit -Hn 1024`, and the program holds 1023: above it there is no room for anything."""
     under = ["prlimit", "--nofile=1024:1024"]

@@ -58,7 +58,10 @@ pub fn for_coordinator(coordinator: Handle) -> Result<Ending> {
     Ok(coordinator.stop(|| {
         if !told && begun.elapsed() > GRACE {
             told = true;
-            eprintln!("fermata: a snapshot is still being stored\n  hint: Ctrl-C gives it up");
+            eprintln!(
+                "fermata: a snapshot is still being stored, or old ones are being removed\n  \
+                 hint: Ctrl-C breaks that off"
+            );
         }
         signals.pending().next().is_none()
     }))

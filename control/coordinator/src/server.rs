@@ -24,6 +24,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const TICK: Duration = Duration::from_millis(50);
 const STOP_POLL: Duration = Duration::from_millis(5);
+/// How long a coordinator may take that is to stop at once.
+const HURRY_MAX: Duration = Duration::from_secs(5);
 /// A snapshot that is being stored when the job ends is waited for, but no longer than this.
 const STORE_WAIT: Duration = Duration::from_secs(1800);
 
@@ -123,10 +125,17 @@ impl Handle {
     /// `bears` says. Returns how it was in the end.
     pub fn stop(mut self, mut bears: impl FnMut() -> bool) -> Ending {
         self.shared.stop.store(true, Ordering::Release);
-        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && bears() {
+        while self.is_running() && bears() {
             thread::sleep(STOP_POLL);
         }
         self.shared.stop_at_once.store(true, Ordering::Release);
+        let hurried = Instant::now();
+        while self.is_running() && hurried.elapsed() < HURRY_MAX {
+            thread::sleep(STOP_POLL);
+        }
+        if self.is_running() {
+            self.thread = None; // it hangs in a call on the disk
+        }
         self.join();
         Ending {
             stopped: self.was_stopped(),
@@ -138,6 +147,10 @@ impl Handle {
     /// Waits until the coordinator ends by itself (`Options::linger`).
     pub fn wait(mut self) {
         self.join();
+    }
+
+    fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     fn join(&mut self) {
@@ -292,6 +305,12 @@ impl Server {
                 break;
             }
         }
+        // What has been stored meanwhile is a snapshot, also of a job that has ended.
+        while let Ok(input) = inputs.try_recv() {
+            if let Input::Stored(epoch, result) = input {
+                self.handle(Event::Stored(epoch, result));
+            }
+        }
         self.handle(Event::Over);
         for peer in self.peers.values_mut() {
             peer.end();
@@ -355,7 +374,10 @@ impl Server {
                 (!given).then(gone)
             }
             Action::Discard(epoch) => {
-                discard(&self.options.job, epoch);
+                // Whoever is in a hurry may have a disk that hangs; prune removes it one day.
+                if !self.shared.stop_at_once.load(Ordering::Acquire) {
+                    discard(&self.options.job, epoch);
+                }
                 None
             }
             Action::Prune => (!self.storekeeper.prune()).then_some(Event::Pruned),

@@ -165,6 +165,8 @@ int main(int argc, char **argv) {
   end_messages();
   printf("rank %d %016llx\n", rank, (unsigned long long)state_hash);
   fflush(stdout);
+  // Sends that were freed must have been received before MPI_Finalize.
+  MPI_Barrier(MPI_COMM_WORLD);
   finish();
   return 0;
 }
