@@ -10,11 +10,10 @@
 namespace fermata::launch {
 namespace {
 
-constexpr int kCapacity = 16384;
+constexpr int kCapacity = int(kDescriptorsTold);
 constexpr int kLowerFirst = 512;
 constexpr u32 kLimitFiles = 7;  // RLIMIT_NOFILE, getrlimit(2)
 int lower_first = kLowerFirst;
-u64 lower_room;  // at a restart: so many numbers from there on no descriptor of the image has
 u64 lower_set[kCapacity / 64];
 u32 owner_pid;  // a vfork child shares this memory but has descriptors of its own
 int streams[3] = {-1, -1, -1};
@@ -58,14 +57,7 @@ void place_lower_descriptors() {
 
 int first_lower_descriptor() { return lower_first; }
 
-void offer_lower_descriptors(u64 first, u64 end) {
-  if (end > u64(kCapacity)) end = u64(kCapacity);
-  if (lower_room >= kLowerRoom || first >= end || end - first <= lower_room) return;
-  lower_first = int(first);
-  lower_room = end - first;
-}
-
-u64 lower_descriptor_room() { return lower_room; }
+void begin_lower_descriptors(u64 first) { lower_first = int(first); }
 
 void note_ambient_descriptors() {
   owner_pid = sys::getpid();

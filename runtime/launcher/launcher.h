@@ -124,12 +124,8 @@ u64 trap_lower_descriptor(u64 number, const u64 (&arguments)[6]);
 /// (RLIMIT_NOFILE). To be called first.
 void place_lower_descriptors();
 int first_lower_descriptor();
-/// On a restart, for numbers in a row that the image does not use, [first, end): the lower half's
-/// descriptors begin in the first such range that has room for kLowerRoom of them, else in the
-/// largest.
-inline constexpr u64 kLowerRoom = 1024;
-void offer_lower_descriptors(u64 first, u64 end);
-u64 lower_descriptor_room();  // numbers in a row that they have found
+void begin_lower_descriptors(u64 first);  // on a restart: there, since the image has its own
+inline constexpr u64 kDescriptorsTold = 16384;  // all from there on are the application's
 /// In a fork of the process: closes the lower half's, but not those that may_stay(fd), and not the
 /// stream for messages.
 void close_lower_descriptors(bool (*may_stay)(int fd));

@@ -138,18 +138,29 @@ u64 each_free_range(u64 least, u64 limit, const image::ImageHeader& header, int 
 /// those of the image, and below the limit that will hold again when the program runs. If not, then
 /// as high below them as they find room: the program's next descriptors are to have low numbers.
 void place_beside_descriptors(const image::ImageHeader& header, int file) {
-  constexpr u64 kLeast = 3, kEnough = 128, kBelow = 256;
+  constexpr u64 kLeast = 3, kPlenty = 1024, kEnough = 128, kBelow = 256;
+  const auto at_most = [](u64 a, u64 b) { return a < b ? a : b; };
   const u64 usual = u64(first_lower_descriptor());
-  const u64 soft = soft_descriptors(header.limits, header.limits_changed);
-  const u64 end = each_free_range(usual, soft, header, file, offer_lower_descriptors);
-  if (lower_descriptor_room() < kEnough)
-    (void)each_free_range(kLeast, soft, header, file, [](u64 from, u64 to) {
-      offer_lower_descriptors(from + kBelow < to ? to - kBelow : from, to);
-    });
-  if (lower_descriptor_room() < kEnough)
-    (void)each_free_range(usual, most_descriptors(), header, file, offer_lower_descriptors);
-  const u64 lower = u64(first_lower_descriptor());
-  allow_descriptors((end > lower ? end : lower) + kLowerRoom);
+  const u64 soft =
+      at_most(soft_descriptors(header.limits, header.limits_changed), kDescriptorsTold);
+  u64 first = usual, room = 0;
+  const auto first_or_largest = [&](u64 from, u64 to) {
+    if (from >= to || to - from <= room || room >= kPlenty) return;
+    first = from, room = to - from;
+  };
+  const auto last = [&](u64 from, u64 to) {
+    const u64 count = from < to ? at_most((to - from) / 2, kBelow) : 0;
+    if (count < kEnough && count <= room) return;
+    first = to - count, room = count;
+  };
+  const u64 end = each_free_range(usual, soft, header, file, first_or_largest);
+  const u64 enough = at_most((soft - usual) / 2, kEnough);
+  if (room < enough) (void)each_free_range(kLeast, soft, header, file, last);
+  if (room < enough)
+    (void)each_free_range(usual, at_most(most_descriptors(), kDescriptorsTold), header, file,
+                          first_or_largest);
+  begin_lower_descriptors(first);
+  allow_descriptors((end > first ? end : first) + kPlenty);
 }
 
 }  // namespace

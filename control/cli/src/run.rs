@@ -228,9 +228,11 @@ pub fn launch(
     let ending = wait::for_coordinator(coordinator)?;
     record.lost_host = ending.lost_host.unwrap_or_default();
     // Other hosts cannot see that this process is gone. If this fails, they are only less sure.
-    record.socket.clear();
-    record.addresses.clear();
-    let _ = job.write_record(&record);
+    if !ending.hurried {
+        record.socket.clear();
+        record.addresses.clear();
+        let _ = job.write_record(&record);
+    }
     report(&record, status?, ending.stopped, ending.committed_epoch, output)
 }
 

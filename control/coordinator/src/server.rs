@@ -77,6 +77,8 @@ pub struct Ending {
     pub committed_epoch: u32,
     /// The first host that was lost while it had ranks.
     pub lost_host: Option<String>,
+    /// It was not borne until its end: the job's directory may hang.
+    pub hurried: bool,
 }
 
 /// A running coordinator.
@@ -128,9 +130,10 @@ impl Handle {
         while self.is_running() && bears() {
             thread::sleep(STOP_POLL);
         }
+        let hurried = self.is_running();
         self.shared.stop_at_once.store(true, Ordering::Release);
-        let hurried = Instant::now();
-        while self.is_running() && hurried.elapsed() < HURRY_MAX {
+        let since = Instant::now();
+        while self.is_running() && since.elapsed() < HURRY_MAX {
             thread::sleep(STOP_POLL);
         }
         if self.is_running() {
@@ -141,6 +144,7 @@ impl Handle {
             stopped: self.was_stopped(),
             committed_epoch: self.shared.committed.lock().map_or(0, |epoch| *epoch),
             lost_host: self.lost_host(),
+            hurried,
         }
     }
 
