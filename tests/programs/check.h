@@ -58,6 +58,13 @@ static inline struct options parse_options(int argc, char **argv, int steps, int
   return o;
 }
 
+// The directory given with --dir; "." without it.
+static inline const char *directory_option(int argc, char **argv) {
+  for (int i = 1; i + 1 < argc; i++)
+    if (!strcmp(argv[i], "--dir")) return argv[i + 1];
+  return ".";
+}
+
 static inline double now_seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -79,10 +86,22 @@ static inline void pause_ms(int ms) {
   }
 }
 
-static inline void start(int *argc, char ***argv) {
-  CHECK(MPI_Init(argc, argv) == MPI_SUCCESS);
+static inline void know_world(void) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+}
+
+static inline void start(int *argc, char ***argv) {
+  CHECK(MPI_Init(argc, argv) == MPI_SUCCESS);
+  know_world();
+}
+
+// For programs whose threads call MPI at any time.
+static inline void start_threads(int *argc, char ***argv) {
+  int provided = -1;
+  CHECK(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
+  know_world();
+  CHECK(provided == MPI_THREAD_MULTIPLE);
 }
 
 static inline void say_step(int step) {

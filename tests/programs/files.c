@@ -10,9 +10,7 @@
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 10, 0);
-  const char *directory = ".";
-  for (int i = 1; i + 1 < argc; i++)
-    if (!strcmp(argv[i], "--dir")) directory = argv[i + 1];
+  const char *const directory = directory_option(argc, argv);
   char log_name[512], table_name[512], line[64];
   snprintf(log_name, sizeof log_name, "%s/files.log.%d", directory, rank);
   snprintf(table_name, sizeof table_name, "%s/files.table.%d", directory, rank);

@@ -4,7 +4,6 @@ chains of restarts. A run that was interrupted must print the checksum of one th
 Name: program_front_first_then_second."""
 import os
 import pathlib
-import resource
 import signal
 import time
 
@@ -24,14 +23,14 @@ def _expected(name, ranks=2, steps=STEPS):
     return mpis.expected(name, ranks, steps, 50 if name == "compute" else None)
 
 
-def _make(front, first, second, name, ranks=2):
+def _make(front, first, second, name, ranks=2, under=()):
     @timeout(120)
     def test(work):
         job = fermata.Job(work)
-        job.start(first, _command(front, name, work), ranks)
+        job.start(first, _command(front, name, work), ranks, under=under)
         fermata.wait_for_step(job, 4)
         job.checkpoint_and_stop()
-        job.restart(second)
+        job.restart(second, under=under)
         check_equal(mpis.checksum(job.finish()), _expected(name, ranks), "checksum")
     return test
 
@@ -194,35 +193,21 @@ def test_a_starved_rank_is_cut_with_the_others(work):
 @timeout(90)
 def test_few_descriptors(work):
     """`ulimit -n 256`: there is no room above 512 for what the MPI library opens."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
-    try:
-        _make("openmpi", "openmpi", "mpich", "selfcheck")(work)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    _make("openmpi", "openmpi", "mpich", "selfcheck", under=["prlimit", "--nofile=256:"])(work)
 
 
 @timeout(90)
 def test_limit_of_files_that_the_program_has_raised(work):
     """`ulimit -Sn 1024`: its descriptor 1500 comes back all the same."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
-    try:
-        _make("openmpi", "openmpi", "mpich", "items/processes_limits_raised")(work)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    _make("openmpi", "openmpi", "mpich", "items/processes_limits_raised",
+          under=["prlimit", "--nofile=1024:"])(work)
 
 
 @timeout(90)
 def test_last_numbers_below_the_limit(work):
     """`ulimit -Hn 1024`, and the program holds 1023: above it there is no room for anything."""
-    under = ["prlimit", "--nofile=1024:1024"]
-    job = fermata.Job(work)
-    job.start("openmpi", _command("openmpi", "items/files_last_numbers", work), under=under)
-    fermata.wait_for_step(job, 4)
-    job.checkpoint_and_stop()
-    job.restart("mpich", under=under)
-    check_equal(mpis.checksum(job.finish()), _expected("items/files_last_numbers"), "checksum")
+    _make("openmpi", "openmpi", "mpich", "items/files_last_numbers",
+          under=["prlimit", "--nofile=1024:1024"])(work)
 
 
 @timeout(60)

@@ -8,8 +8,7 @@
 static char directory[400] = ".";
 
 static inline void parse_directory(int argc, char **argv) {
-  for (int i = 1; i + 1 < argc; i++)
-    if (!strcmp(argv[i], "--dir")) snprintf(directory, sizeof directory, "%s", argv[i + 1]);
+  snprintf(directory, sizeof directory, "%s", directory_option(argc, argv));
 }
 
 // DIR/name.RANK, or DIR/name for all ranks; the text stays until the next call but three.

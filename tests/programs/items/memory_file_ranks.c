@@ -10,7 +10,7 @@ int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 10, 0);
   char path[4096];
-  snprintf(path, sizeof path, "%s/mapped.all", directory(argc, argv));
+  snprintf(path, sizeof path, "%s/mapped.all", directory_option(argc, argv));
   const int fd = open(path, O_RDWR | O_CREAT, 0644);
   CHECK(fd >= 0 && ftruncate(fd, sizeof(struct shared)) == 0);
   struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -11,18 +11,11 @@
 
 static uint64_t value_at(size_t i) { return i * 0x9e3779b97f4a7c15u ^ i >> 7; }
 
-/// The directory given with --dir; "." without it.
-static const char *directory(int argc, char **argv) {
-  for (int i = 1; i + 1 < argc; i++)
-    if (!strcmp(argv[i], "--dir")) return argv[i + 1];
-  return ".";
-}
-
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 10, 0);
   char path[4096];
-  snprintf(path, sizeof path, "%s/data.%d", directory(argc, argv), rank);
+  snprintf(path, sizeof path, "%s/data.%d", directory_option(argc, argv), rank);
   FILE *out = fopen(path, "w");
   CHECK(out);
   for (size_t i = 0; i < BYTES / 8; i++) {

@@ -47,10 +47,3 @@ static inline void shared_step(struct shared *s, int step, struct options o, int
   MPI_Barrier(MPI_COMM_WORLD);
   for (int r = first; r <= last; r++) CHECK(s->ticks[r] == (uint64_t)(step * TICKS));
 }
-
-/// The directory given with --dir; "." without it.
-static inline const char *directory(int argc, char **argv) {
-  for (int i = 1; i + 1 < argc; i++)
-    if (!strcmp(argv[i], "--dir")) return argv[i + 1];
-  return ".";
-}

@@ -63,11 +63,7 @@ static void *work(void *argument) {
 }
 
 int main(int argc, char **argv) {
-  int provided = -1;
-  CHECK(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  CHECK(provided == MPI_THREAD_MULTIPLE);
+  start_threads(&argc, &argv);
   const struct options o = parse_options(argc, argv, 10, 0);
   steps = o.steps, step_ms = o.step_ms;
   pthread_t threads[THREADS];

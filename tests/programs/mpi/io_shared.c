@@ -9,17 +9,11 @@ static void handle(MPI_File *file, int *code, ...) {
   handled++;
 }
 
-static const char *directory(int argc, char **argv) {
-  for (int i = 1; i + 1 < argc; i++)
-    if (!strcmp(argv[i], "--dir")) return argv[i + 1];
-  return ".";
-}
-
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
   char name[4096];
-  snprintf(name, sizeof name, "%s/shared.%d", directory(argc, argv), ranks);
+  snprintf(name, sizeof name, "%s/shared.%d", directory_option(argc, argv), ranks);
   MPI_File file, none;
   MPI_Errhandler own;
   MPI_Offset place = -1;

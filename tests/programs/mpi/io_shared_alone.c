@@ -3,17 +3,11 @@
 // are local. The others use it after the last step. Option: --dir DIRECTORY.
 #include "../check.h"
 
-static const char *directory(int argc, char **argv) {
-  for (int i = 1; i + 1 < argc; i++)
-    if (!strcmp(argv[i], "--dir")) return argv[i + 1];
-  return ".";
-}
-
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
   char name[4096];
-  snprintf(name, sizeof name, "%s/alone.%d", directory(argc, argv), ranks);
+  snprintf(name, sizeof name, "%s/alone.%d", directory_option(argc, argv), ranks);
   const int writer = ranks - 1;  // not rank 0, on which some MPIs keep the pointer
   MPI_File file;
   MPI_Offset place = -1;

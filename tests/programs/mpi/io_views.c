@@ -6,12 +6,6 @@
 
 enum { kBlock = 8 };
 
-static const char *directory(int argc, char **argv) {
-  for (int i = 1; i + 1 < argc; i++)
-    if (!strcmp(argv[i], "--dir")) return argv[i + 1];
-  return ".";
-}
-
 // Reads what another rank wrote, without a view.
 static void check_blocks_of(MPI_File plain, int other, int blocks) {
   for (int b = other; b < blocks; b += ranks) {
@@ -27,7 +21,7 @@ int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
   char name[4096];
-  snprintf(name, sizeof name, "%s/views.%d", directory(argc, argv), ranks);
+  snprintf(name, sizeof name, "%s/views.%d", directory_option(argc, argv), ranks);
   MPI_File file, plain;
   MPI_Datatype part, mine;
   MPI_Info info;

@@ -11,12 +11,6 @@ static MPI_Win window;
 static int memory[4];
 static char name[4096];
 
-static const char *directory(int argc, char **argv) {
-  for (int i = 1; i + 1 < argc; i++)
-    if (!strcmp(argv[i], "--dir")) return argv[i + 1];
-  return ".";
-}
-
 static void *in_a_fence(void *unused) {
   MPI_Win_fence(0, window);
   return unused;
@@ -88,13 +82,9 @@ static void files_beside_windows(void) {
 }
 
 int main(int argc, char **argv) {
-  int provided = -1;
-  CHECK(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  CHECK(provided == MPI_THREAD_MULTIPLE);
+  start_threads(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
-  snprintf(name, sizeof name, "%s/threads.%d", directory(argc, argv), ranks);
+  snprintf(name, sizeof name, "%s/threads.%d", directory_option(argc, argv), ranks);
   for (int i = 0; i < 2; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
   MPI_Win_create(memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
   for (int step = 1; step <= o.steps; step++) {

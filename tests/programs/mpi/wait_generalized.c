@@ -46,20 +46,10 @@ static void wait_for_both(int way, MPI_Request both[2]) {
   MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
 }
 
-static const char *directory(int argc, char **argv) {
-  for (int i = 1; i + 1 < argc; i++)
-    if (!strcmp(argv[i], "--dir")) return argv[i + 1];
-  return ".";
-}
-
 int main(int argc, char **argv) {
-  int provided = -1;
-  CHECK(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  CHECK(provided == MPI_THREAD_MULTIPLE);
+  start_threads(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
-  snprintf(told, sizeof told, "%s/sent.%d", directory(argc, argv), ranks);
+  snprintf(told, sizeof told, "%s/sent.%d", directory_option(argc, argv), ranks);
   if (rank == 0) unlink(told);
   int *const data = malloc(kCount * sizeof(int));
   for (int step = 1; step <= o.steps; step++) {
