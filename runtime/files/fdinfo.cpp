@@ -42,18 +42,9 @@ Status read_fdinfo(u32 pid, int fd, char* buffer, u64 capacity) {
   Text<64> path;
   if (pid) path << "/proc/" << pid << "/fdinfo/" << fd;
   else path << "/proc/self/fdinfo/" << fd;
-  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
-  if (!file) return failure(file.error);
-  u64 size = 0;
-  Result<u64> got = Result<u64>::ok(1);
-  while (got && got.value && size < capacity - 1) {
-    got = sys::read(int(file.value), buffer + size, capacity - 1 - size);
-    size += got.value;
-  }
-  buffer[size] = 0;
-  (void)sys::close(int(file.value));
-  if (!got) return failure(got.error);
-  return got.value ? failure(kEfbig) : success();
+  const Result<u64> size = sys::read_text(path.data, buffer, capacity);
+  if (!size) return failure(size.error);
+  return size.value == capacity - 1 ? failure(kEfbig) : success();
 }
 
 const char* next_line(const char* line) {

@@ -273,14 +273,10 @@ void sample_call(Thread& thread) {
   thread.sample.number = kUnknownCall;
   Path path;
   path << "/proc/self/task/" << thread.tid << "/syscall";
-  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
-  if (!file) return;
   char text[256];
-  const Result<u64> got = sys::read(int(file.value), text, sizeof text - 1);
-  (void)sys::close(int(file.value));
+  (void)sys::read_text(path.data, text, sizeof text);
   // "running", or "number 0x.. (six arguments) 0x<sp> 0x<pc>".
-  if (!got || got.value == 0 || text[0] < '0' || text[0] > '9') return;
-  text[got.value] = 0;
+  if (text[0] < '0' || text[0] > '9') return;
   const char* at = text;
   const u64 number = parse_decimal(at);
   u64 words[8] = {};

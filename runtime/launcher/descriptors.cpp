@@ -3,6 +3,7 @@
 // apart as it does memory: a descriptor that the lower half makes is moved above lower_first, out
 // of the application's way (which keeps its native numbers, and finds them free after a restart),
 // and remembered here. Everything else that is open belongs to the application.
+#include "files/describe.h"
 #include "files/registry.h"
 #include "launcher/launcher.h"
 #include "sys/sys.h"
@@ -12,7 +13,6 @@ namespace {
 
 constexpr int kCapacity = int(kDescriptorsTold);
 constexpr int kLowerFirst = 512;
-constexpr u32 kLimitFiles = 7;  // RLIMIT_NOFILE, getrlimit(2)
 int lower_first = kLowerFirst;
 u64 lower_set[kCapacity / 64];
 u32 owner_pid;  // a vfork child shares this memory but has descriptors of its own
@@ -25,19 +25,13 @@ void mark(int fd, bool is_lower) {
   else __atomic_and_fetch(&lower_set[fd / 64], ~bit, __ATOMIC_RELAXED);
 }
 
-u64 soft_limit() {
-  u64 limit[2] = {kLowerFirst, 0};
-  (void)sys::call(SYS_prlimit64, 0, kLimitFiles, 0, sys::word(limit));
-  return limit[0];
-}
-
 /// Moves a fresh descriptor up and marks it. Where there is no room it stays where it is.
 int move_up(int fd) {
   const Result<u64> flags = sys::fcntl(fd, sys::kGetFdFlags);
   const int command = flags && (flags.value & 1) ? sys::kDupFdCloexec : sys::kDupFd;
   Result<u64> moved = sys::fcntl(fd, command, lower_first);
   // The application may have lowered its limit.
-  if (!moved) moved = sys::fcntl(fd, command, soft_limit() / 2);
+  if (!moved) moved = sys::fcntl(fd, command, soft_descriptors() / 2);
   if (moved) (void)sys::close(fd);
   const int result = moved ? int(moved.value) : fd;
   mark(result, true);
@@ -51,7 +45,7 @@ bool is_lower_descriptor(int fd) {
 }
 
 void place_lower_descriptors() {
-  const u64 half = soft_limit() / 2;
+  const u64 half = soft_descriptors() / 2;
   if (half < u64(kLowerFirst)) lower_first = int(half);
 }
 
@@ -62,10 +56,8 @@ void begin_lower_descriptors(u64 first) { lower_first = int(first); }
 void note_ambient_descriptors() {
   owner_pid = sys::getpid();
   for (int stream = 0; stream <= 2; stream++) {
-    sys::KernelStat info;
     // Standard input from a file is the application's own: it has a place in that file.
-    if (stream == 0 && sys::fstat(0, &info) && (info.mode & sys::kTypeMask) == sys::kTypeRegular)
-      continue;
+    if (stream == 0 && files::is_regular(0)) continue;
     const Result<u64> kept = sys::fcntl(stream, sys::kDupFdCloexec, lower_first);
     streams[stream] = kept ? int(kept.value) : -1;
   }

@@ -37,11 +37,7 @@ void each_child(u32 pid, Take take) {
       if (*tid < '0' || *tid > '9') continue;
       Text<96> children;
       children << path.data << "/" << tid << "/children";
-      const Result<u64> file = sys::open(children.data, sys::kReadOnly | sys::kCloseOnExec);
-      if (!file) continue;
-      const Result<u64> size = sys::read(int(file.value), list, sizeof list - 1);
-      (void)sys::close(int(file.value));
-      list[size.value] = 0;
+      (void)sys::read_text(children.data, list, sizeof list);
       for (const char* p = list; *p;) {
         if (*p < '0' || *p > '9') p++;
         else take(u32(parse_decimal(p)));
@@ -56,10 +52,7 @@ bool describe_child(u32 pid, Message& out) {
   static char text[512];
   Text<64> path;
   path << "/proc/" << pid << "/stat";
-  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
-  const Result<u64> size = file ? sys::read(int(file.value), text, sizeof text - 1) : file;
-  if (file) (void)sys::close(int(file.value));
-  text[size ? size.value : 0] = 0;
+  (void)sys::read_text(path.data, text, sizeof text);
   char* end = text;
   for (char* p = text; *p; p++)
     if (*p == ')') end = p;
@@ -74,12 +67,8 @@ bool is_of_lower_half(u32 pid) {
   static char text[1 << 18];
   Text<64> path;
   path << "/proc/" << pid << "/environ";
-  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
-  if (!file) return false;
-  const Result<u64> size = sys::pread_full(int(file.value), text, sizeof text - 1, 0);
-  (void)sys::close(int(file.value));
-  text[size.value] = 0;
-  for (u64 at = 0; at < size.value; at += text_length(text + at) + 1)
+  const Result<u64> size = sys::read_text(path.data, text, sizeof text);
+  for (u64 at = 0; size && at < size.value; at += text_length(text + at) + 1)
     if (text_equal(text + at, kLowerMark)) return true;
   return false;
 }
@@ -94,15 +83,7 @@ void read_ids(u32 pid, u32 tid, Text<2048>& out) {
   Text<64> path;
   path << "/proc/" << pid << "/task/" << tid << "/status";
   out = {};
-  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
-  if (!file) return;
-  u64 size = 0;
-  for (Result<u64> got = Result<u64>::ok(1); got && got.value && size < sizeof text - 1;) {
-    got = sys::read(int(file.value), text + size, sizeof text - 1 - size);
-    size += got.value;
-  }
-  text[size] = 0;
-  (void)sys::close(int(file.value));
+  (void)sys::read_text(path.data, text, sizeof text);
   const char* line = text;
   while (*line) {
     bool wanted = false;
@@ -188,6 +169,12 @@ void save_limits(u64 (&out)[32], u32& changed) {
     if (out[2 * i] != first_limits[2 * i] || out[2 * i + 1] != first_limits[2 * i + 1])
       changed |= 1u << i;
   }
+}
+
+u64 soft_descriptors() {
+  u64 limit[2] = {0, 0};
+  (void)sys::call(SYS_prlimit64, 0, kFiles, 0, sys::word(limit));
+  return limit[0];
 }
 
 u64 most_descriptors() { return first_limits[2 * kFiles + 1]; }

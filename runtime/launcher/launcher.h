@@ -164,6 +164,7 @@ const char* executable();  // real path of the application
 u64 trap_upper_readlink(u64 number, const u64 (&arguments)[6]);
 void save_limits(u64 (&out)[32], u32& changed);
 u32 changed_limits();
+u64 soft_descriptors();  // the soft limit now
 u64 most_descriptors();  // the hard limit that this process was started with
 /// The soft limit that restore_limits() will set, or the first one if that is higher.
 u64 soft_descriptors(const u64 (&saved)[32], u32 changed);

@@ -60,11 +60,11 @@ u32 process_traits() { return traits; }
 void thread_name(u32 pid, u32 tid, u8 (&out)[16]) {
   Text<64> path;
   path << "/proc/" << pid << "/task/" << tid << "/comm";
-  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
-  if (!file) return;
-  const Result<u64> got = sys::read(int(file.value), out, sizeof out);
-  if (got && got.value) out[got.value - 1] = 0;  // its newline
-  (void)sys::close(int(file.value));
+  char line[sizeof out + 1];
+  const Result<u64> got = sys::read_text(path.data, line, sizeof line);
+  if (!got || got.value == 0) return;
+  line[got.value - 1] = 0;  // its newline
+  __builtin_memcpy(out, line, got.value);
 }
 
 void save_scheduling(const Thread& thread, u32 pid, image::ImageThread& out) {

@@ -20,11 +20,7 @@ bool advice_seen;
 /// True if anything is locked: the line VmLck of /proc/self/status.
 bool anything_locked() {
   static char text[4096];
-  const Result<u64> fd = sys::open("/proc/self/status", sys::kReadOnly | sys::kCloseOnExec);
-  if (!fd) return false;
-  const Result<u64> got = sys::read(int(fd.value), text, sizeof text - 1);
-  (void)sys::close(int(fd.value));
-  text[got ? got.value : 0] = 0;
+  (void)sys::read_text("/proc/self/status", text, sizeof text);
   for (const char* p = text; *p; p++) {
     if (!text_starts(p, "VmLck:")) continue;
     p += 6;

@@ -16,13 +16,8 @@ u64 mix_namespace(u64 hash, const char* link) {
 }  // namespace
 
 u64 this_kernel() {
-  char text[64] = {};
-  const Result<u64> fd =
-      sys::open("/proc/sys/kernel/random/boot_id", sys::kReadOnly | sys::kCloseOnExec);
-  if (fd) {
-    (void)sys::read(int(fd.value), text, sizeof text - 1);
-    (void)sys::close(int(fd.value));
-  }
+  char text[64];
+  (void)sys::read_text("/proc/sys/kernel/random/boot_id", text, sizeof text);
   return hash_text(kHashStart, text);
 }
 

@@ -283,13 +283,18 @@ inline int receive_matched_held(void* buf, int count, Slot* datatype, Slot** mes
   *message = null_of(kMessage);
   return error;
 }
-inline Slot* comm_of_message(const Slot* message) {
+/// What a message handle stands for; null for MPI_MESSAGE_NULL and MPI_MESSAGE_NO_PROC.
+inline const Early* early_of(const Slot* message) {
   if (is_null(message, kMessageNull) || message->index == kMessageNoProc) return nullptr;
-  return static_cast<const Early*>(message->object)->comm->slot;
+  return static_cast<const Early*>(message->object);
+}
+inline Slot* comm_of_message(const Slot* message) {
+  const Early* const early = early_of(message);
+  return early ? early->comm->slot : nullptr;
 }
 inline bool is_matched_held(const Slot* message) {
-  if (is_null(message, kMessageNull) || message->index == kMessageNoProc) return false;
-  return static_cast<const Early*>(message->object)->state == EarlyState::kHeld;
+  const Early* const early = early_of(message);
+  return early && early->state == EarlyState::kHeld;
 }
 
 /// Delivers a matched message; it leaves the books and its handle becomes null.

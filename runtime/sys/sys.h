@@ -95,6 +95,16 @@ inline Result<u64> pread_full(int fd, void* to, u64 bytes, u64 offset) {
   return Result<u64>::ok(done);
 }
 
+/// Reads a file, up to `capacity` - 1 bytes of it, as text that ends with a zero. Returns the bytes
+/// read; after an error `to` is empty.
+inline Result<u64> read_text(const char* path, char* to, u64 capacity) {
+  const Result<u64> file = open(path, kReadOnly | kCloseOnExec);
+  const Result<u64> got = file ? pread_full(int(file.value), to, capacity - 1, 0) : file;
+  if (file) (void)close(int(file.value));
+  to[got ? got.value : 0] = 0;
+  return got;
+}
+
 /// Writes all of `bytes` at `offset`; a short write is continued.
 inline Status pwrite_full(int fd, const void* from, u64 bytes, u64 offset) {
   u64 done = 0;

@@ -68,14 +68,14 @@ fn number_in(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-fn machine(prefix: &Prefix) -> Vec<Finding> {
+/// `refusal`: why the launcher cannot start ranks here, if it cannot.
+fn machine(prefix: &Prefix, refusal: Option<&str>) -> Vec<Finding> {
     let release = fermata_sysio::kernel_release();
     let fsgsbase = fermata_sysio::has_fsgsbase();
     let trap = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail")
         .is_ok_and(|actions| actions.split_whitespace().any(|action| action == "trap"));
-    let probe = prefix.probe("machine").err().map(|error| error.to_string());
-    let compares = probe.is_some() || prefix.probe("saving").is_ok();
-    let (refusal, advice) = probe.as_deref().map_or(("can start ranks here", ""), |text| {
+    let compares = refusal.is_some() || prefix.probe("saving").is_ok();
+    let (shown, advice) = refusal.map_or(("can start ranks here", ""), |text| {
         text.split_once("\n  hint: ").unwrap_or((text, ""))
     });
     let membarrier = fermata_sysio::has_private_membarrier();
@@ -110,10 +110,10 @@ fn machine(prefix: &Prefix) -> Vec<Finding> {
         ),
         Finding::new(
             "the launcher",
-            refusal,
+            shown,
             "it has tried everything that a machine or a container may forbid",
         )
-        .unless(probe.is_none(), State::Missing, advice),
+        .unless(refusal.is_none(), State::Missing, advice),
         Finding::new(
             "kcmp(2)",
             if compares { "allowed" } else { "forbidden" },
@@ -375,9 +375,10 @@ fn describe(title: &str, findings: &[Finding]) -> String {
 /// `fermata doctor`
 pub fn doctor(jobs: &Place, output: Output) -> Result<u8> {
     let prefix = Prefix::find()?;
+    let refusal = prefix.probe("machine").err().map(|error| error.to_string());
     let parts = [
-        ("This machine", machine(&prefix)),
-        ("Limits", limits(prefix.probe("machine").is_ok())),
+        ("This machine", machine(&prefix, refusal.as_deref())),
+        ("Limits", limits(refusal.is_none())),
         ("This installation", installation(&prefix)),
         ("MPIs", mpis(&prefix)),
         ("Jobs and snapshots", place(jobs)),

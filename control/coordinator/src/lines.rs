@@ -4,6 +4,7 @@
 
 use crate::depot::Depot;
 use crate::relay;
+use fermata_core::Event;
 use fermata_transport::{Guest, Inlet, Line, Listener, Outlet};
 use fermata_types::{FrameBuffer, Message};
 use std::io;
@@ -23,10 +24,8 @@ pub(crate) enum Input {
     Closed(u64),
     /// The line to a host's daemon has ended: host, why, its connections.
     HostLost(String, String, Vec<u64>),
-    /// A snapshot's directory, or why it could not be made durable.
-    Stored(u32, Result<String, String>),
-    /// The directories of old snapshots that are gone.
-    Pruned(Vec<String>),
+    /// What has become of a task of the storekeeper.
+    Done(Event),
     /// For the log.
     Note(String),
 }

@@ -275,16 +275,9 @@ impl Server {
                     }
                     Event::HostLost { host, why, conns }
                 }
-                Ok(Input::Stored(epoch, result)) => {
+                Ok(Input::Done(event)) => {
                     self.storekeeper.note_done();
-                    Event::Stored(epoch, result)
-                }
-                Ok(Input::Pruned(old)) => {
-                    self.storekeeper.note_done();
-                    for path in old {
-                        self.say(&format!("removed the old snapshot {path}"));
-                    }
-                    Event::Pruned
+                    event
                 }
                 Ok(Input::Note(text)) => {
                     self.say(&text);
@@ -311,8 +304,8 @@ impl Server {
         }
         // What has been stored meanwhile is a snapshot, also of a job that has ended.
         while let Ok(input) = inputs.try_recv() {
-            if let Input::Stored(epoch, result) = input {
-                self.handle(Event::Stored(epoch, result));
+            if let Input::Done(event) = input {
+                self.handle(event);
             }
         }
         self.handle(Event::Over);
@@ -384,7 +377,7 @@ impl Server {
                 }
                 None
             }
-            Action::Prune => (!self.storekeeper.prune()).then_some(Event::Pruned),
+            Action::Prune => (!self.storekeeper.prune()).then(|| Event::Pruned(Vec::new())),
             Action::Log(text) => {
                 self.say(&text);
                 None

@@ -4,7 +4,7 @@
 
 use crate::lines::Input;
 use crate::server::Options;
-use fermata_core::CommitPlan;
+use fermata_core::{CommitPlan, Event};
 use fermata_storage::{JobDir, commit, image_name, program_files, prune};
 use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest};
 use std::io;
@@ -32,12 +32,12 @@ impl Storekeeper {
         Ok(Self { tasks, open: 0 })
     }
 
-    /// Answered with `Input::Stored`. False: its thread is gone.
+    /// Answered with `Event::Stored`. False: its thread is gone.
     pub(crate) fn commit(&mut self, plan: CommitPlan) -> bool {
         self.give(Task::Commit(plan))
     }
 
-    /// Answered with `Input::Pruned`. False: its thread is gone.
+    /// Answered with `Event::Pruned`. False: its thread is gone.
     pub(crate) fn prune(&mut self) -> bool {
         self.give(Task::Prune)
     }
@@ -63,14 +63,14 @@ fn work(options: &Options, tasks: &Receiver<Task>, done: &Sender<Input>) {
         let answer = match task {
             Task::Commit(plan) => {
                 let (epoch, broken) = (plan.epoch, || Err("storing it broke off".into()));
-                Input::Stored(epoch, survive(|| store(options, plan)).unwrap_or_else(broken))
+                Event::Stored(epoch, survive(|| store(options, plan)).unwrap_or_else(broken))
             }
             Task::Prune => {
                 let old = survive(|| prune_job(&options.job, options.keep));
-                Input::Pruned(old.unwrap_or_default())
+                Event::Pruned(old.unwrap_or_default())
             }
         };
-        if done.send(answer).is_err() {
+        if done.send(Input::Done(answer)).is_err() {
             return;
         }
     }

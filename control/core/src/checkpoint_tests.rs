@@ -58,7 +58,7 @@ impl World {
         let is_stored = actions.contains(&Action::Prune);
         self.log.extend(actions);
         if is_stored && self.prunes {
-            self.event(Event::Pruned);
+            self.event(Event::Pruned(Vec::new()));
         }
     }
 

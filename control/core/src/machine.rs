@@ -55,8 +55,8 @@ pub enum Event {
     Over,
     /// The answer to `Action::Commit`: the snapshot's directory, or what went wrong.
     Stored(u32, Result<String, String>),
-    /// The answer to `Action::Prune`.
-    Pruned,
+    /// The answer to `Action::Prune`: the old snapshots that are gone.
+    Pruned(Vec<String>),
     /// Time has passed.
     Tick,
 }
@@ -199,7 +199,7 @@ impl Machine {
                 self.give_up("the job has ended", &self.hint_for_lost_rank(), now_ms);
             }
             Event::Stored(epoch, result) => self.on_stored(epoch, result, now_ms),
-            Event::Pruned => self.pruning = false,
+            Event::Pruned(old) => self.on_pruned(&old),
             Event::Tick => {}
         }
         self.on_time(now_ms);

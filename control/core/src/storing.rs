@@ -37,6 +37,13 @@ impl Machine {
         self.pruning = true;
         self.out.push(Action::Prune);
     }
+
+    pub(crate) fn on_pruned(&mut self, old: &[String]) {
+        self.pruning = false;
+        for path in old {
+            self.log(format!("removed the old snapshot {path}"));
+        }
+    }
 }
 
 fn figures(run: &Run, images: &[ImageDone], now: u64) -> serde_json::Value {

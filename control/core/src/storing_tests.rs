@@ -36,7 +36,7 @@ fn a_checkpoint_waits_until_old_snapshots_have_made_room() {
         world.event(Event::Tick);
         assert!(!world.names_to(0).contains(&"REQUEST"));
         if in_time {
-            world.event(Event::Pruned);
+            world.event(Event::Pruned(Vec::new()));
             assert!(world.sent_to(0).contains(&&Request { epoch: 2, asked: 0 }.into()));
         } else {
             let text = world.answer().message;
