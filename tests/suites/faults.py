@@ -10,6 +10,7 @@ printed (FERMATA_SEED repeats it)."""
 import json
 import os
 import random
+import signal
 import time
 
 from support import fermata, mpis, process
@@ -186,13 +187,17 @@ def test_a_coordinator_that_hangs_keeps_nobody(work):
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
 
 
+def begin_checkpoint(job):
+    return process.Running([fermata.FERMATA, "checkpoint", job.name], job.work, name="saving",
+                           cwd=job.work,
+                           env=mpis.environment(FERMATA_DIR=str(job.work / "fermata")))
+
+
 @timeout(120)
 def test_a_coordinator_answers_while_it_flushes(work):
     """Meanwhile the program comes to its end, and the snapshot is committed all the same."""
     job = FaultyJob(work).begin("mpich", env={"FERMATA_FAULT": "commit-flush=sleep:9000"})
-    saving = process.Running(
-        [fermata.FERMATA, "checkpoint", job.name], work, name="saving", cwd=work,
-        env=mpis.environment(FERMATA_DIR=str(work / "fermata")))
+    saving = begin_checkpoint(job)
     until = time.monotonic() + 30
     while "fault: commit-flush=sleep" not in job.running.err and time.monotonic() < until:
         time.sleep(0.05)
@@ -203,6 +208,20 @@ def test_a_coordinator_answers_while_it_flushes(work):
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
     check("is committed" in saving.wait(60).expect_success("checkpoint").out, saving.out)
     check_equal(len(job.snapshots()), 1, "snapshots")
+
+
+@timeout(150)
+def test_a_run_that_is_broken_off_leaves_word(work):
+    """Its snapshot was still being stored. Its record said that it might yet run."""
+    job = FaultyJob(work).begin("mpich", env={"FERMATA_FAULT": "commit-flush=sleep:90000"})
+    saving = begin_checkpoint(job)
+    job.running.wait_for("fault: commit-flush=sleep")
+    job.release()
+    job.running.wait_for("a snapshot is still being stored")
+    job.running.process.send_signal(signal.SIGINT)
+    check_equal(mpis.checksum(job.running.wait(30).out), job.expected(), "checksum of the run")
+    check_equal(saving.wait(30).code, FAILED, "exit code of the checkpoint")
+    check_equal(json.loads((work / "fermata/job/job.json").read_text())["socket"], "", "socket")
 
 
 @timeout(150)

@@ -16,7 +16,7 @@ use crate::state::{refuse_living_ranks, take};
 use crate::wait;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
-use fermata_storage::{JobDir, JobLock, list_snapshots};
+use fermata_storage::{JobDir, JobLock, list_snapshots, within};
 use fermata_sysio::{FileLimit, Process, host_name};
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, JobRecord};
@@ -228,11 +228,10 @@ pub fn launch(
     let ending = wait::for_coordinator(coordinator)?;
     record.lost_host = ending.lost_host.unwrap_or_default();
     // Other hosts cannot see that this process is gone. If this fails, they are only less sure.
-    if !ending.hurried {
-        record.socket.clear();
-        record.addresses.clear();
-        let _ = job.write_record(&record);
-    }
+    record.socket.clear();
+    record.addresses.clear();
+    let last = record.clone();
+    within(ending.patience, move || job.write_record(&last));
     report(&record, status?, ending.stopped, ending.committed_epoch, output)
 }
 

@@ -6,7 +6,9 @@ use crate::lines::{Input, Reception};
 use crate::storekeeper::Storekeeper;
 use fermata_core::{Action, Config, Event, Machine};
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
-use fermata_storage::{JobDir, StorageError, discard, list_snapshots, prepare, prepare_program};
+use fermata_storage::{
+    JobDir, StorageError, discard, list_snapshots, prepare, prepare_program, within,
+};
 use fermata_sysio::Process;
 use fermata_transport::{
     Outlet, Secret, SecureListener, UnixTransport, own_socket, remove_dead_sockets, runtime_dir,
@@ -24,7 +26,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const TICK: Duration = Duration::from_millis(50);
 const STOP_POLL: Duration = Duration::from_millis(5);
-/// How long a coordinator may take that is to stop at once.
+/// How long a coordinator, and the job's directory after it, may take to end at once.
 const HURRY_MAX: Duration = Duration::from_secs(5);
 /// A snapshot that is being stored when the job ends is waited for, but no longer than this.
 const STORE_WAIT: Duration = Duration::from_secs(1800);
@@ -77,8 +79,8 @@ pub struct Ending {
     pub committed_epoch: u32,
     /// The first host that was lost while it had ranks.
     pub lost_host: Option<String>,
-    /// It was not borne until its end: the job's directory may hang.
-    pub hurried: bool,
+    /// How long the job's directory may be waited for: it may hang.
+    pub patience: Duration,
 }
 
 /// A running coordinator.
@@ -130,7 +132,7 @@ impl Handle {
         while self.is_running() && bears() {
             thread::sleep(STOP_POLL);
         }
-        let hurried = self.is_running();
+        let patience = if self.is_running() { HURRY_MAX } else { Duration::MAX };
         self.shared.stop_at_once.store(true, Ordering::Release);
         let since = Instant::now();
         while self.is_running() && since.elapsed() < HURRY_MAX {
@@ -139,32 +141,33 @@ impl Handle {
         if self.is_running() {
             self.thread = None; // it hangs in a call on the disk
         }
-        self.join();
+        self.join(patience);
         Ending {
             stopped: self.was_stopped(),
             committed_epoch: self.shared.committed.lock().map_or(0, |epoch| *epoch),
             lost_host: self.lost_host(),
-            hurried,
+            patience,
         }
     }
 
     /// Waits until the coordinator ends by itself (`Options::linger`).
     pub fn wait(mut self) {
-        self.join();
+        self.join(Duration::MAX);
     }
 
     fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    fn join(&mut self) {
+    fn join(&mut self, patience: Duration) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
         self.over.store(true, Ordering::Release);
         let _ = std::fs::remove_file(&self.socket);
         if self.secret.is_some() {
-            let _ = std::fs::remove_file(&self.secret_path);
+            let path = self.secret_path.clone();
+            within(patience, move || std::fs::remove_file(path));
         }
     }
 }

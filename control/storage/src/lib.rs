@@ -33,6 +33,20 @@ pub use snapshot::{
 };
 pub use verify::{Verified, verify};
 
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+/// Does something with a directory that may hang, and waits for it no longer than `patience`.
+pub fn within<T>(patience: Duration, act: impl FnOnce() -> T + Send + 'static) {
+    let (done, waiting) = channel();
+    thread::spawn(move || {
+        act();
+        let _ = done.send(());
+    });
+    let _ = waiting.recv_timeout(patience);
+}
+
 /// Builders of small valid images, for the tests of this crate and of the coordinator.
 #[doc(hidden)]
 pub mod samples;
