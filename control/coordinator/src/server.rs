@@ -28,6 +28,8 @@ const TICK: Duration = Duration::from_millis(50);
 const STOP_POLL: Duration = Duration::from_millis(5);
 /// How long a coordinator, and the job's directory after it, may take to end at once.
 const HURRY_MAX: Duration = Duration::from_secs(5);
+/// How long the job's directory may take when nobody is in a hurry.
+const LEAVE_MAX: Duration = Duration::from_secs(60);
 /// A snapshot that is being stored when the job ends is waited for, but no longer than this.
 const STORE_WAIT: Duration = Duration::from_secs(1800);
 
@@ -132,7 +134,7 @@ impl Handle {
         while self.is_running() && bears() {
             thread::sleep(STOP_POLL);
         }
-        let patience = if self.is_running() { HURRY_MAX } else { Duration::MAX };
+        let patience = if self.is_running() { HURRY_MAX } else { LEAVE_MAX };
         self.shared.stop_at_once.store(true, Ordering::Release);
         let since = Instant::now();
         while self.is_running() && since.elapsed() < HURRY_MAX {
@@ -152,7 +154,7 @@ impl Handle {
 
     /// Waits until the coordinator ends by itself (`Options::linger`).
     pub fn wait(mut self) {
-        self.join(Duration::MAX);
+        self.join(LEAVE_MAX);
     }
 
     fn is_running(&self) -> bool {
