@@ -45,8 +45,8 @@ pub fn build_id(path: &Path) -> io::Result<String> {
 /// What there is of the file from there on, at most so many bytes.
 fn read_at(file: &mut File, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
     let mut data = Vec::new();
-    if i64::try_from(offset).is_err() {
-        return Ok(data); // behind the end of any file
+    if offset >= file.metadata()?.len() {
+        return Ok(data); // not asked for: the kernel refuses to read where offsets would wrap
     }
     file.seek(SeekFrom::Start(offset))?;
     file.take(bytes).read_to_end(&mut data)?;
