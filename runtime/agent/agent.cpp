@@ -404,7 +404,9 @@ int agent_report(Report kind, u32 epoch, const void* payload, u64 bytes) {
     // The image was cut in the middle of a checkpoint, and so it woke up in one: end it here.
     release();
     store(self.upper_known, true);
-    return out.send(wire::Rebuilt{crossing().world_rank, crossing().world_size});
+    const int sent = out.send(wire::Rebuilt{crossing().world_rank, crossing().world_size});
+    fault(Fault::kAgentRebuilt);
+    return sent;
   }
   Count pair{};
   u64 version = 0;

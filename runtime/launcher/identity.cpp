@@ -99,7 +99,7 @@ void read_ids(u32 pid, u32 tid, Text<2048>& out) {
 
 Status refuse_other_identity(u32 pid, Message& why) {
   for (const Thread& thread : threads) {
-    if (thread.state != ThreadState::kStopped) continue;
+    if (!stands(thread)) continue;
     static Text<2048> ids;
     read_ids(pid, thread.tid, ids);
     if (text_equal(ids.data, first_ids.data)) continue;

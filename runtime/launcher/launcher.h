@@ -190,13 +190,20 @@ u64 trap_sigprocmask(Half half, u64 how, u64 set, u64 old, u64 set_bytes, UserCo
 inline constexpr u64 kOurSignals = u64(1) << (kSignalTrap - 1) | u64(1) << (kSignalQuiesce - 1);
 
 // --- threads.cpp -------------------------------------------------------------------------------
-enum class ThreadState : u32 { kFree, kReserved, kLive, kStopped };
+enum class ThreadState : u32 {
+  kFree,
+  kReserved,  // not begun yet
+  kLive,
+  kStopped,   // stands, and may think better of it
+  kKept,      // stands until it is released: it has been counted
+};
 // What /proc/<pid>/task/<tid>/syscall said of a thread shortly before it was asked to stop.
 struct CallSample {
   u64 number, arguments[6], stack, instruction;
 };
 struct Thread {
   ThreadState state;
+  u32 round;       // while stopped: how many releases there had been before
   u32 tid;         // the kernel's
   u32 id;          // the application's: what `tid` was when the thread was made
   u64 clear_tid;   // address cleared when the thread ends; also where its libc keeps its id
@@ -213,6 +220,9 @@ struct Thread {
 };
 inline constexpr u32 kThreadCapacity = 4096;
 extern Thread threads[kThreadCapacity];
+inline bool stands(const Thread& thread) {
+  return __atomic_load_n(&thread.state, __ATOMIC_ACQUIRE) >= ThreadState::kStopped;
+}
 
 i64 trap_clone(Half half, UserContext* context);
 u64 trap_set_tid_address(Half half, u64 address);

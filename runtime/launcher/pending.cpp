@@ -158,7 +158,7 @@ bool is_main_thread() { return sys::gettid() == sys::getpid(); }
 
 Status take_signals(u64 deadline_ns, Message& why) {
   for (Thread& thread : threads) {
-    if (__atomic_load_n(&thread.state, __ATOMIC_ACQUIRE) != ThreadState::kStopped) continue;
+    if (!stands(thread)) continue;
     const Pending pending = pending_of(thread.tid);
     if (!pending.of_thread && !(pending.of_process && &thread == &threads[0])) continue;
     __atomic_store_n(&asked, thread.tid, __ATOMIC_RELEASE);
@@ -184,7 +184,7 @@ void forget_taken_signals() {
 
 bool signals_wait() {
   for (const Thread& thread : threads) {
-    if (thread.state != ThreadState::kStopped) continue;
+    if (!stands(thread)) continue;
     const Pending pending = pending_of(thread.tid);
     if (pending.of_thread || pending.of_process) return true;
   }

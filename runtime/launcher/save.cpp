@@ -42,7 +42,7 @@ void fail(SaveOutcome* outcome, i32 error, const char* message) {
 
 void add_threads(image::Writer& writer, u32 job_pid) {
   for (const Thread& thread : threads) {
-    if (thread.state != ThreadState::kStopped) continue;
+    if (!stands(thread)) continue;
     image::ImageThread* out = writer.threads.add();
     const UserContext* frame = reinterpret_cast<const UserContext*>(thread.frame);
     *out = {};

@@ -3,9 +3,13 @@
 // instruction with its creator's registers on its new stack, a lower thread with its thread block
 // on GS instead of FS. Upper threads are entered in a table, so that a checkpoint can stop them
 // all: a signal makes each wait in the kernel with its context in a frame on its own stack.
+//
+// Invariant: a thread that has been counted as standing (kKept) leaves after release() only; one
+//            that has been released and has not left yet is not counted again.
 #include <asm/unistd.h>
 
 #include "launcher/launcher.h"
+#include "sys/faults.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -14,7 +18,7 @@ Thread threads[kThreadCapacity];
 
 namespace {
 
-u32 release_count;  // futex: goes up when stopped threads may go on
+u32 release_count;  // futex: goes up when stopped threads may go on; they note it as their round
 u32 hold_count;     // futex: goes up when the MPI thread enters hold()
 u32 stop_wanted;    // all are to stop; 0: a thread that stopped of its own accord looks again
 
@@ -24,15 +28,28 @@ void set_state(Thread& thread, ThreadState state) {
 ThreadState get_state(const Thread& thread) {
   return __atomic_load_n(&thread.state, __ATOMIC_ACQUIRE);
 }
+/// Nobody else changes the state of a thread that stands, but between these two.
+bool change_state(Thread& thread, ThreadState from, ThreadState to) {
+  return __atomic_compare_exchange_n(&thread.state, &from, to, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE);
+}
 
 Thread* reserve_thread() {
-  for (Thread& thread : threads) {
-    ThreadState expected = ThreadState::kFree;
-    if (__atomic_compare_exchange_n(&thread.state, &expected, ThreadState::kReserved, false,
-                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-      return &thread;
-  }
+  for (Thread& thread : threads)
+    if (change_state(thread, ThreadState::kFree, ThreadState::kReserved)) return &thread;
   return nullptr;
+}
+
+/// Whether the thread stands and will, until release().
+bool keep(Thread& thread) {
+  if (!stands(thread) || thread.round != release_count) return false;
+  (void)change_state(thread, ThreadState::kStopped, ThreadState::kKept);
+  return get_state(thread) == ThreadState::kKept;
+}
+
+/// Whether the thread, which stands, goes on without having been released: not once it is kept.
+bool thinks_better(Thread& thread) {
+  return change_state(thread, ThreadState::kStopped, ThreadState::kLive);
 }
 
 Gate* gate_of(u64 fs_base) {
@@ -44,19 +61,23 @@ Gate* gate_of(u64 fs_base) {
 /// affairs, and the rank may need it. The frame and the thread pointer are what a restart needs.
 void stop_thread(Thread& thread, UserContext* frame) {
   constexpr u64 kLookAgainNs = 10'000'000;
-  const u32 seen = __atomic_load_n(&release_count, __ATOMIC_ACQUIRE);
+  const u32 round = __atomic_load_n(&release_count, __ATOMIC_ACQUIRE);
+  thread.round = round;
   thread.frame = sys::word(frame);
   thread.fs_base = arch::read_fs_base();
   (void)sys::call(SYS_get_robust_list, 0, sys::word(&thread.robust_list),
                   sys::word(&thread.robust_bytes));
   note_own_traits(thread);
   set_state(thread, ThreadState::kStopped);
-  while (__atomic_load_n(&release_count, __ATOMIC_ACQUIRE) == seen &&
-         __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE) != 0) {
-    sys::futex_wait(&release_count, seen, kLookAgainNs);
+  while (__atomic_load_n(&release_count, __ATOMIC_ACQUIRE) == round) {
+    const bool over = __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE) == 0;
+    if (over && thinks_better(thread)) break;
+    sys::futex_wait(&release_count, round, kLookAgainNs);
     take_own_signals(thread.tid);
-    if (!thread.hold_stack && !__atomic_load_n(&stop_wanted, __ATOMIC_ACQUIRE)) break;
+    const bool wanted = thread.hold_stack || __atomic_load_n(&stop_wanted, __ATOMIC_ACQUIRE);
+    if (!wanted && thinks_better(thread)) break;
   }
+  if (!thread.hold_stack) faults::fault(faults::Fault::kSaveLeaving);
   if (crossing().pending) gate_of(thread.fs_base)->interrupted = 1;
   set_state(thread, ThreadState::kLive);
   return_signals();
@@ -195,12 +216,13 @@ u32 stop_others() {
   __atomic_store_n(&stop_wanted, 1, __ATOMIC_RELEASE);
   for (Thread& thread : threads) {
     const ThreadState state = get_state(thread);
-    if (state == ThreadState::kFree || state == ThreadState::kStopped) continue;
+    if (state == ThreadState::kFree || keep(thread)) continue;
     if (state == ThreadState::kLive && thread.tid == self) continue;
     running++;
     if (state != ThreadState::kLive || thread.asked == wanted) continue;
     sample_call(thread);
-    if (sys::tgkill(pid, thread.tid, kSignalQuiesce)) thread.asked = wanted;
+    thread.asked = wanted;  // before: the thread may take it back at once
+    if (!sys::tgkill(pid, thread.tid, kSignalQuiesce)) thread.asked = 0;
   }
   return running;
 }
@@ -208,8 +230,8 @@ u32 stop_others() {
 Status quiesce(u64 deadline_ns, u32* late) {
   while (stop_others() != 0) {
     if (sys::now_ns() > deadline_ns) {
-      for (const Thread& thread : threads)
-        if (get_state(thread) == ThreadState::kLive) *late = thread.id;
+      for (Thread& thread : threads)
+        if (get_state(thread) >= ThreadState::kLive && !keep(thread)) *late = thread.id;
       return failure(sys::kEtimedout);
     }
     sys::sleep_ns(20'000);
@@ -241,8 +263,7 @@ void release() {
 Status await_hold(u64 deadline_ns) {
   for (;;) {
     const Thread* thread = find_thread_by_id(crossing().mpi_tid);
-    if (thread && get_state(*thread) == ThreadState::kStopped && thread->hold_stack)
-      return success();
+    if (thread && stands(*thread) && thread->hold_stack) return success();
     const u32 seen = __atomic_load_n(&hold_count, __ATOMIC_ACQUIRE);
     if (sys::now_ns() > deadline_ns) return failure(sys::kEtimedout);
     sys::futex_wait(&hold_count, seen, 1'000'000);

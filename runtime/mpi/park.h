@@ -341,7 +341,9 @@ inline void leave_drain() {
   send_owed_receipts();
 }
 
-/// Takes part in one checkpoint until it is over (false) or this rank must run on (true).
+/// Takes part in one checkpoint until it is over (false) or this rank must run on (true); also into
+/// a next one, after a restart: leave() is to bring its timers and pending signals back first, which
+/// its other threads wait for.
 /// Preconditions: taking_part().
 inline bool follow_protocol(void* frame) {
   const Core& core = state();
@@ -387,7 +389,7 @@ inline bool follow_protocol(void* frame) {
         if (launcher().hold(frame) == kHoldRestarted) {
           state().restored_epoch = park.epoch;
           rebuild();
-          return false;
+          return true;
         }
         break;
     }

@@ -48,6 +48,8 @@ enum class Fault : u32 {
   kSaveStopped,
   // Pending signals are taken from the kernel.
   kSaveTaken,
+  // A thread other than the MPI thread has been let go, and stands yet.
+  kSaveLeaving,
   // The writer is forked; the image does not exist.
   kWriterBegun,
   // The image is an empty file.
@@ -120,6 +122,8 @@ enum class Fault : u32 {
   kRestoreResume,
   // The MPI objects are rebuilt.
   kAgentSendsRebuilt,
+  // The coordinator can ask for a checkpoint; the rank has not gone on yet.
+  kAgentRebuilt,
 };
 inline constexpr const char* kFaultNames[] = {
     "",
@@ -143,6 +147,7 @@ inline constexpr const char* kFaultNames[] = {
     "save-held",
     "save-stopped",
     "save-taken",
+    "save-leaving",
     "writer-begun",
     "writer-created",
     "writer-described",
@@ -179,6 +184,7 @@ inline constexpr const char* kFaultNames[] = {
     "restore-threads",
     "restore-resume",
     "agent-sends-rebuilt",
+    "agent-rebuilt",
 };
 
 enum class Action : u32 {

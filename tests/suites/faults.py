@@ -28,6 +28,9 @@ NO_SPACE, READ_ONLY = 28, 30
 OF_RANKS = ("agent-", "save-", "restore-")
 # The snapshot is committed, and the command knows.
 AFTER_THE_ANSWER = ("commit-prune", "commit-pruning")
+# What is met by threads beside the MPI thread only.
+OF_THREADS = ("save-leaving",)
+WITH_THREADS = "items/signals_sleeps"
 # What a fault needs beside itself to be met.
 ABORT = "writer-begun@1=error:5"
 
@@ -48,6 +51,7 @@ class Case:
         self.first, self.second = MPIS[number % 2], MPIS[(number + 1) % 2]
         self.victim = number // 2 % 2
         self.error = NO_SPACE if number % 2 else READ_ONLY
+        self.program = WITH_THREADS if point["name"] in OF_THREADS else "selfcheck"
 
     @property
     def of_rank(self):
@@ -148,7 +152,7 @@ def in_a_checkpoint(job, case):
 
 
 def try_case(work, case):
-    job = FaultyJob(work).begin(case.first)
+    job = FaultyJob(work).begin(case.first, case.program)
     job.checkpoint_and_stop()
     before = job.snapshots()
     part = in_a_restart if case.part == "restart" else in_a_checkpoint
@@ -253,6 +257,49 @@ def test_a_rank_whose_word_that_it_is_back_got_lost_says_it_again(work):
     job.checkpoint()
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
     check("fault: agent-sends-rebuilt=drop" in job.running.err, job.running.err)
+
+
+def saved_before_it_goes_on(work, program, first, second):
+    """A job is restarted, and saved once more when it can just be asked to. Its threads then wait
+    for the rank's timers and signals, which the MPI thread is to bring back."""
+    job = FaultyJob(work).begin(first, program)
+    job.checkpoint_and_stop()
+    job.go_on(second, "agent-rebuilt@1=sleep:1500")
+    job.wait_until_restarted()
+    job.checkpoint_and_stop()
+    check("fault: agent-rebuilt=sleep" in job.running.err, job.running.err)
+    job.hold.touch()
+    job.restart(first)
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+
+
+def test_threads_of_a_restart_that_is_saved_at_once_stop(work):
+    """They waited for the process's signals, and the checkpoint failed: a thread did not stop."""
+    saved_before_it_goes_on(work, "items/signals_sleeps", "openmpi", "mpich")
+
+
+def test_timers_of_a_restart_that_is_saved_at_once_go_on(work):
+    """They were saved as they were before they had been set again."""
+    saved_before_it_goes_on(work, "items/signals_itimer", "mpich", "openmpi")
+
+
+def test_signals_of_a_restart_that_is_saved_at_once_stay_pending(work):
+    """They had not been queued again, and were forgotten."""
+    saved_before_it_goes_on(work, "items/signals_pending", "openmpi", "mpich")
+
+
+def test_a_thread_that_is_about_to_go_on_does_not_stand(work):
+    """It stood for the checkpoint before. Counted as standing for the next one it ran on while that
+    image was cut, which then lacked it, or had its stack as it was later."""
+    job = FaultyJob(work).begin("mpich", WITH_THREADS, env={
+        "FERMATA_FAULT": "save-leaving@0=sleep:1500,save-stopped@0#2=sleep:3000"})
+    job.checkpoint()
+    job.checkpoint_and_stop()
+    for fault in ("save-leaving", "save-stopped"):
+        check(f"fault: {fault}=sleep" in job.running.err, job.running.err)
+    job.hold.touch()
+    job.restart("openmpi")
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
 
 
 def generate():

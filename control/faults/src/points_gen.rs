@@ -44,6 +44,8 @@ pub enum Fault {
     SaveStopped,
     /// Pending signals are taken from the kernel.
     SaveTaken,
+    /// A thread other than the MPI thread has been let go, and stands yet.
+    SaveLeaving,
     /// The writer is forked; the image does not exist.
     WriterBegun,
     /// The image is an empty file.
@@ -116,6 +118,8 @@ pub enum Fault {
     RestoreResume,
     /// The MPI objects are rebuilt.
     AgentSendsRebuilt,
+    /// The coordinator can ask for a checkpoint; the rank has not gone on yet.
+    AgentRebuilt,
 }
 
 impl Fault {
@@ -141,6 +145,7 @@ impl Fault {
         ("save-held", Fault::SaveHeld),
         ("save-stopped", Fault::SaveStopped),
         ("save-taken", Fault::SaveTaken),
+        ("save-leaving", Fault::SaveLeaving),
         ("writer-begun", Fault::WriterBegun),
         ("writer-created", Fault::WriterCreated),
         ("writer-described", Fault::WriterDescribed),
@@ -177,6 +182,7 @@ impl Fault {
         ("restore-threads", Fault::RestoreThreads),
         ("restore-resume", Fault::RestoreResume),
         ("agent-sends-rebuilt", Fault::AgentSendsRebuilt),
+        ("agent-rebuilt", Fault::AgentRebuilt),
     ];
 
     /// The point before a message of this number is sent.
