@@ -31,6 +31,8 @@ AFTER_THE_ANSWER = ("commit-prune", "commit-pruning")
 # What is met by threads beside the MPI thread only.
 OF_THREADS = ("save-leaving",)
 WITH_THREADS = "items/signals_sleeps"
+# The first rank that ends makes its mpirun end the others, perhaps before they come there.
+OF_THE_FIRST = ("agent-sends-bye",)
 # What a fault needs beside itself to be met.
 ABORT = "writer-begun@1=error:5"
 
@@ -62,7 +64,8 @@ class Case:
 
     def armed(self):
         what = {"sleep": f"sleep:{SLEEP_MS}", "error": f"error:{self.error}"}
-        where = f"@{self.victim}" if self.of_rank else "#2" if is_met_later(self.point) else ""
+        one_rank = self.of_rank and self.point["name"] not in OF_THE_FIRST
+        where = f"@{self.victim}" if one_rank else "#2" if is_met_later(self.point) else ""
         words = [f"{self.point['name']}{where}={what.get(self.action, self.action)}"]
         return ",".join(words + ([ABORT] if self.part == "abort" else []))
 
