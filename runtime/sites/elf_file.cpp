@@ -64,10 +64,17 @@ std::string ElfFile::parse() {
     for (const Segment& s : segments_)
       if (s.executable) code_.push_back({s.address, s.address + s.bytes, s.offset, "segment"});
   }
-  std::sort(code_.begin(), code_.end(),
-            [](const CodeRange& a, const CodeRange& b) { return a.begin < b.begin; });
-  for (size_t i = 1; i < code_.size(); i++)
-    if (code_[i].begin < code_[i - 1].end) return "executable sections overlap";
+  const auto overlaps = [&](u64 CodeRange::* first) {
+    std::sort(code_.begin(), code_.end(),
+              [&](const CodeRange& a, const CodeRange& b) { return a.*first < b.*first; });
+    for (size_t i = 1; i < code_.size(); i++)
+      if (code_[i].*first - code_[i - 1].*first < code_[i - 1].end - code_[i - 1].begin)
+        return true;
+    return false;
+  };
+  // What a byte is, is said once, by its place in the file.
+  if (overlaps(&CodeRange::file_offset)) return "executable sections share bytes of the file";
+  if (overlaps(&CodeRange::begin)) return "executable sections overlap";
   return "";
 }
 
