@@ -341,9 +341,9 @@ inline void leave_drain() {
   send_owed_receipts();
 }
 
-/// Takes part in one checkpoint until it is over (false) or this rank must run on (true); also into
-/// a next one, after a restart: leave() is to bring its timers and pending signals back first, which
-/// its other threads wait for.
+/// Takes part in one checkpoint until it is over (false) or this rank must run on (true). After a
+/// restart it must, even if the next one has begun: leave() is to bring timers and pending signals
+/// back, and its other threads wait for that.
 /// Preconditions: taking_part().
 inline bool follow_protocol(void* frame) {
   const Core& core = state();
