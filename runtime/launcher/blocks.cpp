@@ -31,24 +31,26 @@ u32 take_free_block() {
   return 0;
 }
 
-/// Makes blocks until one is free. Returns its index, or 0 after five seconds.
+/// Makes blocks until one is free. Returns its index, or 0 if the lower half can make no more; each
+/// wait ends, at the latest, after some minutes in which this thread, too, had a processor.
 u32 make_block() {
-  const u64 deadline = sys::now_ns() + 5'000'000'000;
-  while (__atomic_exchange_n(&maker_lock, 1, __ATOMIC_ACQUIRE)) {
-    if (sys::now_ns() > deadline) return 0;
-    sys::sleep_ns(20'000);
+  constexpr u32 kLooks = 200'000;
+  u32 looks = 0;
+  for (; __atomic_exchange_n(&maker_lock, 1, __ATOMIC_ACQUIRE); looks++) {
+    if (looks == kLooks) return 0;
+    sys::sleep_ns(1'000'000);
   }
   // The first lender may not have come to lend() yet.
-  while (__atomic_load_n(&block_count, __ATOMIC_ACQUIRE) == 0 && sys::now_ns() < deadline)
+  while (__atomic_load_n(&block_count, __ATOMIC_ACQUIRE) == 0 && looks++ < kLooks)
     sys::futex_wait(&block_count, 0, 1'000'000);
   u32 block = take_free_block();
   const u64 own_gs_base = arch::read_gs_base();
   arch::write_gs_base(blocks[0].gs_base);
   // Another thread may take the new block first.
-  while (block == 0 && sys::now_ns() < deadline) {
+  while (block == 0 && looks < kLooks) {
     const u32 seen = __atomic_load_n(&block_count, __ATOMIC_ACQUIRE);
     if (seen == 0 || seen == kThreadCapacity || crossing().lower->make_lender() != 0) break;
-    while (__atomic_load_n(&block_count, __ATOMIC_ACQUIRE) == seen && sys::now_ns() < deadline)
+    while (__atomic_load_n(&block_count, __ATOMIC_ACQUIRE) == seen && looks++ < kLooks)
       sys::futex_wait(&block_count, seen, 1'000'000);
     block = take_free_block();
   }

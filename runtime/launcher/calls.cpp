@@ -270,12 +270,12 @@ bool is_over(const CarriedCall& call, Timeout timeout, UserContext* frame) {
 }  // namespace
 
 void sample_call(Thread& thread) {
-  thread.sample.number = kUnknownCall;
   Path path;
   path << "/proc/self/task/" << thread.tid << "/syscall";
   char text[256];
   (void)sys::read_text(path.data, text, sizeof text);
-  // "running", or "number 0x.. (six arguments) 0x<sp> 0x<pc>".
+  // "running" (then what it said before may hold: the thread may have been asked already), or
+  // "number 0x.. (six arguments) 0x<sp> 0x<pc>".
   if (text[0] < '0' || text[0] > '9') return;
   const char* at = text;
   const u64 number = parse_decimal(at);
@@ -356,6 +356,7 @@ void settle_carried_call(UserContext* frame) {
     if (action.handler <= 1) continue;
     frame->rip = carried_address;
     frame->rax = kInterrupted;
+    carried_call(frame)->number = kUnknownCall;  // not even if the quiesce signal comes first
     return;
   }
 }

@@ -22,6 +22,8 @@ constexpr Front kFronts[] = {
     {"libmpi.so.12", "mpich", true},
 };
 
+bool is_mpich(const Front& front) { return text_equal(front.folder, "mpich"); }
+
 /// By soname or by the name of the file behind it: libmpi.so.40, libmpi.so.40.30.4.
 const Front* find_front(const char* path) {
   const char* const name = base_name(path);
@@ -47,12 +49,10 @@ u64 trap_loader_open(u64 number, const u64 (&a)[6]) {
     front = find_front(real.data);  // libmpi.so, a name for those who link programs
   if (!front) return u64(opened);
 
-  // MPICH's two sonames are one library: a program that needs both must not get two.
-  static const Front* mpich;
-  if (front->is_mpi && text_equal(front->folder, "mpich")) {
-    if (!mpich) mpich = front;
-    front = mpich;
-  }
+  // MPICH's two sonames are one library: a program that needs both must not get two, nor after a
+  // restart.
+  if (const Front* const given = find_front(config.front); given && is_mpich(*given))
+    if (is_mpich(*front)) front = given;
   static Path ours;
   Path library;
   library << config.fronts << "/" << front->folder << "/" << front->soname;

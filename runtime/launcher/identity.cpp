@@ -215,7 +215,7 @@ void restore_limits(const u64 (&saved)[32], u32 changed) {
 Status refuse_children(u32 pid, u32 writer, Message& why) {
   Status found = success();
   each_child(pid, [&](u32 child) {
-    bool ours = child == writer || !found;
+    bool ours = child == writer || is_old_writer(child) || !found;
     for (u32 i = 0; i < first_child_count; i++) ours = ours || first_children[i] == child;
     if (ours || is_of_lower_half(child)) return;
     const bool ended = describe_child(child, why);

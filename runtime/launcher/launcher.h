@@ -221,7 +221,9 @@ struct Thread {
 inline constexpr u32 kThreadCapacity = 4096;
 extern Thread threads[kThreadCapacity];
 inline bool stands(const Thread& thread) {
-  return __atomic_load_n(&thread.state, __ATOMIC_ACQUIRE) >= ThreadState::kStopped;
+  ThreadState state;
+  __atomic_load(&thread.state, &state, __ATOMIC_ACQUIRE);
+  return state >= ThreadState::kStopped;
 }
 
 i64 trap_clone(Half half, UserContext* context);
@@ -263,7 +265,7 @@ void take_own_signals(u32 tid);  // a stopped thread's part, if it has been aske
 void forget_taken_signals();     // of an earlier checkpoint
 bool signals_wait();             // whether any thread has signals to take
 /// The calling thread queues again what was taken from it. Returns once the process's signals have
-/// been queued again as well. Preconditions: all signals are blocked.
+/// been queued again as well, and all timers' signals. Preconditions: all signals are blocked.
 void return_signals();
 void add_signals(image::Writer& writer);
 void restore_signals(const image::Reader& reader);
@@ -352,5 +354,6 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome);
 u64 resume();
 i32 save_described(i32 writer, u32 timeout_ms);
 i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome);
+bool is_old_writer(u32 pid);  // of a checkpoint that was given up; has been killed, and takes long
 
 }  // namespace fermata::launch

@@ -154,6 +154,15 @@ void queue_again(u32 owner, SignalDetails& info) {
 
 bool is_main_thread() { return sys::gettid() == sys::getpid(); }
 
+/// Whether a thread is still to set a timer so that it expires again: nobody may set it before.
+bool timer_is_owed() {
+  for (u32 i = 0; i < used(); i++)
+    if (__atomic_load_n(&taken[i].owner, __ATOMIC_ACQUIRE) != kFree &&
+        taken[i].info.code == kOfTimer)
+      return true;
+  return false;
+}
+
 }  // namespace
 
 Status take_signals(u64 deadline_ns, Message& why) {
@@ -200,7 +209,7 @@ void take_own_signals(u32 tid) {
 }
 
 void return_signals() {
-  constexpr u64 kProcessWithinNs = 30'000'000'000;
+  constexpr u64 kAllWithinNs = 30'000'000'000;
   const u32 tid = sys::gettid();
   const bool is_main = is_main_thread();
   const auto is_mine = [&](const Taken& entry) {
@@ -215,13 +224,12 @@ void return_signals() {
     queue_again(taken[i].owner, taken[i].info);
     __atomic_store_n(&taken[i].owner, kFree, __ATOMIC_RELEASE);
   }
-  if (is_main) {
-    if (__atomic_exchange_n(&process_owed, 0, __ATOMIC_ACQ_REL)) sys::futex_wake_all(&process_owed);
-    return;
-  }
-  const u64 deadline = sys::now_ns() + kProcessWithinNs;
+  if (is_main && __atomic_exchange_n(&process_owed, 0, __ATOMIC_ACQ_REL))
+    sys::futex_wake_all(&process_owed);
+  const u64 deadline = sys::now_ns() + kAllWithinNs;
   while (__atomic_load_n(&process_owed, __ATOMIC_ACQUIRE) && sys::now_ns() < deadline)
     sys::futex_wait(&process_owed, 1, 10'000'000);
+  while (timer_is_owed() && sys::now_ns() < deadline) sys::sleep_ns(100'000);
 }
 
 void add_signals(image::Writer& writer) {

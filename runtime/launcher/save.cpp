@@ -179,12 +179,6 @@ void close_all_but_image() {
     const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid, nullptr};
     status = files::describe_files(writer, around, why);
   }
-  if (status) close_what_others_see(writer);
-  else close_all_but_image();
-  __atomic_store_n(&outcome_page->described, 1, __ATOMIC_RELEASE);
-  sys::futex_wake_shared(&outcome_page->described);
-  close_all_but_image();
-  fault(Fault::kWriterDescribed);
   if (status) {
     fill_header(writer, request, job_pid);
     add_threads(writer, job_pid);
@@ -192,6 +186,12 @@ void close_all_but_image() {
     add_signals(writer);
     add_timers(writer);
   }
+  if (status) close_what_others_see(writer);
+  else close_all_but_image();
+  __atomic_store_n(&outcome_page->described, 1, __ATOMIC_RELEASE);
+  sys::futex_wake_shared(&outcome_page->described);
+  close_all_but_image();
+  fault(Fault::kWriterDescribed);
   if (status && !shares) status = memory::save_shared(writer, why);
   if (status) status = memory::save_regions(writer, why);
   if (status) {
@@ -219,10 +219,43 @@ bool has_ended(u32 writer) {
   return !got || info[0];
 }
 
+// Writers that nobody has waited for yet. One that is killed while its disk hangs ends late.
+constexpr u32 kWriters = 64;
+u32 writers[kWriters];
+
+void change_writer(u32 from, u32 to) {
+  for (u32& pid : writers) {
+    if (pid != from) continue;
+    pid = to;
+    return;
+  }
+}
+
+/// wait(2) without waiting. Returns `writer` if it has ended, 0 if it has not.
+Result<u64> reap(u32 writer, i32* status) {
+  constexpr u64 kNoHang = 1, kAllChildren = 0x40000000;  // WNOHANG, __WALL
+  const Result<u64> got =
+      sys::call(SYS_wait4, writer, sys::word(status), kNoHang | kAllChildren);
+  if (got ? got.value == writer : got.error != sys::kEintr) change_writer(writer, 0);
+  return got;
+}
+
+void reap_old_writers() {
+  i32 status = 0;
+  for (const u32 pid : writers)
+    if (pid) (void)reap(pid, &status);
+}
+
 /// fork(2) without a libc and without SIGCHLD: the application must not see this child.
 i64 fork_writer() { return arch::raw_syscall(SYS_clone, 0, 0, 0, 0, 0); }
 
 }  // namespace
+
+bool is_old_writer(u32 pid) {
+  for (const u32 writer : writers)
+    if (writer == pid) return true;
+  return false;
+}
 
 u64 resume() {
   release();
@@ -277,8 +310,10 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
     release();
     return -lifted.error;
   }
+  reap_old_writers();
   const i64 child = fork_writer();
   if (child == 0) write_image(*request);
+  if (child > 0) change_writer(0, u32(child));
   memory::renew_fork_advice();
   stopped_ns = begin;
   described_by_ns = memory::shared_memory_seen() ? begin + kSharedWithinNs : deadline;
@@ -304,12 +339,10 @@ i32 save_described(i32 writer, u32 timeout_ms) {
 }
 
 i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
-  constexpr u64 kNoHang = 1, kAllChildren = 0x40000000;  // WNOHANG, __WALL
   const u64 deadline = sys::now_ns() + u64(timeout_ms) * 1'000'000;
   for (;;) {
     i32 status = 0;
-    const Result<u64> got =
-        sys::call(SYS_wait4, u64(writer), sys::word(&status), kNoHang | kAllChildren);
+    const Result<u64> got = reap(u32(writer), &status);
     if (!got && got.error != sys::kEintr) {
       fail(outcome, got.error, "the image writer is gone");
       return 1;

@@ -20,6 +20,7 @@ namespace {
 
 u32 release_count;  // futex: goes up when stopped threads may go on; they note it as their round
 u32 hold_count;     // futex: goes up when the MPI thread enters hold()
+u32 made_count;     // goes up when a thread is to be made
 u32 stop_wanted;    // all are to stop; 0: a thread that stopped of its own accord looks again
 
 void set_state(Thread& thread, ThreadState state) {
@@ -36,7 +37,10 @@ bool change_state(Thread& thread, ThreadState from, ThreadState to) {
 
 Thread* reserve_thread() {
   for (Thread& thread : threads)
-    if (change_state(thread, ThreadState::kFree, ThreadState::kReserved)) return &thread;
+    if (change_state(thread, ThreadState::kFree, ThreadState::kReserved)) {
+      __atomic_add_fetch(&made_count, 1, __ATOMIC_RELEASE);
+      return &thread;
+    }
   return nullptr;
 }
 
@@ -56,6 +60,13 @@ Gate* gate_of(u64 fs_base) {
   return reinterpret_cast<Gate*>(fs_base + u64(crossing().gate_offset));
 }
 
+/// Whether the checkpoint that the thread stands for has been given up, as far as can be seen.
+bool is_over(const Thread& thread) {
+  const Crossing& shared = crossing();
+  return __atomic_load_n(&shared.pending, __ATOMIC_ACQUIRE) == 0 ||
+         (thread.hold_stack && shared.phase != Phase::kSave);  // it came to hold() too late
+}
+
 /// Stops here until release(), until the checkpoint is given up, or until it turns out that nobody
 /// wants all threads stopped any more: a thread may have decided to stop on an older state of
 /// affairs, and the rank may need it. The frame and the thread pointer are what a restart needs.
@@ -70,8 +81,7 @@ void stop_thread(Thread& thread, UserContext* frame) {
   note_own_traits(thread);
   set_state(thread, ThreadState::kStopped);
   while (__atomic_load_n(&release_count, __ATOMIC_ACQUIRE) == round) {
-    const bool over = __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE) == 0;
-    if (over && thinks_better(thread)) break;
+    if (is_over(thread) && thinks_better(thread)) break;
     sys::futex_wait(&release_count, round, kLookAgainNs);
     take_own_signals(thread.tid);
     const bool wanted = thread.hold_stack || __atomic_load_n(&stop_wanted, __ATOMIC_ACQUIRE);
@@ -81,7 +91,6 @@ void stop_thread(Thread& thread, UserContext* frame) {
   if (crossing().pending) gate_of(thread.fs_base)->interrupted = 1;
   set_state(thread, ThreadState::kLive);
   return_signals();
-  settle_carried_call(frame);
 }
 
 constexpr u64 kCloneSetTls = 0x80000, kCloneParentSetTid = 0x100000,
@@ -102,13 +111,12 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
   if (gate->depth || gate->lock_depth) {
     // Inside the lower half, whose frames cannot be saved: stop on the way out.
     gate->interrupted = 1;
-    return;
+  } else if (thread && shared.pending) {
+    if (thread->id == shared.mpi_tid)
+      arch::fermata_park(sys::word(frame), shared.upper->park, kTrampoline);
+    stop_thread(*thread, static_cast<UserContext*>(frame));
   }
-  if (thread && thread->id == shared.mpi_tid) {
-    if (shared.pending) arch::fermata_park(sys::word(frame), shared.upper->park, kTrampoline);
-    return;
-  }
-  if (thread && shared.pending) stop_thread(*thread, static_cast<UserContext*>(frame));
+  settle_carried_call(static_cast<UserContext*>(frame));
 }
 
 }  // namespace
@@ -213,6 +221,7 @@ u32 stop_others() {
   const u64 wanted = u64(crossing().pending) << 32 | (release_count + 1);
   const u32 pid = sys::getpid(), self = sys::gettid();
   u32 running = 0;
+  const u32 made = __atomic_load_n(&made_count, __ATOMIC_ACQUIRE);
   __atomic_store_n(&stop_wanted, 1, __ATOMIC_RELEASE);
   for (Thread& thread : threads) {
     const ThreadState state = get_state(thread);
@@ -220,11 +229,15 @@ u32 stop_others() {
     if (state == ThreadState::kLive && thread.tid == self) continue;
     running++;
     if (state != ThreadState::kLive || thread.asked == wanted) continue;
+    const u32 tid = thread.tid;
     sample_call(thread);
     thread.asked = wanted;  // before: the thread may take it back at once
-    if (!sys::tgkill(pid, thread.tid, kSignalQuiesce)) thread.asked = 0;
+    const bool asked = bool(sys::tgkill(pid, tid, kSignalQuiesce));
+    // The slot may be another thread's by now.
+    if (!asked || get_state(thread) < ThreadState::kLive || thread.tid != tid) thread.asked = 0;
   }
-  return running;
+  // One that has stopped may have made another in a slot that had been passed.
+  return running + (__atomic_load_n(&made_count, __ATOMIC_ACQUIRE) != made);
 }
 
 Status quiesce(u64 deadline_ns, u32* late) {
@@ -247,8 +260,9 @@ void nudge(u32 id) {
 }
 
 void leave(void* frame) {
+  arm_restored_timers();  // before other threads can set them
+  if (config.restore[0]) faults::fault(faults::Fault::kRestoreLeaving);
   return_signals();
-  arm_restored_timers();
   settle_carried_call(static_cast<UserContext*>(frame));
 }
 

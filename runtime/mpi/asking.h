@@ -4,8 +4,9 @@
 // fermata_checkpoint waits outside MPI, gate open, so that the rank parks there like anywhere else;
 // now and then it looks inside, for others may receive what this rank has sent (MPI-4.0, 3.5).
 // The coordinator begins when all ranks have asked, and its answer comes by the agent. A process
-// that wakes in here after a restart finds out whether this was the checkpoint it was saved by: the
-// agent notes the epoch that all have asked for, and the image has the one it was cut in.
+// that wakes in here after a restart finds out whether it was saved by this checkpoint: the agent
+// notes the epoch that all have asked for, and park() the restarts from such a one. There may have
+// been another restart since.
 //
 // A program that saves itself is told to while it waits in here. Its function is called in all
 // ranks or in none, whatever becomes of the checkpoint meanwhile: it may contain collective calls.
@@ -83,7 +84,7 @@ inline int ask_and_wait(char* message, u64 bytes) {
       copy_message(shared.answer_text, message, bytes);
       return shared.answer == 0 ? FERMATA_COMMITTED : FERMATA_FAILED;
     }
-    if (shared.asked_epoch == state().restored_epoch) {
+    if (state().asked_restart > restarts) {
       copy_message("restarted", message, bytes);
       return FERMATA_RESTARTED;
     }

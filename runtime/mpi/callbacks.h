@@ -36,13 +36,15 @@ inline void call_all(int where, int when) {
 inline void call_due(int where, bool may_begin) {
   CallbackRound& round = round_of(where);
   const u32 pending = pending_epoch();
-  if (round.calling) return;
+  const bool ends = round.epoch != 0 && round.epoch != pending;
+  const bool begins = may_begin && pending != 0 && round.count != 0 && (ends || round.epoch == 0);
+  if (round.calling || !(ends || begins)) return;
   round.calling = true;
-  if (round.epoch != 0 && round.epoch != pending) {
+  if (ends) {
     call_all(where, crossing().restarts == round.restarts ? FERMATA_CONTINUE : FERMATA_RESTART);
     round.epoch = 0;
   }
-  if (may_begin && pending != 0 && round.count != 0 && round.epoch == 0) {
+  if (begins) {
     round.restarts = crossing().restarts;
     __atomic_store_n(&round.epoch, pending, __ATOMIC_RELEASE);
     call_all(where, FERMATA_BEFORE);

@@ -409,7 +409,7 @@ struct Core {
   u32 asking;               // 1: a thread is in fermata_checkpoint
   int (*self_save)(const char* directory, void* argument);  // the program's; null = none
   void* self_argument;
-  u32 restored_epoch;       // the checkpoint that this process was restored from; 0 = none
+  u32 asked_restart;        // the newest restart from a checkpoint that all ranks had asked for
   pthread_mutex_t excluded_mutex;  // of the list of excluded memory
   Callbacks callbacks;
   CallbackRound callback_rounds[2];  // by FERMATA_ON_*

@@ -363,7 +363,8 @@ inline bool follow_protocol(void* frame) {
     switch (phase) {
       case Phase::kRun: return false;
       case Phase::kGather:
-        if (held_back()) return true;
+        // Once it has said that it is parked its sections are shut; others may look at the door.
+        if (park.parked_version == 0 && held_back()) return true;
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
           if (has_duty() || !shut_sections()) return true;
           if (core.early_matched) {  // its sender may stand in its call until it is received
@@ -387,7 +388,7 @@ inline bool follow_protocol(void* frame) {
         park.held = true;
         state().wtime_saved = lower().Wtime() + state().wtime_offset;
         if (launcher().hold(frame) == kHoldRestarted) {
-          state().restored_epoch = park.epoch;
+          if (crossing().asked_epoch == epoch) state().asked_restart = crossing().restarts;
           rebuild();
           return true;
         }

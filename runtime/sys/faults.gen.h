@@ -120,6 +120,8 @@ enum class Fault : u32 {
   kRestoreThreads,
   // Everything is back; the saved stack is to be stepped on.
   kRestoreResume,
+  // The MPI thread has set the timers again; pending signals are not back, for which others wait.
+  kRestoreLeaving,
   // The MPI objects are rebuilt.
   kAgentSendsRebuilt,
   // The coordinator can ask for a checkpoint; the rank has not gone on yet.
@@ -183,6 +185,7 @@ inline constexpr const char* kFaultNames[] = {
     "restore-files",
     "restore-threads",
     "restore-resume",
+    "restore-leaving",
     "agent-sends-rebuilt",
     "agent-rebuilt",
 };

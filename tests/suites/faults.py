@@ -7,6 +7,7 @@ it was not the one killed, has run on to it. Nothing waits for ever.
 
 `./x faults` runs all of them and makes docs/faults.md; --quick runs a few, chosen by a seed that is
 printed (FERMATA_SEED repeats it)."""
+import ctypes
 import json
 import os
 import random
@@ -15,7 +16,7 @@ import time
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, slow, timeout
-from support.errors import DAMAGED, FAILED, USAGE, HealthyJob
+from support.errors import DAMAGED, FAILED, USAGE, HealthyJob, ranks_of
 from support.faults import POINTS, wanted
 from support.mpis import BUILD, MPIS
 
@@ -302,6 +303,97 @@ def test_a_thread_that_is_about_to_go_on_does_not_stand(work):
         check(f"fault: {fault}=sleep" in job.running.err, job.running.err)
     job.hold.touch()
     job.restart("openmpi")
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+
+
+def test_an_alarm_ends_a_pause_though_a_checkpoint_has_begun_it_again(work):
+    """The rank was asked twice. On its way out the second signal found the pause that was to end
+    with EINTR, and began it again."""
+    job = FaultyJob(work).begin("openmpi", "alarms", ["--mode", "pause"], env={
+        "FERMATA_FAULT": "agent-targets=sleep:3500"})
+    time.sleep(0.7)  # until it pauses
+    job.checkpoint()
+    check("fault: agent-targets=sleep" in job.running.err, job.running.err)
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+
+
+def test_an_alarm_that_is_cancelled_right_after_a_restart_stays_so(work):
+    """The thread that cancels it ran before it had been set again."""
+    job = FaultyJob(work).begin("mpich", "alarms", ["--mode", "cancel"])
+    job.checkpoint_and_stop()
+    job.hold.with_name(f"{job.hold.name}.cancel").touch()
+    job.go_on("openmpi", "restore-leaving=sleep:1500")
+    job.wait_until_restarted()
+    time.sleep(8)  # longer than was left of it
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+    check("fault: restore-leaving=sleep" in job.running.err, job.running.err)
+
+
+def test_threads_are_saved_as_they_were_when_they_stood(work):
+    """Their names and the like were read when they might have gone on."""
+    job = FaultyJob(work).begin("openmpi", "renames")
+    job.checkpoint_and_stop()
+    job.go_on("mpich", "writer-described=sleep:1000")
+    job.wait_until_restarted()
+    job.checkpoint_and_stop()
+    check("fault: writer-described=sleep" in job.running.err, job.running.err)
+    job.hold.touch()
+    job.restart("openmpi")
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+
+
+def test_a_program_that_asked_hears_of_its_restart_though_it_is_saved_again_at_once(work):
+    """It asked once more, as if it had never been answered."""
+    job = FaultyJob(work).begin("openmpi", "say", ["--mode", "now"])
+    fermata.wait_for_step(job, 3)
+    job.finish()
+    job.hold.touch()
+    job.go_on("mpich", "agent-rebuilt=sleep:1500")
+    job.wait_until_restarted()
+    job.checkpoint_and_stop()
+    job.hold.touch()
+    job.restart("openmpi")
+    out = job.finish()
+    check_equal([f"rank {i}: restarted" in out for i in range(2)], [True] * 2, f"answers\n{out}")
+    check_equal(len(job.snapshots()), 2, "snapshots")
+
+
+class Tracer:
+    """Keeps a process that is killed from ending, as a disk that hangs does."""
+    SEIZE, DETACH, TRACE_EXIT, ALL = 0x4206, 17, 0x40, 0x40000000
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.trace(self.SEIZE, self.TRACE_EXIT)
+
+    def trace(self, request, data):
+        libc = ctypes.CDLL(None, use_errno=True)
+        result = libc.ptrace(request, self.pid, ctypes.c_void_p(0), ctypes.c_void_p(data))
+        check(result == 0, f"ptrace {request}: errno {ctypes.get_errno()}")
+
+    def let_it_end(self):
+        os.waitpid(self.pid, self.ALL)
+        self.trace(self.DETACH, 0)
+
+
+@timeout(120)
+def test_a_killed_writer_that_ends_late_is_no_child_of_the_program(work):
+    """Every later checkpoint was refused because of it."""
+    job = FaultyJob(work).begin("openmpi", env={
+        "FERMATA_FAULT": "writer-flush@1=sleep:9000,agent-save@0=sleep:2500"})
+    saving = begin_checkpoint(job)
+    job.running.wait_for("fault: writer-flush=sleep")
+    rank = ranks_of(job)[1]
+    (writer,) = [pid for pid in process.descendants(rank)
+                 if os.readlink(f"/proc/{pid}/exe").endswith("/launcher")]
+    tracer = Tracer(writer)
+    (image,) = (work / "fermata" / job.name).rglob("rank-1.img")
+    image.with_name("rank-0.img").mkdir()
+    failed = saving.wait(30)
+    check(failed.code == FAILED and "cannot create" in failed.err, f"{failed.code} {failed.err}")
+    job.checkpoint()
+    tracer.let_it_end()
+    job.checkpoint()
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
 
 

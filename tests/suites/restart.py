@@ -238,6 +238,9 @@ def generate():
     for first, second in (mpis.MPIS, mpis.MPIS[::-1]):
         tests[f"test_cxx_bindings_{first}_then_{second}"] = _make(
             "openmpi", first, second, "cxx_bindings")
+    for second in mpis.MPIS:
+        tests[f"test_two_names_of_mpich_mpich_then_{second}"] = _make(
+            "mpich", "mpich", second, "two_names")
     for limit in (1024, 200):
         tests[f"test_low_numbers_under_{limit}"] = _make_low_numbers(limit)
     return tests

@@ -116,6 +116,9 @@ pub enum Fault {
     RestoreThreads,
     /// Everything is back; the saved stack is to be stepped on.
     RestoreResume,
+    /// The MPI thread has set the timers again; pending signals are not back, for which others
+    /// wait.
+    RestoreLeaving,
     /// The MPI objects are rebuilt.
     AgentSendsRebuilt,
     /// The coordinator can ask for a checkpoint; the rank has not gone on yet.
@@ -181,6 +184,7 @@ impl Fault {
         ("restore-files", Fault::RestoreFiles),
         ("restore-threads", Fault::RestoreThreads),
         ("restore-resume", Fault::RestoreResume),
+        ("restore-leaving", Fault::RestoreLeaving),
         ("agent-sends-rebuilt", Fault::AgentSendsRebuilt),
         ("agent-rebuilt", Fault::AgentRebuilt),
     ];
