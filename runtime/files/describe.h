@@ -33,8 +33,12 @@ bool is_regular(int fd);
 /// locks. (One that the application locks and closes, or executes, in that moment seems in use.)
 bool may_stay_open(const image::Writer& writer, const image::ImageFile& file);
 
-/// Brings every descriptor of the image back under its number, with its contents, members and
-/// locks. reader.fd must be open and out of the way. Errors: errno, `why` names the file.
+/// Brings every descriptor of the image back under its number, with its contents. reader.fd must be
+/// open and out of the way. Errors: errno, `why` names the file.
 Status restore_files(const image::Reader& reader, const Surroundings& around, Message& why);
+
+/// Gives them their members, options, owners and locks. Preconditions: restore_files() is done, and
+/// nobody will close another descriptor of the same files. Errors: as above.
+Status restore_members(const image::Reader& reader, const Surroundings& around, Message& why);
 
 }  // namespace fermata::files

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptors come back in the order of their numbers, so that the first of a set that shares
 // something exists before the others; then what needs all of them to be there: epoll members,
-// watches, locks. Locks are last because closing any descriptor of a file drops a POSIX lock on it.
+// watches, locks. Locks are last because closing any descriptor of a file drops a POSIX lock on it:
+// those by which it has been mapped, too.
 #include "files/restore.h"
 
 namespace fermata::files {
@@ -92,6 +93,11 @@ Status restore_files(const image::Reader& reader, const Surroundings& around, Me
   }
   for (int fd = 0; fd <= 2; fd++)
     if (!restorer.find(fd)) (void)sys::close(fd);  // as the application had
+  return success();
+}
+
+Status restore_members(const image::Reader& reader, const Surroundings& around, Message& why) {
+  Restorer restorer{reader, around, why};
   for (u64 i = 0; i < reader.header->members.count; i++) {
     const Status done = restore_member(restorer, reader.members[i]);
     if (done) continue;
