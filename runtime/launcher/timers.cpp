@@ -100,7 +100,7 @@ void read_itimers() {
 }
 
 i32 clock_now(const ImageTimer& timer) {
-  return is_thread_clock(timer.clock) ? clock_of(timer.clock_thread) : timer.clock;
+  return is_thread_clock(timer.clock) ? clock_of(live_tid(timer.clock_thread)) : timer.clock;
 }
 
 /// Sets a timer to a time so long past that it expires at once, for `count` expiries up to now: the

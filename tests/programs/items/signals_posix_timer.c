@@ -14,8 +14,9 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
+enum { CPU_MS = 2 };  // interval of blocked_cpu
 enum { PERIODIC, TO_THREAD, CALLS, PROCESS_CPU, THREAD_CPU, THREAD_CPU_OTHER, COUNTED };
-static timer_t counted[COUNTED], far, blocked_timer;
+static timer_t counted[COUNTED], far, blocked_timer, blocked_cpu;
 static int fired[COUNTED];
 static pid_t worker_tid;
 static clockid_t worker_clock;
@@ -79,6 +80,10 @@ static void make_all(void) {
   event.sigev_signo = SIGRTMIN + 3;
   event.sigev_value.sival_int = 77;
   CHECK(timer_create(CLOCK_MONOTONIC, &event, &blocked_timer) == 0);
+  event.sigev_signo = SIGRTMIN + 4;
+  CHECK(timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &blocked_cpu) == 0);
+  const struct timespec every = {0, CPU_MS * 1000000};
+  CHECK(timer_settime(blocked_cpu, 0, &(struct itimerspec){every, every}, NULL) == 0);
 }
 
 static void all_count(void) {
@@ -110,12 +115,28 @@ static void fetch_blocked(void) {
   CHECK(expired >= 4);
 }
 
+// Its signal waits over checkpoints, too. A thread computes no longer than the clock runs, so there
+// are no more overruns than that allows.
+static void fetch_blocked_cpu(void) {
+  static double before;
+  sigset_t one;
+  siginfo_t info;
+  sigemptyset(&one);
+  sigaddset(&one, SIGRTMIN + 4);
+  const int taken = sigtimedwait(&one, &info, &(struct timespec){0, 0});
+  const double now = now_seconds();
+  if (taken > 0 && before > 0)
+    CHECK(info.si_overrun <= 1 + (now - before) * 1000 / CPU_MS);
+  before = now;
+}
+
 int main(int argc, char **argv) {
   sigset_t blocked;
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGRTMIN + 1);
   sigaddset(&blocked, SIGRTMIN + 2);
   sigaddset(&blocked, SIGRTMIN + 3);
+  sigaddset(&blocked, SIGRTMIN + 4);
   pthread_sigmask(SIG_BLOCK, &blocked, NULL);  // before MPI makes threads of its own
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 10, 0);
@@ -140,10 +161,12 @@ int main(int argc, char **argv) {
     CHECK(timer_gettime(far, &left) == 0 && left.it_value.tv_sec >= 800 &&
           left.it_value.tv_sec <= 1000 && left.it_interval.tv_nsec == 0);
     fetch_blocked();
+    fetch_blocked_cpu();
     all_count();
     mix_int(step);
   }
   for (int i = 0; i < COUNTED; i++) CHECK(timer_delete(counted[i]) == 0);
+  CHECK(timer_delete(blocked_cpu) == 0);
   __atomic_store_n(&stopping, 1, __ATOMIC_RELEASE);
   CHECK(pthread_join(worker, NULL) == 0);
   finish();
