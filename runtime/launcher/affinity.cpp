@@ -3,7 +3,7 @@
 // differ at each restart, so a thread that has what the rank was given gets what it is given now.
 // What the program has bound itself it finds again: if the rank has been given others than it had,
 // and as many, at the same places among those; else on the same processors. A line on stderr
-// says so where the machine does not allow it.
+// says so where the machine does not allow it; the next image names those that the program chose.
 #include "image/reader.h"
 #include "image/writer.h"
 #include "launcher/launcher.h"
@@ -34,6 +34,9 @@ struct Processors {
 
 Processors given;  // to this rank, before the program bound anything
 bool given_known;
+Processors unmet[kThreadCapacity];  // by thread: what it was bound to and is not since a restart
+
+Processors& unmet_of(const Thread& thread) { return unmet[&thread - threads]; }
 
 Processors of_thread(u32 tid) {
   Processors found{};
@@ -69,12 +72,20 @@ u64 trap_set_affinity(const u64 (&a)[6]) {
   given_known = true;
   const u64 result = trap_thread_call(SYS_sched_setaffinity, a);
   Thread* const thread = a[0] ? find_thread_by_id(u32(a[0])) : find_thread(sys::gettid());
-  if (result == 0 && thread && !is_forked_child()) thread->bound = true;
+  if (result != 0 || !thread || is_forked_child()) return result;
+  thread->bound = true;
+  unmet_of(*thread) = {};
   return result;
 }
 
+void inherit_affinity(const Thread* creator, Thread& thread) {
+  thread.bound = creator && creator->bound;
+  unmet_of(thread) = creator ? unmet_of(*creator) : Processors{};
+}
+
 void save_affinity(const Thread& thread, image::ImageThread& out) {
-  const Processors bound = of_thread(thread.tid);
+  const Processors& missed = unmet_of(thread);
+  const Processors bound = missed.count() ? missed : of_thread(thread.tid);
   __builtin_memcpy(out.processors, &bound, sizeof bound);
   if (thread.bound) out.flags |= kBoundItself;
 }
@@ -96,7 +107,9 @@ void restore_affinity(const image::Reader& reader) {
     if (!thread || !(saved.flags & kBoundItself)) continue;
     thread->bound = true;
     __builtin_memcpy(&bound, saved.processors, sizeof bound);
-    if (!bind_again(thread->tid, bound, had)) elsewhere++;
+    if (bind_again(thread->tid, bound, had)) continue;
+    unmet_of(*thread) = bound;
+    elsewhere++;
   }
   if (!elsewhere) return;
   Message note;

@@ -301,6 +301,7 @@ u64 trap_upper_open(u64 number, const u64 (&arguments)[6]);
 
 // --- affinity.cpp: what threads are bound to ----------------------------------------------------
 u64 trap_set_affinity(const u64 (&arguments)[6]);
+void inherit_affinity(const Thread* creator, Thread& thread);
 void save_affinity(const Thread& thread, image::ImageThread& out);
 void save_given_processors(image::ImageHeader& out);
 /// Preconditions: all threads exist.

@@ -181,8 +181,7 @@ i64 trap_clone(Half half, UserContext* context) {
     thread->frame = thread->hold_stack = 0;
     thread->asked = 0;
     thread->block = thread->id = 0;
-    const Thread* const creator = find_thread(sys::gettid());
-    thread->bound = creator && creator->bound;  // inherited
+    inherit_affinity(find_thread(sys::gettid()), *thread);
   }
   const bool named = thread && ids_differ();
   if (named) flags &= ~(kCloneParentSetTid | kCloneChildSetTid);

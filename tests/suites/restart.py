@@ -190,6 +190,37 @@ def test_a_starved_rank_is_cut_with_the_others(work):
     check_equal(mpis.checksum(job.finish()), mpis.expected("inflight", 2, 400), "checksum")
 
 
+def _bound_threads(job, processor):
+    """How many threads of each rank are bound to just this one; None if one ends just now."""
+    tasks = [list(pathlib.Path(f"/proc/{pid}/task").iterdir()) for pid in errors.ranks_of(job)]
+    try:
+        return [sum(os.sched_getaffinity(int(task.name)) == {processor} for task in rank)
+                for rank in tasks]
+    except ProcessLookupError:
+        return None
+
+
+@timeout(120)
+def test_a_binding_that_cannot_be_met_is_kept(work):
+    """Saved where its processor was missing, a thread is bound to that one when it is there again,
+    and not to those that it had meanwhile. So are threads that it made there."""
+    tool = work / "without_affinity"
+    process.run(["gcc", "-O2", "-o", tool, mpis.ROOT / "tests/harness/without_affinity.c"]
+                ).expect_success("without_affinity")
+    last = os.cpu_count() - 1
+    job = fermata.Job(work)
+    job.start("mpich", _command("mpich", "bound", work, steps=30, step_ms=200))
+    for step, bound in ((3, [2, 2]), (6, [0, 0]), (9, [2, 2])):
+        fermata.wait_for_step(job, step)
+        process.wait_until(lambda: _bound_threads(job, last) == bound,
+                           f"{bound} threads that are bound to processor {last}")
+        if step == 9:
+            break
+        job.checkpoint_and_stop()
+        job.restart("mpich", under=[tool] if step == 3 else ())
+    check_equal(mpis.checksum(job.finish()), _expected("bound", steps=30), "checksum")
+
+
 @timeout(90)
 def test_few_descriptors(work):
     """`ulimit -n 256`: there is no room above 512 for what the MPI library opens."""
