@@ -186,6 +186,8 @@ bool missing_features(const u64 (&saved)[4], Message& names);
 
 // --- signals.cpp -------------------------------------------------------------------------------
 u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes);
+void add_actions(image::Writer& writer);
+void restore_actions(const image::Reader& reader);
 u64 trap_sigprocmask(Half half, u64 how, u64 set, u64 old, u64 set_bytes, UserContext* context);
 inline constexpr u64 kOurSignals = u64(1) << (kSignalTrap - 1) | u64(1) << (kSignalQuiesce - 1);
 

@@ -58,15 +58,6 @@ void restore_files(const image::Reader& reader, decltype(files::restore_files) p
         "put the file where the program had it, or free the descriptor");
 }
 
-void restore_actions(const image::Reader& reader) {
-  for (u64 i = 0; i < reader.header->actions.count; i++) {
-    const image::ImageAction& saved = reader.actions[i];
-    if (saved.handler == 0 && saved.flags == 0) continue;
-    const sys::KernelAction action{saved.handler, saved.flags, saved.restorer, saved.mask};
-    (void)sys::sigaction(int(saved.signal), &action, nullptr);
-  }
-}
-
 void restored_thread(void* argument) {
   const image::ImageThread saved = *static_cast<const image::ImageThread*>(argument);
   if (saved.robust_list)

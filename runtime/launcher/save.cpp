@@ -63,16 +63,6 @@ void add_threads(image::Writer& writer, u32 job_pid) {
   }
 }
 
-void add_actions(image::Writer& writer) {
-  for (int signal = 1; signal <= 64; signal++) {
-    sys::KernelAction action;
-    if (signal == kSignalTrap || signal == kSignalQuiesce) continue;
-    if (!sys::sigaction(signal, nullptr, &action)) continue;
-    image::ImageAction* out = writer.actions.add();
-    *out = {u32(signal), 0, action.handler, action.flags, action.restorer, action.mask};
-  }
-}
-
 void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid) {
   image::ImageHeader& h = writer.header();
   const Crossing& shared = crossing();

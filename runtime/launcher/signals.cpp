@@ -2,12 +2,20 @@
 // Signals belong to the application. The kernel's table of actions is the upper half's; the lower
 // half is told that it set what it wanted, and nothing happens. Our two signals are hidden: neither
 // half can block them or see their handlers.
+//
+// What the surroundings of a restart ignore (nohup) and the program had at its default is ignored
+// until the program says otherwise, as at any start. The next image has the default all the same.
+#include "image/reader.h"
+#include "image/writer.h"
 #include "launcher/launcher.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
 namespace {
 
+constexpr u64 kIgnored = 1;  // SIG_IGN; SIG_DFL is 0
+
+u64 ignored_around;  // signals that this restart's surroundings ignore, not the program
 sys::KernelAction hidden[2];  // what the application believes of kSignalTrap and kSignalQuiesce
 
 bool is_lower_thread() {
@@ -36,8 +44,11 @@ u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
     stripped = *wanted;
     stripped.mask &= ~kOurSignals;
   }
-  return u64(arch::raw_syscall(SYS_rt_sigaction, signal, wanted ? sys::word(&stripped) : 0, old,
-                               set_bytes));
+  const i64 result = arch::raw_syscall(SYS_rt_sigaction, signal,
+                                       wanted ? sys::word(&stripped) : 0, old, set_bytes);
+  if (result == 0 && wanted && !is_forked_child())
+    (void)__atomic_fetch_and(&ignored_around, ~sys::signal_bit(int(signal)), __ATOMIC_RELAXED);
+  return u64(result);
 }
 
 /// The handler's own mask is not the guest's: the frame's is, and rt_sigreturn installs it.
@@ -59,6 +70,31 @@ u64 trap_sigprocmask(Half half, u64 how, u64 set, u64 old, u64 set_bytes, UserCo
   }
   if (old) *reinterpret_cast<u64*>(old) = before;
   return 0;
+}
+
+void add_actions(image::Writer& writer) {
+  for (int signal = 1; signal <= 64; signal++) {
+    sys::KernelAction action;
+    if (signal == kSignalTrap || signal == kSignalQuiesce) continue;
+    if (!sys::sigaction(signal, nullptr, &action)) continue;
+    if (ignored_around & sys::signal_bit(signal)) action = {};
+    image::ImageAction* out = writer.actions.add();
+    *out = {u32(signal), 0, action.handler, action.flags, action.restorer, action.mask};
+  }
+}
+
+void restore_actions(const image::Reader& reader) {
+  for (u64 i = 0; i < reader.header->actions.count; i++) {
+    const image::ImageAction& saved = reader.actions[i];
+    if (saved.handler == 0 && saved.flags == 0) {
+      sys::KernelAction given;
+      if (sys::sigaction(int(saved.signal), nullptr, &given) && given.handler == kIgnored)
+        ignored_around |= sys::signal_bit(int(saved.signal));
+      continue;
+    }
+    const sys::KernelAction action{saved.handler, saved.flags, saved.restorer, saved.mask};
+    (void)sys::sigaction(int(saved.signal), &action, nullptr);
+  }
 }
 
 }  // namespace fermata::launch

@@ -221,6 +221,28 @@ def test_a_binding_that_cannot_be_met_is_kept(work):
     check_equal(mpis.checksum(job.finish()), _expected("bound", steps=30), "checksum")
 
 
+def _ignores_hangup(job):
+    """Whether the ranks do: each as in /proc."""
+    texts = [pathlib.Path(f"/proc/{pid}/status").read_text() for pid in errors.ranks_of(job)]
+    return [int(text.split("SigIgn:")[1].split()[0], 16) >> (signal.SIGHUP - 1) & 1
+            for text in texts]
+
+
+@timeout(120)
+def test_a_restart_under_nohup_is_not_for_ever(work):
+    """What a restart's surroundings ignore, the program ignores until the next restart."""
+    job = fermata.Job(work)
+    job.start("mpich", _command("mpich", "selfcheck", work, steps=20))
+    for step, ignored in ((3, [0, 0]), (6, [1, 1]), (9, [0, 0])):
+        fermata.wait_for_step(job, step)
+        check_equal(_ignores_hangup(job), ignored, f"ranks that ignore SIGHUP at step {step}")
+        if step == 9:
+            break
+        job.checkpoint_and_stop()
+        job.restart("mpich", under=["nohup"] if step == 3 else ())
+    check_equal(mpis.checksum(job.finish()), _expected("selfcheck", steps=20), "checksum")
+
+
 @timeout(90)
 def test_few_descriptors(work):
     """`ulimit -n 256`: there is no room above 512 for what the MPI library opens."""
