@@ -207,7 +207,6 @@ u64 trap_shmat(u64 id, u64 address, u64 flags) {
   const Result<u64> known = memory::stat_segment(real, info);
   if (!known) return outcome(known);
   memory::note_segment(u32(id), real);
-  memory::note_shared_memory();
   if (address) {
     const Result<u64> got = sys::call(SYS_shmat, real, address, flags);
     if (got) memory::note_placed(got.value, info.bytes);

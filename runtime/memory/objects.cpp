@@ -179,9 +179,10 @@ Status save_contents(Pages& pages, image::ImageObject& object, const char* path,
 /// Segments that the application made or attached once and may attach again.
 Status add_unattached(image::Writer& writer, u64 device, Message& why) {
   Status done;
-  each_segment([&](u32, u32 real) {
+  each_segment([&](const SegmentPair& pair) {
+    const u32 real = pair.real;
     SegmentInfo info;
-    if (!done || !stat_segment(real, info)) return;
+    if (!pair.is_own || !done || !stat_segment(real, info)) return;
     bool found = false;
     for (u64 i = 0; i < writer.objects.count; i++)
       found = found || (writer.objects.entries[i].kind == kSegment &&

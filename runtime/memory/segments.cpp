@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/segments.h"
 
+#include "memory/objects.h"
 #include "sys/sys.h"
 
 namespace fermata::memory {
@@ -16,7 +17,9 @@ u32 entering;  // spin lock: notes are rare and short
 
 bool is_known_as_other(u32 real) {
   bool found = false;
-  each_segment([&](u32 known, u32 own) { found = found || (known == real && own != real); });
+  each_segment([&](const SegmentPair& pair) {
+    found = found || (pair.known == real && pair.real != real);
+  });
   return found;
 }
 
@@ -30,35 +33,43 @@ void forget_removed() {
   segment_count = kept;
 }
 
-}  // namespace
-
-u32 real_segment(u32 known) {
-  u32 result = known;
-  each_segment([&](u32 id, u32 real) { if (id == known) result = real; });
-  return result;
-}
-
-u32 known_segment(u32 real) {
-  u32 result = real;
-  each_segment([&](u32 id, u32 own) { if (own == real) result = id; });
-  return result;
-}
-
-void note_segment(u32 known, u32 real) {
+void enter_segment(u32 known, u32 real, bool is_own) {
   while (__atomic_exchange_n(&entering, 1, __ATOMIC_ACQUIRE)) arch::pause();
   bool found = false;
   for (u32 i = 0; i < segment_count && !found; i++) {
     if (segments[i].known != known) continue;
     segments[i].real = real;
+    segments[i].is_own = segments[i].is_own || is_own;
     found = true;
   }
   if (!found && segment_count == kSegmentCapacity) forget_removed();
   if (!found && segment_count < kSegmentCapacity) {
-    segments[segment_count] = {known, real};
+    segments[segment_count] = {known, real, is_own};
     __atomic_add_fetch(&segment_count, 1, __ATOMIC_RELEASE);
   }
   __atomic_store_n(&entering, 0, __ATOMIC_RELEASE);
 }
+
+}  // namespace
+
+u32 real_segment(u32 known) {
+  u32 result = known;
+  each_segment([&](const SegmentPair& pair) { if (pair.known == known) result = pair.real; });
+  return result;
+}
+
+u32 known_segment(u32 real) {
+  u32 result = real;
+  each_segment([&](const SegmentPair& pair) { if (pair.real == real) result = pair.known; });
+  return result;
+}
+
+void note_segment(u32 known, u32 real) {
+  note_shared_memory();
+  enter_segment(known, real, true);
+}
+
+void learn_segment(u32 known, u32 real) { enter_segment(known, real, false); }
 
 Result<u64> stat_segment(u32 real, SegmentInfo& out) {
   return sys::call(SYS_shmctl, real, kStatSegment, sys::word(&out));

@@ -26,10 +26,13 @@ inline constexpr u64 kRemoveSegment = 0, kStatSegment = 2;  // commands of shmct
 u32 real_segment(u32 known);
 /// The application's id for one of the kernel's.
 u32 known_segment(u32 real);
-/// Enters a pair; after a restart, and with two equal ids when the application learns of one.
+/// Enters a segment that this rank has made, found or attached, and must save from now on: its
+/// checkpoints wait for those of others (objects.h). The ids are equal if it did so just now.
 void note_segment(u32 known, u32 real);
+/// Enters one that is others' to save until this rank attaches it, too.
+void learn_segment(u32 known, u32 real);
 
-/// Calls take(known, real) for each noted segment.
+/// Calls take(pair) for each segment that has been entered.
 template <typename Take>
 void each_segment(Take take);
 
@@ -42,6 +45,7 @@ Result<u64> control_segment(u64 id, u64 command, u64 argument);
 // ---------------------------------------------------------------------------------------------
 struct SegmentPair {
   u32 known, real;
+  bool is_own;  // entered by note_segment
 };
 inline constexpr u32 kSegmentCapacity = 4096;  // as many as Linux has by default
 extern SegmentPair segments[kSegmentCapacity];
@@ -50,7 +54,7 @@ extern u32 segment_count;
 template <typename Take>
 void each_segment(Take take) {
   const u32 count = __atomic_load_n(&segment_count, __ATOMIC_ACQUIRE);
-  for (u32 i = 0; i < count && i < kSegmentCapacity; i++) take(segments[i].known, segments[i].real);
+  for (u32 i = 0; i < count && i < kSegmentCapacity; i++) take(segments[i]);
 }
 
 }  // namespace fermata::memory

@@ -123,11 +123,14 @@ Status take_offer(const image::Reader& reader, const image::ImageObject& object,
 }
 
 /// The ids that other ranks of this place know are good here, too.
-void note_segments(const Offer* offers, u64 count) {
+void note_segments(const image::Reader& reader, const Offer* offers, u64 count) {
   const u64 place = this_place();
   for (u64 i = 0; i < count; i++)
     if (offers[i].fd != -1 && claims[i].kind == kSegment && claims[i].place == place)
-      note_segment(claims[i].segment, offers[i].segment);
+      learn_segment(claims[i].segment, offers[i].segment);
+  for (u64 i = 0; i < own_count; i++)
+    if (reader.objects[i].kind == kSegment)
+      note_segment(reader.objects[i].segment, own[i].segment);
 }
 
 }  // namespace
@@ -162,7 +165,7 @@ Status restore_objects(const image::Reader& reader, const World& world, Trouble&
       done = take_offer(reader, object, offers[maker], own[i], trouble);
     if (!done) return done;
   }
-  note_segments(offers, total);
+  note_segments(reader, offers, total);
   return success();
 }
 

@@ -36,6 +36,7 @@ WITH_THREADS = "items/signals_sleeps"
 OF_THE_FIRST = ("agent-sends-bye",)
 # What a fault needs beside itself to be met.
 ABORT = "writer-begun@1=error:5"
+WRITES_LATE = "writer-described@1=sleep:500"
 
 
 def is_met_later(point):
@@ -395,6 +396,34 @@ def test_a_killed_writer_that_ends_late_is_no_child_of_the_program(work):
     tracer.let_it_end()
     job.checkpoint()
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+
+
+def restarted_from_what_rank_1_writes_late(job, lower):
+    """Its writer has said that the job may go on, and then sleeps."""
+    job.checkpoint()
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+    check("fault: writer-described=sleep" in job.running.err, job.running.err)
+    job.hold.touch()
+    job.restart(lower)
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum after the restart")
+
+
+@timeout(120)
+def test_a_segment_that_another_rank_alone_uses_is_not_saved_late(work):
+    """After a restart every rank of the host knew it, and saved it while its owner went on."""
+    job = FaultyJob(work).begin("openmpi", "items/memory_sysv_one_rank")
+    job.checkpoint_and_stop()
+    job.go_on("mpich", WRITES_LATE)
+    fermata.wait_for_step(job, 3)
+    restarted_from_what_rank_1_writes_late(job, "openmpi")
+
+
+@timeout(120)
+def test_a_segment_that_was_only_made_here_is_not_saved_late(work):
+    """Only who attached a segment saved it before the job went on."""
+    job = FaultyJob(work).begin("mpich", "items/memory_sysv_one_rank", ["--size", 1],
+                                env={"FERMATA_FAULT": WRITES_LATE})
+    restarted_from_what_rank_1_writes_late(job, "openmpi")
 
 
 def generate():

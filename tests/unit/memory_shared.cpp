@@ -18,8 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static bool shares;
+
 namespace fermata::memory {
-void note_shared_memory() {}
+void note_shared_memory() { shares = true; }
 }  // namespace fermata::memory
 
 using namespace fermata;
@@ -114,6 +116,29 @@ static void one_host(u32 kind) {
   if (rank == 0) EXPECT(memory::control_segment(123456789, memory::kRemoveSegment, 0));
 }
 
+/// Who has not used a segment knows it, but does not save it, and waits for nobody.
+static void segment_of_rank_0() {
+  image::Reader reader;
+  make_image(reader, 'A', 1000, memory::kSegment);
+  image::ImageHeader header{};
+  header.objects.count = rank == 0;
+  reader.header = &header;
+  memory::Trouble trouble;
+  const memory::World world{gather, rank, 2};
+  EXPECT(memory::restore_objects(reader, world, trouble));
+  const u32 real = memory::real_segment(123456789);
+  memory::SegmentInfo info;
+  EXPECT(real != 123456789 && memory::stat_segment(real, info));
+  bool is_own = false;
+  memory::each_segment([&](const memory::SegmentPair& pair) { is_own = is_own || pair.is_own; });
+  EXPECT(is_own == (rank == 0) && shares == (rank == 0));
+  memory::note_segment(123456789, real);  // attaches it
+  memory::each_segment([&](const memory::SegmentPair& pair) { is_own = is_own || pair.is_own; });
+  EXPECT(is_own && shares);
+  EXPECT(memory::finish_objects(reader, world));
+  if (rank == 0) EXPECT(memory::control_segment(123456789, memory::kRemoveSegment, 0));
+}
+
 static void two_hosts() {
   if (rank == 1 && unshare(CLONE_NEWUSER | CLONE_NEWUTS) != 0) _exit(77);  // not allowed here
   if (rank == 1) EXPECT(sethostname("elsewhere", 9) == 0);
@@ -152,5 +177,6 @@ static int as_two(Body body) {
 
 int main() {
   return as_two([] { one_host(memory::kNameless); }) ||
-         as_two([] { one_host(memory::kSegment); }) || as_two(two_hosts);
+         as_two([] { one_host(memory::kSegment); }) ||
+         as_two(segment_of_rank_0) || as_two(two_hosts);
 }
