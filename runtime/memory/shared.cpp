@@ -49,15 +49,22 @@ bool same_object(const Claim& a, const Claim& b) {
   return a.kind && a.host == b.host && a.device == b.device && a.inode == b.inode;
 }
 
-/// Position in `claims` of the one who makes the object: the last that read it of those that could
-/// write; -1 if nobody could.
+/// Whose contents are wanted: those of ranks that could write, for the others may have read theirs
+/// when the job had gone on; among equals the last that were read.
+bool is_better(const Claim& a, const Claim& b) {
+  const bool writes = a.flags & kWritable;
+  if (writes != bool(b.flags & kWritable)) return writes;
+  return a.saved_ns > b.saved_ns;
+}
+
+/// Position in `claims` of the one who makes the object; -1 for a file on disk that nobody could
+/// write: it is there already.
 i64 maker_of(const Claim& wanted, u64 count) {
   i64 maker = -1;
   for (u64 i = 0; i < count; i++) {
     if (!same_object(claims[i], wanted)) continue;
-    // A file on disk that nobody could write is there already.
     if (wanted.kind == kFile && !(claims[i].flags & kWritable)) continue;
-    if (maker < 0 || claims[i].saved_ns > claims[maker].saved_ns) maker = i64(i);
+    if (maker < 0 || is_better(claims[i], claims[maker])) maker = i64(i);
   }
   return maker;
 }

@@ -426,6 +426,14 @@ def test_a_segment_that_was_only_made_here_is_not_saved_late(work):
     restarted_from_what_rank_1_writes_late(job, "openmpi")
 
 
+@timeout(120)
+def test_memory_that_is_only_read_here_is_restored_by_who_writes_it(work):
+    """Who cannot write it reads it late, and who read it last was the one to restore it."""
+    job = FaultyJob(work).begin("openmpi", "items/memory_posix_read_only",
+                                env={"FERMATA_FAULT": WRITES_LATE})
+    restarted_from_what_rank_1_writes_late(job, "mpich")
+
+
 def generate():
     seed = int(os.environ.get("FERMATA_SEED") or time.time_ns() % 1_000_000)
     all_cases = cases()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two processes restore what two ranks shared, and talk over a socket where ranks would over MPI:
-// the memory is one again, holds what the later reader saw, and is refused on two hosts.
+// the memory is one again, holds what the later reader saw of those that could write it, and is
+// refused on two hosts.
 #include "image/reader.cpp"
 #include "memory/attributes.h"
 #include "memory/make.cpp"
@@ -139,6 +140,22 @@ static void segment_of_rank_0() {
   if (rank == 0) EXPECT(memory::control_segment(123456789, memory::kRemoveSegment, 0));
 }
 
+/// Who could only read may have read when the others had gone on.
+static void read_later_by_who_cannot_write() {
+  image::Reader reader;
+  make_image(reader, rank ? 'B' : 'A', rank ? 2000 : 1000, memory::kNameless);
+  image::ImageObject object = reader.objects[0];
+  if (rank == 1) object.flags &= ~u32(memory::kWritable);
+  reader.objects = &object;
+  memory::Trouble trouble;
+  const memory::World world{gather, rank, 2};
+  EXPECT(memory::restore_objects(reader, world, trouble));
+  char letter = 0;
+  const int fd = memory::object_descriptor(42);
+  EXPECT(fd >= 0 && pread(fd, &letter, 1, 4096) == 1 && letter == 'A');
+  EXPECT(memory::finish_objects(reader, world));
+}
+
 static void two_hosts() {
   if (rank == 1 && unshare(CLONE_NEWUSER | CLONE_NEWUTS) != 0) _exit(77);  // not allowed here
   if (rank == 1) EXPECT(sethostname("elsewhere", 9) == 0);
@@ -178,5 +195,6 @@ static int as_two(Body body) {
 int main() {
   return as_two([] { one_host(memory::kNameless); }) ||
          as_two([] { one_host(memory::kSegment); }) ||
-         as_two(segment_of_rank_0) || as_two(two_hosts);
+         as_two(segment_of_rank_0) || as_two(read_later_by_who_cannot_write) ||
+         as_two(two_hosts);
 }
