@@ -17,8 +17,8 @@ enum ObjectFlag : u32 {
   kRemoved = 4,   // System V: lives as long as it is attached
 };
 
-/// The boundary saw the application share memory that it can write: from now on a checkpoint of
-/// this rank waits for those of the others.
+/// The application shares memory that it can write, with other ranks or with the image writer:
+/// from now on a checkpoint of this rank waits for those of the others.
 void note_shared_memory();
 bool shared_memory_seen();
 

@@ -4,6 +4,7 @@
 #include "image/build_id.h"
 #include "memory/attributes.h"
 #include "memory/forks.h"
+#include "memory/objects.h"
 #include "memory/shared.h"
 #include "sys/sys.h"
 
@@ -45,6 +46,7 @@ Result<u64> map_anonymous(const image::ImageRegion& region, int prot) {
   if (region.flags & kGrowsDown) flags |= sys::kMapGrowsDown | sys::kMapStack;
   if (region.flags & kHugeTlb) {
     const Result<u64> pool = sys::mmap(region.start, bytes, prot, flags | sys::kMapHugeTlb);
+    if (pool) note_shared_memory();  // lent to the image writer: save.cpp
     if (pool) return pool;  // else this machine's pool is too small: ordinary pages hold the same
   }
   return sys::mmap(region.start, bytes, prot, flags);
