@@ -199,7 +199,7 @@ enum class ThreadState : u32 {
   kStopped,   // stands, and may think better of it
   kKept,      // stands until it is released: it has been counted
 };
-// What /proc/<pid>/task/<tid>/syscall said of a thread shortly before it was asked to stop.
+// What /proc/<pid>/task/<tid>/syscall said of a thread when it was last seen in a call.
 struct CallSample {
   u64 number, arguments[6], stack, instruction;
 };

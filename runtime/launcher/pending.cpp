@@ -5,7 +5,7 @@
 // thread also what waits for the process, into a table here; the image gets a copy; and before the
 // thread goes on, in this process or after a restart, it queues all of it again. Nobody can tell:
 // everything is blocked in a stopped thread, and no thread goes on before the process's signals are
-// back. Only a thread itself may queue again what kill(2) or the kernel had sent to it, and only
+// back and all timers are set again. Only a thread itself may queue again what kill(2) or the kernel had sent to it, and only
 // the main thread what they had sent to the process.
 //
 // A timer's signal is special: taking it starts the timer's next interval, so the same timer may
@@ -15,6 +15,7 @@
 //
 // Invariant: Taken::owner is stored after the entry has been filled, and an entry is touched by its
 //            owner only until it is free again.
+// Invariant: timers_owed is above 0 from before a timer's signal is taken until it is set again.
 #include "image/reader.h"
 #include "image/writer.h"
 #include "launcher/launcher.h"
@@ -44,6 +45,7 @@ u32 taken_count;   // entries in use, in order of arrival within each queue
 u32 overflow;      // more wait than there is room for
 u32 asked;         // tid of the thread that is to take what waits for it; 0: it has
 u32 process_owed;  // futex: 1 until the main thread has queued the process's signals again
+u32 timers_owed;   // futex: timers' signals that have been taken and whose timers are not set again
 
 constexpr u64 kTakeable =
     ~(kOurSignals | sys::signal_bit(9 /* SIGKILL */) | sys::signal_bit(19 /* SIGSTOP */));
@@ -99,6 +101,10 @@ Taken* find_same(u32 owner, const SignalDetails& info) {
   return nullptr;
 }
 
+void end_owing_timer() {
+  if (__atomic_sub_fetch(&timers_owed, 1, __ATOMIC_ACQ_REL) == 0) sys::futex_wake_all(&timers_owed);
+}
+
 enum class Take { kNew, kAgain, kNone };
 
 /// Takes the first `signal` of the caller's queue, or of the process's where that is empty.
@@ -113,9 +119,12 @@ Take take_one(int signal, u32 owner) {
   const sys::TimeSpec at_once{};
   SignalDetails& info = taken[at].info;
   info = {};
-  if (!sys::call(SYS_rt_sigtimedwait, sys::word(&only), sys::word(&info), sys::word(&at_once), 8))
-    return Take::kNone;
-  Taken* const same = find_same(owner, info);
+  __atomic_add_fetch(&timers_owed, 1, __ATOMIC_ACQ_REL);
+  const bool got = bool(sys::call(SYS_rt_sigtimedwait, sys::word(&only), sys::word(&info),
+                                  sys::word(&at_once), 8));
+  Taken* const same = got ? find_same(owner, info) : nullptr;
+  if (!got || same || info.code != kOfTimer) end_owing_timer();
+  if (!got) return Take::kNone;
   if (same && info.code == kOfTimer) same->info.overrun += 1 + info.overrun;
   if (same) return Take::kAgain;
   __atomic_store_n(&taken[at].owner, owner, __ATOMIC_RELEASE);
@@ -154,13 +163,12 @@ void queue_again(u32 owner, SignalDetails& info) {
 
 bool is_main_thread() { return sys::gettid() == sys::getpid(); }
 
-/// Whether a thread is still to set a timer so that it expires again: nobody may set it before.
-bool timer_is_owed() {
-  for (u32 i = 0; i < used(); i++)
-    if (__atomic_load_n(&taken[i].owner, __ATOMIC_ACQUIRE) != kFree &&
-        taken[i].info.code == kOfTimer)
-      return true;
-  return false;
+/// Waits for 0 until the deadline.
+void await_paid(const u32& owed, u64 deadline_ns) {
+  while (const u32 seen = __atomic_load_n(&owed, __ATOMIC_ACQUIRE)) {
+    if (sys::now_ns() >= deadline_ns) return;
+    sys::futex_wait(&owed, seen, 10'000'000);
+  }
 }
 
 }  // namespace
@@ -188,7 +196,7 @@ Status take_signals(u64 deadline_ns, Message& why) {
 
 void forget_taken_signals() {
   for (u32 i = 0; i < used(); i++) taken[i].owner = kFree;
-  taken_count = overflow = 0;
+  taken_count = overflow = timers_owed = 0;
 }
 
 bool signals_wait() {
@@ -222,14 +230,14 @@ void return_signals() {
   for (u32 i = 0; any && i < used(); i++) {
     if (!is_mine(taken[i])) continue;
     queue_again(taken[i].owner, taken[i].info);
+    if (taken[i].info.code == kOfTimer) end_owing_timer();
     __atomic_store_n(&taken[i].owner, kFree, __ATOMIC_RELEASE);
   }
   if (is_main && __atomic_exchange_n(&process_owed, 0, __ATOMIC_ACQ_REL))
     sys::futex_wake_all(&process_owed);
   const u64 deadline = sys::now_ns() + kAllWithinNs;
-  while (__atomic_load_n(&process_owed, __ATOMIC_ACQUIRE) && sys::now_ns() < deadline)
-    sys::futex_wait(&process_owed, 1, 10'000'000);
-  while (timer_is_owed() && sys::now_ns() < deadline) sys::sleep_ns(100'000);
+  await_paid(process_owed, deadline);
+  await_paid(timers_owed, deadline);
 }
 
 void add_signals(image::Writer& writer) {
@@ -251,6 +259,7 @@ void restore_signals(const image::Reader& reader) {
         expire_when_armed(entry.info.timer, 1 + u64(entry.info.overrun)))
       continue;
     taken_count++;
+    if (entry.info.code == kOfTimer) timers_owed++;
     entry.owner = saved.thread ? kernel_tid(saved.thread) : kProcess;
   }
   process_owed = 1;

@@ -48,7 +48,8 @@ void restore_memory(const image::Reader& reader, const LowerCalls* lower, const 
   if (!mapped) die(trouble.what, trouble.where.data, mapped.error, trouble.advice);
 }
 
-void restore_files(const image::Reader& reader, decltype(files::restore_files) part) {
+/// One of the two parts of it: files::restore_files, files::restore_members.
+void bring_back_files(const image::Reader& reader, decltype(files::restore_files)* part) {
   Message why;
   const files::Surroundings around{nullptr, ambient_streams(), sys::getpid(),
                                    memory::object_descriptor};
@@ -204,12 +205,12 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   }
   (void)sys::call(SYS_umask, h.umask);
   reader.fd = reader.out_of_the_way(reader.fd);
-  restore_files(reader, files::restore_files);
+  bring_back_files(reader, files::restore_files);
   (void)sys::close(reader.fd);
   const memory::World world{lower->gather, h.world_rank, h.world_size};
   const Status finished = memory::finish_objects(reader, world);
   if (!finished) die("the ranks cannot agree on shared memory", path.data, finished.error, kAdvice);
-  restore_files(reader, files::restore_members);
+  bring_back_files(reader, files::restore_members);
   restore_limits(h.limits, h.limits_changed);
   memory::restore_locks(reader);
   restore_actions(reader);

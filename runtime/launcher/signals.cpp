@@ -4,7 +4,8 @@
 // half can block them or see their handlers.
 //
 // What the surroundings of a restart ignore (nohup) and the program had at its default is ignored
-// until the program says otherwise, as at any start. The next image has the default all the same.
+// until the program wants something else, as at any start. The next image has the default all the
+// same: also if the program has ignored it for a while, as system(3) does.
 #include "image/reader.h"
 #include "image/writer.h"
 #include "launcher/launcher.h"
@@ -46,7 +47,7 @@ u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
   }
   const i64 result = arch::raw_syscall(SYS_rt_sigaction, signal,
                                        wanted ? sys::word(&stripped) : 0, old, set_bytes);
-  if (result == 0 && wanted && !is_forked_child())
+  if (result == 0 && wanted && wanted->handler != kIgnored && !is_forked_child())
     (void)__atomic_fetch_and(&ignored_around, ~sys::signal_bit(int(signal)), __ATOMIC_RELAXED);
   return u64(result);
 }

@@ -46,7 +46,8 @@ Thread* reserve_thread() {
 
 /// Whether the thread stands and will, until release().
 bool keep(Thread& thread) {
-  if (!stands(thread) || thread.round != release_count) return false;
+  const u32 round = __atomic_load_n(&release_count, __ATOMIC_ACQUIRE);
+  if (!stands(thread) || thread.round != round) return false;
   (void)change_state(thread, ThreadState::kStopped, ThreadState::kKept);
   return get_state(thread) == ThreadState::kKept;
 }
@@ -63,12 +64,16 @@ Gate* gate_of(u64 fs_base) {
 /// Whether the checkpoint that the thread stands for has been given up, as far as can be seen.
 bool is_over(const Thread& thread) {
   const Crossing& shared = crossing();
+  Phase phase;
+  __atomic_load(&shared.phase, &phase, __ATOMIC_ACQUIRE);
   return __atomic_load_n(&shared.pending, __ATOMIC_ACQUIRE) == 0 ||
-         (thread.hold_stack && shared.phase != Phase::kSave);  // it came to hold() too late
+         (thread.hold_stack && phase != Phase::kSave);  // it came to hold() too late
 }
 
-/// Stops here until release(), until the checkpoint is given up, or until it turns out that nobody
-/// wants all threads stopped any more: a thread may have decided to stop on an older state of
+/// Stops here until release(), which whoever counts the thread owes it: park() does it in the end
+/// (release_others), save() where it fails, the agent otherwise (resume). A thread that nobody has
+/// counted goes on of its own accord, too: when the checkpoint is given up, and when it turns out
+/// that nobody wants all threads stopped any more: it may have decided to stop on an older state of
 /// affairs, and the rank may need it. The frame and the thread pointer are what a restart needs.
 void stop_thread(Thread& thread, UserContext* frame) {
   constexpr u64 kLookAgainNs = 10'000'000;
@@ -87,7 +92,8 @@ void stop_thread(Thread& thread, UserContext* frame) {
     const bool wanted = thread.hold_stack || __atomic_load_n(&stop_wanted, __ATOMIC_ACQUIRE);
     if (!wanted && thinks_better(thread)) break;
   }
-  if (!thread.hold_stack) faults::fault(faults::Fault::kSaveLeaving);
+  const bool released = __atomic_load_n(&release_count, __ATOMIC_ACQUIRE) != round;
+  if (released && !thread.hold_stack) faults::fault(faults::Fault::kSaveLeaving);
   if (crossing().pending) gate_of(thread.fs_base)->interrupted = 1;
   set_state(thread, ThreadState::kLive);
   return_signals();
@@ -112,7 +118,7 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
     // Inside the lower half, whose frames cannot be saved: stop on the way out.
     gate->interrupted = 1;
   } else if (thread && shared.pending) {
-    if (thread->id == shared.mpi_tid)
+    if (thread->id == shared.mpi_tid)  // then this does not return
       arch::fermata_park(sys::word(frame), shared.upper->park, kTrampoline);
     stop_thread(*thread, static_cast<UserContext*>(frame));
   }
@@ -259,8 +265,10 @@ void nudge(u32 id) {
 }
 
 void leave(void* frame) {
+  static bool left_once;
   arm_restored_timers();  // before other threads can set them
-  if (config.restore[0]) faults::fault(faults::Fault::kRestoreLeaving);
+  if (config.restore[0] && !left_once) faults::fault(faults::Fault::kRestoreLeaving);
+  left_once = true;
   return_signals();
   settle_carried_call(static_cast<UserContext*>(frame));
 }

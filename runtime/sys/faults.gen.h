@@ -54,7 +54,7 @@ enum class Fault : u32 {
   kWriterBegun,
   // The image is an empty file.
   kWriterCreated,
-  // Files and shared memory are described; the rank may go on.
+  // What the rank would change is described; it may go on.
   kWriterDescribed,
   // Pages are found and go into the image.
   kWriterPages,

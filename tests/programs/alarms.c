@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program with an alarm. --mode says what for:
 //   pause    after step 1 all ranks pause() until it comes, which ends the pause with EINTR
-//   cancel   it comes five seconds after step 1 and would end the program; a thread cancels it when
+//   cancel   it comes twenty seconds after step 1 and would end the program; a thread cancels it when
 //            there is $CHECK_HOLD.cancel
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +20,9 @@ static void on_alarm(int signal) {
 static void wait_for_alarm(void) {
   struct sigaction action = {.sa_handler = on_alarm};
   CHECK(sigaction(SIGALRM, &action, NULL) == 0);
-  alarm(2);
+  alarm(4);
+  printf("rank %d pauses\n", rank);
+  fflush(stdout);
   CHECK(pause() == -1 && errno == EINTR && rung == 1);
 }
 
@@ -42,7 +44,7 @@ int main(int argc, char **argv) {
     MPI_Barrier(MPI_COMM_WORLD);
     if (step == 2 && pauses) wait_for_alarm();
     if (step == 1 && !pauses) {
-      alarm(5);
+      alarm(20);
       CHECK(pthread_create(&thread, NULL, cancel, NULL) == 0);
     }
     report_step(step, o.step_ms);

@@ -104,7 +104,7 @@ def saved_before_it_goes_on(work, program, first, second):
     for the rank's timers and signals, which the MPI thread is to bring back."""
     job = FaultyJob(work).begin(first, program)
     job.checkpoint_and_stop()
-    job.go_on(second, "agent-rebuilt@1=sleep:1500")
+    job.go_on(second, "agent-rebuilt@1=sleep:4000")
     job.wait_until_restarted()
     job.checkpoint_and_stop()
     check("fault: agent-rebuilt=sleep" in job.running.err, job.running.err)
@@ -132,7 +132,7 @@ def test_a_thread_that_is_about_to_go_on_does_not_stand(work):
     """It stood for the checkpoint before. Counted as standing for the next one it ran on while that
     image was cut, which then lacked it, or had its stack as it was later."""
     job = FaultyJob(work).begin("mpich", WITH_THREADS, env={
-        "FERMATA_FAULT": "save-leaving@0=sleep:1500,save-stopped@0#2=sleep:3000"})
+        "FERMATA_FAULT": "save-leaving@0=sleep:4000,save-stopped@0#2=sleep:6000"})
     job.checkpoint()
     job.checkpoint_and_stop()
     for fault in ("save-leaving", "save-stopped"):
@@ -146,13 +146,16 @@ def test_an_alarm_ends_a_pause_though_a_checkpoint_has_begun_it_again(work):
     """The rank was asked twice. On its way out the second signal found the pause that was to end
     with EINTR, and began it again."""
     job = FaultyJob(work).begin("openmpi", "alarms", ["--mode", "pause"], env={
-        "FERMATA_FAULT": "agent-targets=sleep:3500"})
-    time.sleep(0.7)  # until it pauses
+        "FERMATA_FAULT": "agent-targets=sleep:6000"})
+    for i in range(2):
+        job.running.wait_for(f"rank {i} pauses\n")
+    time.sleep(0.3)  # until it does
     job.checkpoint()
     check("fault: agent-targets=sleep" in job.running.err, job.running.err)
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
 
 
+@timeout(120)
 def test_an_alarm_that_is_cancelled_right_after_a_restart_stays_so(work):
     """The thread that cancels it ran before it had been set again."""
     job = FaultyJob(work).begin("mpich", "alarms", ["--mode", "cancel"])
@@ -160,7 +163,7 @@ def test_an_alarm_that_is_cancelled_right_after_a_restart_stays_so(work):
     job.hold.with_name(f"{job.hold.name}.cancel").touch()
     job.go_on("openmpi", "restore-leaving=sleep:1500")
     job.wait_until_restarted()
-    time.sleep(8)  # longer than was left of it
+    time.sleep(23)  # longer than was left of it
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
     check("fault: restore-leaving=sleep" in job.running.err, job.running.err)
 
@@ -184,7 +187,7 @@ def test_a_program_that_asked_hears_of_its_restart_though_it_is_saved_again_at_o
     fermata.wait_for_step(job, 3)
     job.finish()
     job.hold.touch()
-    job.go_on("mpich", "agent-rebuilt=sleep:1500")
+    job.go_on("mpich", "agent-rebuilt=sleep:4000")
     job.wait_until_restarted()
     job.checkpoint_and_stop()
     job.hold.touch()
@@ -194,41 +197,41 @@ def test_a_program_that_asked_hears_of_its_restart_though_it_is_saved_again_at_o
     check_equal(len(job.snapshots()), 2, "snapshots")
 
 
-class Tracer:
-    """Keeps a process that is killed from ending, as a disk that hangs does."""
-    SEIZE, DETACH, TRACE_EXIT, ALL = 0x4206, 17, 0x40, 0x40000000
+@contextlib.contextmanager
+def kept_from_ending(pid):
+    """A process that is killed meanwhile does not end, as if its disk hung."""
+    seize, detach, trace_exit, all_children = 0x4206, 17, 0x40, 0x40000000
 
-    def __init__(self, pid):
-        self.pid = pid
-        self.trace(self.SEIZE, self.TRACE_EXIT)
-
-    def trace(self, request, data):
+    def trace(request, data):
         libc = ctypes.CDLL(None, use_errno=True)
-        result = libc.ptrace(request, self.pid, ctypes.c_void_p(0), ctypes.c_void_p(data))
+        result = libc.ptrace(request, pid, ctypes.c_void_p(0), ctypes.c_void_p(data))
         check(result == 0, f"ptrace {request}: errno {ctypes.get_errno()}")
 
-    def let_it_end(self):
-        os.waitpid(self.pid, self.ALL)
-        self.trace(self.DETACH, 0)
+    trace(seize, trace_exit)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, all_children)
+        trace(detach, 0)
 
 
 @timeout(120)
 def test_a_killed_writer_that_ends_late_is_no_child_of_the_program(work):
     """Every later checkpoint was refused because of it."""
     job = FaultyJob(work).begin("openmpi", env={
-        "FERMATA_FAULT": "writer-flush@1=sleep:9000,agent-save@0=sleep:2500"})
+        "FERMATA_FAULT": "writer-flush@1=sleep:20000,agent-save@0=sleep:6000"})
     saving = begin_checkpoint(job)
     job.running.wait_for("fault: writer-flush=sleep")
     rank = errors.ranks_of(job)[1]
     (writer,) = [pid for pid in process.descendants(rank)
                  if os.readlink(f"/proc/{pid}/exe").endswith("/launcher")]
-    tracer = Tracer(writer)
-    (image,) = (work / "fermata" / job.name).rglob("rank-1.img")
-    image.with_name("rank-0.img").mkdir()
-    failed = saving.wait(30)
-    check(failed.code == FAILED and "cannot create" in failed.err, f"{failed.code} {failed.err}")
-    job.checkpoint()
-    tracer.let_it_end()
+    with kept_from_ending(writer):
+        (image,) = (work / "fermata" / job.name).rglob("rank-1.img")
+        image.with_name("rank-0.img").mkdir()
+        failed = saving.wait(30)
+        check(failed.code == FAILED and "cannot create" in failed.err, f"{failed.code} {failed.err}")
+        job.checkpoint()
     job.checkpoint()
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
 

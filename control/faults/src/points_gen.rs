@@ -50,7 +50,7 @@ pub enum Fault {
     WriterBegun,
     /// The image is an empty file.
     WriterCreated,
-    /// Files and shared memory are described; the rank may go on.
+    /// What the rank would change is described; it may go on.
     WriterDescribed,
     /// Pages are found and go into the image.
     WriterPages,
