@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program with an alarm. --mode says what for:
 //   pause    after step 1 all ranks pause() until it comes, which ends the pause with EINTR
-//   cancel   it comes twenty seconds after step 1 and would end the program; a thread cancels it when
+//   cancel   it comes 20 seconds after step 1 and would end the program; a thread cancels it when
 //            there is $CHECK_HOLD.cancel
 #include <errno.h>
 #include <pthread.h>
