@@ -5,8 +5,8 @@
 // thread also what waits for the process, into a table here; the image gets a copy; and before the
 // thread goes on, in this process or after a restart, it queues all of it again. Nobody can tell:
 // everything is blocked in a stopped thread, and no thread goes on before the process's signals are
-// back and all timers are set again. Only a thread itself may queue again what kill(2) or the kernel
-// had sent to it, and only the main thread what they had sent to the process.
+// back and all timers are set again. Only a thread itself may queue again what kill(2), or the
+// kernel, had sent to it, and only the main thread what they had sent to the process.
 //
 // A timer's signal is special: taking it starts the timer's next interval, so the same timer may
 // come again at once. What the kernel would have counted or dropped while the first one was pending

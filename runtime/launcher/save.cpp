@@ -148,8 +148,16 @@ void close_all_but_image() {
   (void)sys::call(SYS_close_range, first, kLast, 0);
 }
 
+/// Without its rank, an image is of no use. The agent's thread, which forked, lives as long.
+void end_with_rank() {
+  constexpr u64 kSetDeathSignal = 1, kKill = 9;  // PR_SET_PDEATHSIG
+  (void)sys::call(SYS_prctl, kSetDeathSignal, kKill);
+  if (sys::call(SYS_getppid).value != own_pid()) sys::exit_group(1);
+}
+
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
 [[noreturn]] void write_image(const SaveRequest& request) {
+  end_with_rank();
   static image::Writer writer;
   static Message why;
   SaveOutcome& outcome = outcome_page->outcome;

@@ -341,6 +341,15 @@ inline void leave_drain() {
   send_owed_receipts();
 }
 
+/// What the image says of the checkpoint it was cut in: there will be another one, perhaps of the
+/// same number.
+inline void note_restart() {
+  Crossing& shared = crossing();
+  if (shared.asked_epoch == state().park.epoch) state().asked_restart = shared.restarts;
+  shared.asked_epoch = 0;
+  state().park = ParkState{};
+}
+
 /// Takes part in one checkpoint until it is over (false) or this rank must run on (true). After a
 /// restart it must, even if the next one has begun: leave() is to bring timers and pending signals
 /// back, and its other threads wait for that.
@@ -388,7 +397,7 @@ inline bool follow_protocol(void* frame) {
         park.held = true;
         state().wtime_saved = lower().Wtime() + state().wtime_offset;
         if (launcher().hold(frame) == kHoldRestarted) {
-          if (crossing().asked_epoch == epoch) state().asked_restart = crossing().restarts;
+          note_restart();
           rebuild();
           return true;
         }

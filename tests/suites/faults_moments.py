@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import time
 
@@ -234,6 +235,37 @@ def test_a_killed_writer_that_ends_late_is_no_child_of_the_program(work):
         check("cannot create" in failed.err, failed.err)
         job.checkpoint()
     job.checkpoint()
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+
+
+@timeout(120)
+def test_a_writer_does_not_outlive_its_rank(work):
+    """It wrote on, with the rank's memory, into a file that nobody wanted any more."""
+    job = FaultyJob(work).begin("mpich", env={"FERMATA_FAULT": "writer-flush=sleep:300000"})
+    saving = begin_checkpoint(job)
+    job.running.wait_for("fault: writer-flush=sleep")
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+    check_equal(saving.wait(30).code, FAILED, "exit code of the checkpoint")
+    job.ends()
+
+
+@timeout(90)
+def test_a_snapshot_that_was_copied_counts_anew(work):
+    """The image remembers the checkpoint it was cut in. One of that number in another directory was
+    taken for the same, and had to be tried again."""
+    job = FaultyJob(work).begin("openmpi")
+    job.checkpoint_and_stop()
+    copy = work / "copy"
+    shutil.copytree(job.snapshots()[-1], copy)
+    shutil.rmtree(work / "fermata")
+    job.runs = 0
+    job.hold.touch()
+    job._launch("restart", copy, "--mpi", "mpich")
+    process.wait_until((work / "fermata/job/coordinator.log").exists, "the coordinator's log")
+    job.wait_until_restarted()
+    taken = fermata.as_json(fermata.fermata(work, "--json", "checkpoint", job.name))
+    check_equal(taken["figures"]["attempts"], 1, "attempts")
+    check_equal([path.name for path in job.snapshots()], ["1"], "snapshots")
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
 
 
