@@ -9,6 +9,7 @@ namespace {
 
 // The send that was met last: to whom, as so manieth message.
 struct Met {
+  u32 epoch;  // in which checkpoint
   u32 sending;
   u64 number;
   bool told;
@@ -41,8 +42,9 @@ bool send_has_to_be_told(Count* needs, u64* count) {
     return false;
   }
   const u64 number = sending == kSendingToAny ? 0 : load(load(shared.sent)[sending - 1]) + 1;
-  if (met.sending != sending || met.number != number) {
-    met = Met{sending, number, false};
+  const u32 epoch = load(shared.pending);
+  if (met.epoch != epoch || met.sending != sending || met.number != number) {
+    met = Met{epoch, sending, number, false};
     return false;
   }
   if (met.told) return false;

@@ -95,7 +95,10 @@ inline int type_keep_extent(const Type& type, u64* real) {
 // Collects a recipe's integers in the order of MPI_Type_get_contents.
 class IntList {
  public:
-  explicit IntList(i32 room) : data(arena_array<i32>(u64(room))) {}
+  explicit IntList(i32 room) {
+    const LowerScope scope;  // the arena is the library's
+    data = arena_array<i32>(u64(room));
+  }
   IntList& add(i32 value) {
     data[size++] = value;
     return *this;
@@ -143,6 +146,7 @@ inline int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_coun
 
 /// A type of the Fortran 90 family: the same handle for the same numbers, committed, never freed.
 inline int type_f90(i32 combiner, IntList ints, Slot** newtype) {
+  const LowerScope scope;
   Slot* known = nullptr;
   for_each_live(kDatatype, [&](Slot* slot) {
     const Type* const type = type_of(slot);
@@ -152,7 +156,6 @@ inline int type_f90(i32 combiner, IntList ints, Slot** newtype) {
     known = slot;
   });
   if (known) {
-    LowerScope scope;
     arena_free(ints.data);
     *newtype = known;
     return kSuccess;

@@ -130,6 +130,7 @@ inline int File_open(Slot* comm, const char* name, int amode, Slot* info, Slot**
     file->comm = made;
     file->name = text_copy(name);
     file->amode = amode;
+    file->uses_shared = amode & abi::kModeAppend;  // it stands at the end that there is now
     file->slot = slot_new(kFile, file);
     file->slot->real = real;
     file->slot->spare = made->spare;

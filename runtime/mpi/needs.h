@@ -12,6 +12,9 @@
 // come for a moment: a rank that gets on by itself costs no word. What the threads of a rank wait
 // for is told together.
 //
+// The receiver counts what it has taken of all that was sent to it, in whatever order; so the need of
+// a send names the last message that was sent there, not its own number.
+//
 // Invariant: a need for a message counts those that have come. So whoever has told one looks at all
 //            that comes from there, and holds it (early.h): a message with another tag would stay
 //            uncounted, and its sender would believe that it had done its part.
@@ -43,9 +46,7 @@ inline void mark_request(Slot* slot, const Wanted& wanted) {
   const bool is_active = request->state == RequestState::kActive;
   if (is_send(request)) {
     const bool has_to_end = is_active || request->state == RequestState::kPending;
-    if (has_to_end && is_other_rank(request->receiver) &&
-        wanted.receivers[request->receiver] < request->number)
-      wanted.receivers[request->receiver] = request->number;
+    if (has_to_end && is_other_rank(request->receiver)) wanted.receivers[request->receiver] = true;
   } else if (is_active && is_receive(request) && request->comm) {
     if (const Comm* const comm = comm_of(request->comm))
       mark_senders(comm, request->peer, wanted.senders);
@@ -55,7 +56,7 @@ inline void mark_request(Slot* slot, const Wanted& wanted) {
 inline void mark_nothing(const Wanted& wanted) {
   for (i32 rank = 0; rank < state().world_size; rank++) {
     wanted.senders[rank] = false;
-    wanted.receivers[rank] = 0;
+    wanted.receivers[rank] = false;
   }
 }
 
@@ -78,7 +79,7 @@ inline u64 list_needs(const Wanted& wanted, Count* needs) {
     if (wanted.senders[rank])
       needs[found++] = Count{need_key(NeedKind::kMessage, u32(rank)), core.received[rank] + 1};
     if (wanted.receivers[rank])
-      needs[found++] = Count{need_key(of_send, u32(rank)), wanted.receivers[rank]};
+      needs[found++] = Count{need_key(of_send, u32(rank)), core.sent[rank]};
   }
   return found;
 }
@@ -94,7 +95,7 @@ inline u64 digest_of(const Count* needs, u64 count) {
 
 inline Wanted new_wanted() {
   const u64 ranks = u64(state().world_size);
-  return Wanted{arena_array<bool>(ranks), arena_array<u64>(ranks)};
+  return Wanted{arena_array<bool>(ranks), arena_array<bool>(ranks)};
 }
 
 /// There are never more entries than threads have been there at one time.
@@ -136,8 +137,7 @@ inline u64 settled_needs(u64 now, Count* needs, bool* is_open) {
     if (!is_settled) *is_open = true;
     for (i32 rank = 0; rank < core.world_size && is_settled; rank++) {
       all.senders[rank] |= wait->wanted.senders[rank];
-      if (all.receivers[rank] < wait->wanted.receivers[rank])
-        all.receivers[rank] = wait->wanted.receivers[rank];
+      all.receivers[rank] |= wait->wanted.receivers[rank];
     }
   }
   const u64 found = list_needs(all, needs);

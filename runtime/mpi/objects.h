@@ -254,8 +254,7 @@ struct Request {
   i32 count;
   i32 peer;
   i32 tag;
-  i32 receiver;       // world rank a send is for, which it is the
-  u64 number;         // so manieth message to
+  i32 receiver;       // world rank a send is for; -1: nobody
   void* buffer;
   Slot* datatype;
   Slot* object;  // of a non-blocking reduction: the application's operation, or null; where there
@@ -354,7 +353,7 @@ struct ParkState {
 // What a call waits for, by world rank; see needs.h.
 struct Wanted {
   bool* senders;   // a message of it
-  u64* receivers;  // that it takes so many messages; 0: nothing
+  bool* receivers;  // that it takes what has been sent to it
 };
 
 // What one thread of the application waits for, with a duty of its rank; see needs.h.

@@ -36,7 +36,6 @@ inline void count_request(Request* request, Slot* comm, int dest, int tag) {
   if (FERMATA_UNLIKELY(dest < 0)) return;
   count_sent(comm, dest, tag);
   request->receiver = comm_of(comm)->members[dest];
-  request->number = state().sent[request->receiver];
 }
 
 using LowerSend = int (*)(const void*, int, u64, int, int, u64);

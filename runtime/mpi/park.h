@@ -162,7 +162,8 @@ inline bool takes_from(i32 rank, TakeIn which) {
   if (rank >= core.world_size) return which == TakeIn::kAll;
   if (which == TakeIn::kAll) return core.received[rank] < core.expected[rank];
   if (which == TakeIn::kAsked)
-    return core.to_take && core.received[rank] < core.to_take[rank] + held_from(rank);
+    return core.to_take && core.park.applied_version != 0 &&
+           core.received[rank] < core.to_take[rank] + held_from(rank);
   for (const ThreadWait* wait = core.waits; wait; wait = wait->next)
     if (wait->epoch == core.park.epoch && wait->wanted.senders[rank]) return true;
   return false;
@@ -192,13 +193,13 @@ inline void poke_lower() {
 }
 
 /// Moves everything that may move: finishes requests, takes in what arrives. True if anything did.
-/// A synchronous send is left alone: until it has been announced, the program alone sees its end.
+/// A synchronous send, but to nobody, is left alone: until it has been announced, the program alone sees its end.
 inline bool make_progress(TakeIn which) {
   bool moved = poll_synchronous();
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
-    if (request->state == RequestState::kActive && request->mode != SendMode::kSynchronous)
-      moved |= settle_if_finished(slot);
+    const bool announced = request->mode == SendMode::kSynchronous && request->receiver >= 0;
+    if (request->state == RequestState::kActive && !announced) moved |= settle_if_finished(slot);
   });
   for (Comm* comm = state().comms; comm; comm = comm->next) {
     for (Early* early = comm->early_first; early && state().early_filling; early = early->next)

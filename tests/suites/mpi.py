@@ -28,7 +28,7 @@ BEYOND = {name: ["--beyond", 1]
 # Number of ranks, where it is not 2 and, natively, 3 as well.
 RANKS = {"win_pairs": (4,), "win_unaligned": (3,), "room": (3,), "latecomers": (4,)}
 # In which step of the program `room` a rank waits in what.
-ROOM_IN = {"send": 4, "wait": 5, "test": 6, "detach": 7}
+ROOM_IN = {"send": 5, "wait": 6, "test": 7, "detach": 8, "wait_that_is_overtaken": 4}
 # In which step of the program `latecomers` the others are in what, and who comes late.
 LATE_IN = {"a_group": 2, "an_intercommunicator_to_lead": 5, "an_intercommunicator_to_follow": 8}
 

@@ -6,9 +6,10 @@
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
-  MPI_Request pending[3], persistent;
+  MPI_Request pending[3], persistent, synchronous;
   int value = 0;
   MPI_Send_init(&value, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &persistent);
+  MPI_Ssend_init(&value, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &synchronous);
   for (int step = 1; step <= o.steps; step++) {
     MPI_Status status;
     int count = -1, flag = 0;
@@ -17,8 +18,10 @@ int main(int argc, char **argv) {
     MPI_Issend(&step, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &pending[1]);
     MPI_Irecv(&value, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &pending[2]);
     MPI_Start(&persistent);
+    MPI_Start(&synchronous);
     report_step(step, o.step_ms);
     MPI_Wait(&persistent, MPI_STATUS_IGNORE);
+    MPI_Wait(&synchronous, MPI_STATUS_IGNORE);
     MPI_Waitall(3, pending, MPI_STATUSES_IGNORE);
     MPI_Probe(MPI_PROC_NULL, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
     CHECK(status.MPI_SOURCE == MPI_PROC_NULL);
@@ -32,6 +35,7 @@ int main(int argc, char **argv) {
     mix_int(step);
   }
   MPI_Request_free(&persistent);
+  MPI_Request_free(&synchronous);
   finish();
   return 0;
 }

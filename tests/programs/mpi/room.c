@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rank 1 owes rank 2 a barrier and cannot go on before rank 0, which computes or has parked, makes
 // room for a message that is too large to be sent unasked. By step: MPI_Send, MPI_Isend and
-// MPI_Wait, MPI_Isend and MPI_Test, MPI_Bsend and MPI_Buffer_detach.
+// MPI_Wait, MPI_Isend and MPI_Test, MPI_Bsend and MPI_Buffer_detach, MPI_Isend and a small message
+// behind it, which rank 0 receives first.
 #include "../check.h"
 
-enum { kInts = 1 << 18, kWays = 4 };
+enum { kInts = 1 << 18, kWays = 5, kOvertaken = 4 };
 
 static void give(int way, const int *message) {
   MPI_Request request;
@@ -22,6 +23,7 @@ static void give(int way, const int *message) {
       break;
     default:
       MPI_Isend(message, kInts, MPI_INT, 0, 1, MPI_COMM_WORLD, &request);
+      if (way == kOvertaken) MPI_Send(&way, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
       while (way == 2 && !done) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
       MPI_Wait(&request, MPI_STATUS_IGNORE);
   }
@@ -36,6 +38,10 @@ int main(int argc, char **argv) {
   MPI_Comm_split(MPI_COMM_WORLD, rank != 0, rank, &others);
   for (int step = 1; step <= o.steps; step++) {
     for (int i = 0; i < kInts; i++) message[i] = rank == 1 ? step + i : 0;
+    int overtakes = kOvertaken;
+    if (rank == 0 && step % kWays == kOvertaken)
+      MPI_Recv(&overtakes, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(overtakes == kOvertaken);
     if (rank == 0) report_step(step, o.step_ms);
     if (rank == 1) give(step % kWays, message);
     if (rank != 0) MPI_Barrier(others);
