@@ -19,8 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// EAGAIN from a rank's save: what stands in the way, say a child process, may soon be gone.
 const TRANSIENT: i32 = 11;
-/// So long a rank may go on saying so, and so long the job runs freely in between.
+/// So long a rank may go on saying so, and so often in any case; the pause in between.
 const TRANSIENT_MS_MAX: u64 = 1000;
+const TRANSIENT_TIMES: u32 = 5;
 const TRANSIENT_PAUSE_MS: u64 = 20;
 const FIRST_PATIENCE_MS: u64 = 2000;
 const FIRST_PAUSE_MS: u64 = 100;
@@ -71,9 +72,12 @@ pub(crate) struct Run {
     held: BTreeMap<u32, String>,
     attempts: u32,
     begun_ms: u64,
-    /// When a rank first said that it cannot be saved just now.
-    transient_ms: Option<u64>,
+    /// When a rank first said that it cannot be saved just now, and how often that was said.
+    transient: Option<(u64, u32)>,
     safe_ms: u64,
+    /// By when the caller wants a safe state.
+    safe_by_ms: u64,
+    /// When the present phase has taken too long.
     deadline_ms: u64,
     progress_ms: u64,
 }
@@ -121,6 +125,14 @@ impl Run {
         Alive { epoch, saving: saving.into(), resumed: resumed.into(), ..Alive::default() }
     }
 
+    /// A rank cannot be saved just now. Whether that is worth another attempt.
+    fn may_pass(&mut self, now: u64) -> bool {
+        let (since, times) = self.transient.unwrap_or((now, 0));
+        self.transient = Some((since, times + 1));
+        let is_new = now < since + TRANSIENT_MS_MAX || times < TRANSIENT_TIMES;
+        is_new && now + TRANSIENT_PAUSE_MS < self.safe_by_ms
+    }
+
     fn patience_ms(&self) -> u64 {
         FIRST_PATIENCE_MS << (self.attempts - 1).min(6)
     }
@@ -139,8 +151,9 @@ impl Machine {
             held: BTreeMap::new(),
             attempts: 0,
             begun_ms: now,
-            transient_ms: None,
+            transient: None,
             safe_ms: now,
+            safe_by_ms: now.saturating_add(timeout_ms),
             deadline_ms: now.saturating_add(timeout_ms),
             progress_ms: now,
         });
@@ -215,13 +228,13 @@ impl Machine {
             }
             (Phase::Save(done), Message::Saved(m)) if m.epoch == run.epoch => {
                 if m.error != 0 {
-                    let since = *run.transient_ms.get_or_insert(now);
+                    let may_pass = m.error == TRANSIENT && run.may_pass(now);
                     let who = self.name_rank(rank);
                     let why = match m.message.as_str() {
                         "" => format!("{who}: errno {}", m.error),
                         text => format!("{who}: {text}"),
                     };
-                    if m.error == TRANSIENT && now < since + TRANSIENT_MS_MAX {
+                    if may_pass {
                         return self.try_later(why, now);
                     }
                     let hint = self.hint_for_image(m.error);
@@ -360,6 +373,7 @@ impl Machine {
     fn try_later(&mut self, reason: String, now: u64) {
         let Some(run) = &mut self.run else { return };
         let phase = std::mem::replace(&mut run.phase, Phase::Pause(now + TRANSIENT_PAUSE_MS));
+        run.deadline_ms = run.safe_by_ms;
         let epoch = run.epoch;
         self.log(format!("checkpoint {epoch}: {reason}; trying again"));
         self.send_abort(epoch, &phase, reason);

@@ -470,3 +470,5 @@ mod alive;
 mod asking;
 #[path = "storing_tests.rs"]
 mod storing;
+#[path = "trying_tests.rs"]
+mod trying;
