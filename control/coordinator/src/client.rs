@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longer than any phase lasts without a word of progress.
+/// Progress is said every other second; only a disk that hangs may keep the coordinator from that.
 const SILENCE_MAX: Duration = Duration::from_secs(2000);
 const SLICE: Duration = Duration::from_millis(200);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! ALIVE: what the coordinator believes, said to the ranks while it has business with them, and
 //! once more when that has ended. They know by it a coordinator that hangs, which must not keep
-//! them, and what has got lost on its way.
+//! them, and what has got lost on its way. A command that waits hears by PROGRESS as often.
 
 use crate::checkpoint::Run;
 use crate::machine::{Action, Machine};
@@ -19,7 +19,12 @@ impl Machine {
             None if is_busy => self.alive_ms = Some(now + ALIVE_MS),
             Some(due) if now >= due => {
                 self.alive_ms = is_busy.then_some(now + ALIVE_MS);
-                if is_ending { self.stop_all() } else { self.say_alive() }
+                if is_ending {
+                    self.stop_all();
+                } else {
+                    self.say_alive();
+                    self.tell_progress();
+                }
             }
             _ => {}
         }

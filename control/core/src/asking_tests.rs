@@ -106,6 +106,21 @@ fn a_program_that_does_not_come_to_save_itself_is_named() {
 }
 
 #[test]
+fn a_command_that_waits_for_long_hears_that_somebody_listens() {
+    let mut world = World::with(2, Checkpointer::Itself);
+    world.say(CLIENT, Checkpoint { stop: 1, timeout_ms: 7_200_000 });
+    for minute in 0..60 {
+        world.log.clear();
+        for _ in 0..30 {
+            world.now += 2000;
+            world.event(Event::Tick);
+        }
+        let said = world.names_to(CLIENT).iter().filter(|name| **name == "PROGRESS").count();
+        assert!(said >= 29, "{said} times in minute {minute}");
+    }
+}
+
+#[test]
 fn a_rank_that_has_given_up_waiting_does_not_count_as_asking() {
     let mut world = World::new(2);
     world.say(0, Ask { with_all: 1, saves_itself: 0 });

@@ -185,7 +185,7 @@ impl Machine {
         self.tell_progress();
     }
 
-    fn tell_progress(&mut self) {
+    pub(crate) fn tell_progress(&mut self) {
         let Some(run) = &self.run else { return };
         let Caller::Client(client) = run.caller else { return };
         let progress = Progress {
