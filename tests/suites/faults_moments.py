@@ -68,6 +68,16 @@ def test_a_run_that_is_broken_off_leaves_word(work):
 
 
 @timeout(150)
+def test_ranks_wait_for_a_directory_that_takes_long_to_make(work):
+    """It was made by the thread that speaks with them, and they gave the coordinator up."""
+    job = FaultyJob(work).begin("openmpi", env={"FERMATA_FAULT": "coordinator-prepare=sleep:33000"})
+    job.checkpoint()
+    check("fault: coordinator-prepare=sleep" in job.running.err, job.running.err)
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+    check_equal(len(job.snapshots()), 1, "snapshots")
+
+
+@timeout(150)
 def test_a_program_that_asked_waits_for_a_slow_disk(work):
     """The ranks gave the coordinator up after 30 s, and the program heard that it had failed."""
     job = fermata.Job(work)

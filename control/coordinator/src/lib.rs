@@ -4,8 +4,8 @@
 //!
 //! One thread owns the machine and does everything that has an order; one thread per line only
 //! reads and hands over whole messages. A peer that does not take its frames within a few seconds
-//! is cut off: one stuck rank must not hold up the others. Storing a snapshot and removing old ones
-//! take as long as the disk does, and have a thread (`storekeeper.rs`).
+//! is cut off: one stuck rank must not hold up the others. Making room for a snapshot, storing
+//! it and removing old ones take as long as the disk does, and have a thread (`storekeeper.rs`).
 //!
 //! Ranks on other hosts come through their host's daemon; for the machine each is a connection like
 //! any other (`relay.rs`). Images that hosts keep to themselves are collected and handed out on

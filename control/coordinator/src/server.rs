@@ -6,9 +6,7 @@ use crate::lines::{Input, Reception};
 use crate::storekeeper::Storekeeper;
 use fermata_core::{Action, Config, Event, Machine};
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
-use fermata_storage::{
-    JobDir, StorageError, discard, list_snapshots, prepare, prepare_program, within,
-};
+use fermata_storage::{JobDir, discard, list_snapshots, within};
 use fermata_sysio::Process;
 use fermata_transport::{
     Outlet, Secret, SecureListener, UnixTransport, own_socket, remove_dead_sockets, runtime_dir,
@@ -32,6 +30,7 @@ const HURRY_MAX: Duration = Duration::from_secs(5);
 const LEAVE_MAX: Duration = Duration::from_secs(60);
 /// A snapshot that is being stored when the job ends is waited for, but no longer than this.
 const STORE_WAIT: Duration = Duration::from_secs(1800);
+const NOBODY_STORES: &str = "nobody is there to store it";
 
 /// What a coordinator needs to know of its job.
 #[derive(Clone, Debug)]
@@ -366,14 +365,13 @@ impl Server {
                 None
             }
             Action::Prepare(epoch) => {
-                let error = self.prepare(epoch).err()?;
-                Some(Event::Stored(epoch, Err(error.to_string())))
+                let given = self.storekeeper.prepare(epoch);
+                (!given).then(|| Event::Prepared(epoch, Err(NOBODY_STORES.into())))
             }
             Action::Commit(plan) => {
                 let epoch = plan.epoch;
                 let given = self.storekeeper.commit(plan);
-                let gone = || Event::Stored(epoch, Err("nobody is there to store it".into()));
-                (!given).then(gone)
+                (!given).then(|| Event::Stored(epoch, Err(NOBODY_STORES.into())))
             }
             Action::Discard(epoch) => {
                 // Whoever is in a hurry may have a disk that hangs; prune removes it one day.
@@ -387,14 +385,6 @@ impl Server {
                 self.say(&text);
                 None
             }
-        }
-    }
-
-    fn prepare(&self, epoch: u32) -> Result<(), StorageError> {
-        prepare(&self.options.job, epoch)?;
-        match self.options.checkpointer {
-            Checkpointer::Native => Ok(()),
-            Checkpointer::Itself => prepare_program(&self.options.job, epoch),
         }
     }
 

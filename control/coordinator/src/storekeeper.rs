@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What takes as long as the disk does, on a thread of its own: making snapshots durable and
-//! removing old ones. Ranks and commands are answered meanwhile.
+//! What takes as long as the disk does, on a thread of its own: making room for a snapshot, making
+//! it durable, removing old ones. Ranks and commands are answered meanwhile.
 
 use crate::lines::Input;
 use crate::server::Options;
 use fermata_core::{CommitPlan, Event};
-use fermata_storage::{JobDir, commit, image_name, program_files, prune};
+use fermata_storage::{
+    JobDir, commit, image_name, prepare, prepare_program, program_files, prune, remove_leftovers,
+};
 use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,14 +16,16 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 enum Task {
+    Prepare(u32),
     Commit(CommitPlan),
     Prune,
 }
 
-/// Takes tasks, does them one after the other, and tells the server of each when it is done.
+/// Removes what earlier runs of the job have left. Then it takes tasks, does them one after the
+/// other, and tells the server of each when it is done.
 pub(crate) struct Storekeeper {
     tasks: Sender<Task>,
-    /// Tasks that are not done yet.
+    /// Tasks that are not done yet. What it does at the beginning keeps nobody, and is not counted.
     open: u32,
 }
 
@@ -30,6 +34,11 @@ impl Storekeeper {
         let (tasks, receiver) = channel();
         thread::Builder::new().spawn(move || work(&options, &receiver, &done))?;
         Ok(Self { tasks, open: 0 })
+    }
+
+    /// Answered with `Event::Prepared`. False: its thread is gone.
+    pub(crate) fn prepare(&mut self, epoch: u32) -> bool {
+        self.give(Task::Prepare(epoch))
     }
 
     /// Answered with `Event::Stored`. False: its thread is gone.
@@ -59,8 +68,16 @@ impl Storekeeper {
 }
 
 fn work(options: &Options, tasks: &Receiver<Task>, done: &Sender<Input>) {
+    survive(|| remove_leftovers(&options.job, u32::MAX));
+    if done.send(Input::Done(Event::Pruned(Vec::new()))).is_err() {
+        return;
+    }
     for task in tasks {
         let answer = match task {
+            Task::Prepare(epoch) => {
+                let broken = || Err("making its directory broke off".into());
+                Event::Prepared(epoch, survive(|| make_room(options, epoch)).unwrap_or_else(broken))
+            }
             Task::Commit(plan) => {
                 let (epoch, broken) = (plan.epoch, || Err("storing it broke off".into()));
                 Event::Stored(epoch, survive(|| store(options, plan)).unwrap_or_else(broken))
@@ -79,6 +96,15 @@ fn work(options: &Options, tasks: &Receiver<Task>, done: &Sender<Input>) {
 /// Every task is answered, whatever happens in it. None: it has panicked.
 fn survive<T>(act: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(act)).ok()
+}
+
+/// Makes the directory for a partial snapshot.
+fn make_room(options: &Options, epoch: u32) -> Result<(), String> {
+    let made = prepare(&options.job, epoch).and_then(|_| match options.checkpointer {
+        Checkpointer::Native => Ok(()),
+        Checkpointer::Itself => prepare_program(&options.job, epoch),
+    });
+    made.map_err(|error| error.to_string())
 }
 
 fn prune_job(job: &JobDir, keep: u32) -> Vec<String> {

@@ -5,7 +5,7 @@
 
 use crate::checkpoint::Run;
 use crate::machine::{Action, Machine};
-use fermata_types::Alive;
+use fermata_types::{Alive, Exit};
 
 /// The agents give a coordinator up that is silent for fifteen times as long.
 const ALIVE_MS: u64 = 2000;
@@ -27,6 +27,14 @@ impl Machine {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The job is to end.
+    pub(crate) fn stop_all(&mut self) {
+        self.stopped = true;
+        for conn in self.agents.keys() {
+            self.out.push(Action::Send(*conn, Exit { code: 0 }.into()));
         }
     }
 

@@ -76,7 +76,7 @@ fn the_word_to_end_is_said_until_all_have_gone() {
 #[test]
 fn an_agent_whose_rank_is_not_known_hears_that() {
     let mut w = World::new(1);
-    w.machine = Machine::new(w.machine.config.clone());
+    w.machine = begin(w.machine.config.clone());
     w.say(0, Hello { job: "j".into(), ..Hello::default() });
     assert_eq!(w.alive(), Some((0, 0, 0)));
     assert!(w.sent_to(0).contains(&&Message::from(Alive::default())), "{:?}", w.log);

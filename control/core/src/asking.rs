@@ -50,7 +50,7 @@ impl Machine {
         let Some(run) = &mut self.run else { return };
         run.asked = true;
         if unable.is_empty() {
-            return self.save(now);
+            return self.prepare(now);
         }
         let why = format!("{} not called fermata_self_save", self.name_ranks(&unable));
         self.fail(&why, "run the job without --checkpointer self", now);

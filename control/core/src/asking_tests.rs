@@ -34,7 +34,7 @@ fn ranks_that_ask_wait_for_the_others_until_the_deadline() {
 #[test]
 fn a_rank_that_asks_before_others_are_back_waits_for_them() {
     let mut world = World::new(1);
-    world.machine = Machine::new(world.machine.config.clone());
+    world.machine = begin(world.machine.config.clone());
     for rank in 0..2 {
         world.say(rank, Hello { job: "j".into(), ..Hello::default() });
     }

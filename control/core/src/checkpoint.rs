@@ -12,9 +12,7 @@ use crate::advice::{HINT_ASK, HINT_ENDING, HINT_HELD, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
 use crate::words::{Bookmarks, received_of, report_of, targets_of};
 use fermata_protocol::{Coordinator, Output, Report};
-use fermata_types::{
-    Abort, Alive, Drain, Expected, Failed, Message, Progress, Request, Resume, Save,
-};
+use fermata_types::{Abort, Alive, Drain, Expected, Failed, Message, Progress, Request, Resume};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// EAGAIN from a rank's save: what stands in the way, say a child process, may soon be gone.
@@ -38,6 +36,8 @@ enum Phase {
     Bookmarks(Bookmarks),
     /// EXPECTED is out, made of these bookmarks; these ranks have received everything.
     Drain(Bookmarks, BTreeSet<u32>),
+    /// All ranks are where they can be saved; the shell makes the snapshot's directory.
+    Prepare,
     /// SAVE is out; these ranks are saved.
     Save(BTreeMap<u32, ImageDone>),
     /// The shell makes the snapshot durable.
@@ -90,7 +90,7 @@ impl Run {
             Phase::Gather => "reading clocks",
             Phase::Bookmarks(_) => "completing collectives",
             Phase::Drain(..) => "draining messages",
-            Phase::Save(_) => "writing images",
+            Phase::Prepare | Phase::Save(_) => "writing images",
             Phase::Commit(_) => "committing",
             Phase::Pause(_) if self.attempts == 0 => "waiting until old snapshots are removed",
             Phase::Pause(_) => "letting the job run before a new attempt",
@@ -105,7 +105,7 @@ impl Run {
             Phase::Bookmarks(map) => map.keys().copied().collect(),
             Phase::Save(map) => map.keys().copied().collect(),
             Phase::Commit(images) => images.iter().map(|image| image.rank).collect(),
-            Phase::Ask | Phase::Pause(_) => BTreeSet::new(),
+            Phase::Ask | Phase::Prepare | Phase::Pause(_) => BTreeSet::new(),
         }
     }
 
@@ -141,7 +141,7 @@ impl Run {
 impl Machine {
     pub(crate) fn begin(&mut self, caller: Caller, stop: bool, timeout_ms: u64, now: u64) {
         self.run = Some(Run {
-            epoch: self.epoch + u32::from(self.pruning), // that of its first attempt
+            epoch: self.epoch + u32::from(self.removing), // that of its first attempt
             caller,
             asked: caller == Caller::Ranks,
             stop,
@@ -157,7 +157,7 @@ impl Machine {
             deadline_ms: now.saturating_add(timeout_ms),
             progress_ms: now,
         });
-        if !self.pruning {
+        if !self.removing {
             self.attempt(now);
         }
     }
@@ -316,7 +316,7 @@ impl Machine {
                     run.phase = Phase::Drain(sent, BTreeSet::new());
                 }
             }
-            Phase::Drain(..) => self.save(now),
+            Phase::Drain(..) => self.prepare(now),
             Phase::Save(done) => {
                 let images: Vec<ImageDone> = done.into_values().collect();
                 run.phase = Phase::Commit(images.clone());
@@ -329,26 +329,9 @@ impl Machine {
                     .unwrap_or_default();
                 self.out.push(Action::Commit(CommitPlan { epoch, size, lower, images }));
             }
-            other @ (Phase::Ask | Phase::Commit(_) | Phase::Pause(_)) => run.phase = other,
-        }
-    }
-
-    /// All ranks are where they can be saved.
-    pub(crate) fn save(&mut self, now: u64) {
-        let Some(run) = &mut self.run else { return };
-        let epoch = run.epoch;
-        run.phase = Phase::Save(BTreeMap::new());
-        run.safe_ms = now;
-        run.deadline_ms = now.saturating_add(self.config.save_timeout_ms);
-        let stay = u32::from(run.stop);
-        let deadline_ms = self.config.quiesce_ms;
-        let checkpointer = self.config.checkpointer;
-        self.out.push(Action::Prepare(epoch));
-        for (rank, conn) in self.ranks.clone() {
-            let root = &self.config.snapshots;
-            let path = format!("{root}/{epoch}.partial/{}", checkpointer.place(rank));
-            let checkpointer = checkpointer.name().into();
-            self.send(conn, Save { epoch, checkpointer, path, deadline_ms, stay });
+            other @ (Phase::Ask | Phase::Prepare | Phase::Commit(_) | Phase::Pause(_)) => {
+                run.phase = other;
+            }
         }
     }
 
@@ -399,7 +382,7 @@ impl Machine {
         self.log(text.clone());
         self.last_outcome.clone_from(&text);
         self.send_abort(epoch, &run.phase, why.into());
-        self.out.push(Action::Discard(epoch));
+        self.discard(&run);
         if run.asked {
             self.answer_ranks(1, &text);
         }
@@ -430,7 +413,7 @@ impl Machine {
     pub(crate) fn run_on_time(&mut self, now: u64) {
         let Some(run) = &mut self.run else { return };
         if now >= run.deadline_ms && !matches!(run.phase, Phase::Commit(_)) {
-            if run.attempts == 0 {
+            if run.attempts == 0 || matches!(run.phase, Phase::Prepare) {
                 let hint = self.hint_for_directory();
                 return self.fail("that has taken too long", &hint, now);
             }
@@ -451,7 +434,7 @@ impl Machine {
             return self.fail(&why, &hint, now);
         }
         match run.phase {
-            Phase::Pause(until) if now >= until && !self.pruning => self.attempt(now),
+            Phase::Pause(until) if now >= until && !self.removing => self.attempt(now),
             Phase::Gather
                 if run.protocol.has_clocks() && now >= run.progress_ms + run.patience_ms() =>
             {

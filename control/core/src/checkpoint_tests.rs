@@ -15,8 +15,16 @@ struct World {
     machine: Machine,
     now: u64,
     log: Vec<Action>,
-    /// Whether old snapshots go at once.
+    /// Whether old snapshots go, and directories are made, at once.
     prunes: bool,
+    prepares: bool,
+}
+
+/// Of a job whose earlier runs have left nothing.
+fn begin(config: Config) -> Machine {
+    let mut machine = Machine::new(config);
+    assert!(machine.step(Event::Pruned(Vec::new()), 0).is_empty());
+    machine
 }
 
 impl World {
@@ -36,8 +44,8 @@ impl World {
             quiesce_ms: 1000,
             checkpointer,
         };
-        let mut world =
-            Self { machine: Machine::new(config), now: 0, log: Vec::new(), prunes: true };
+        let machine = begin(config);
+        let mut world = Self { machine, now: 0, log: Vec::new(), prunes: true, prepares: true };
         for rank in 0..size {
             // Two ranks on each host.
             let host = format!("h{}", rank / 2);
@@ -56,7 +64,14 @@ impl World {
     fn event(&mut self, event: Event) {
         let actions = self.machine.step(event, self.now);
         let is_stored = actions.contains(&Action::Prune);
+        let prepared = actions.iter().find_map(|action| match action {
+            Action::Prepare(epoch) => Some(*epoch),
+            _ => None,
+        });
         self.log.extend(actions);
+        if let (Some(epoch), true) = (prepared, self.prepares) {
+            self.event(Event::Prepared(epoch, Ok(())));
+        }
         if is_stored && self.prunes {
             self.event(Event::Pruned(Vec::new()));
         }

@@ -6,7 +6,7 @@ use crate::advice::{HINT_BEGINNING, HINT_ENDING, with_hint};
 use crate::asking::Asking;
 use crate::checkpoint::{Caller, Run};
 use crate::names::list_ranks;
-use fermata_types::{Answer, Checkpoint, Checkpointer, Exit, Hello, Message, Welcome};
+use fermata_types::{Answer, Checkpoint, Checkpointer, Hello, Message, Welcome};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A connection, numbered by the shell; never reused.
@@ -53,9 +53,11 @@ pub enum Event {
     },
     /// The job is over: whoever waits for an answer gets it now.
     Over,
+    /// The answer to `Action::Prepare`.
+    Prepared(u32, Result<(), String>),
     /// The answer to `Action::Commit`: the snapshot's directory, or what went wrong.
     Stored(u32, Result<String, String>),
-    /// The answer to `Action::Prune`: the old snapshots that are gone.
+    /// The answer to `Action::Prune`: the old snapshots that are gone. Said once at the beginning.
     Pruned(Vec<String>),
     /// Time has passed.
     Tick,
@@ -96,7 +98,7 @@ pub enum Action {
     Send(Conn, Message),
     /// End a connection.
     Close(Conn),
-    /// Make the directory for a partial snapshot; a failure comes back as `Stored(epoch, Err)`.
+    /// Make the directory for a partial snapshot; answer with `Prepared`.
     Prepare(u32),
     /// Make the snapshot durable and rename it; answer with `Stored`.
     Commit(CommitPlan),
@@ -149,8 +151,8 @@ pub struct Machine {
     pub(crate) epoch: u32,
     pub(crate) committed: u32,
     pub(crate) run: Option<Run>,
-    /// Old snapshots are being removed.
-    pub(crate) pruning: bool,
+    /// Old snapshots, or what is left of others, are being removed.
+    pub(crate) removing: bool,
     pub(crate) asking: Asking,
     pub(crate) stopped: bool,
     pub(crate) gone: BTreeSet<u32>,
@@ -176,7 +178,7 @@ impl Machine {
             hosts: BTreeMap::new(),
             size: None,
             run: None,
-            pruning: false,
+            removing: true,
             asking: Asking::default(),
             stopped: false,
             gone: BTreeSet::new(),
@@ -198,6 +200,7 @@ impl Machine {
                 self.over = true;
                 self.give_up("the job has ended", &self.hint_for_lost_rank(), now_ms);
             }
+            Event::Prepared(epoch, result) => self.on_prepared(epoch, result, now_ms),
             Event::Stored(epoch, result) => self.on_stored(epoch, result, now_ms),
             Event::Pruned(old) => self.on_pruned(&old),
             Event::Tick => {}
@@ -460,14 +463,6 @@ impl Machine {
             figures: figures.to_string(),
         };
         self.send(client, answer);
-    }
-
-    pub(crate) fn stop_all(&mut self) {
-        self.stopped = true;
-        let conns: Vec<Conn> = self.agents.keys().copied().collect();
-        for conn in conns {
-            self.send(conn, Exit { code: 0 });
-        }
     }
 
     fn status_text(&self) -> String {
