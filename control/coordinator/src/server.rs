@@ -30,6 +30,8 @@ const HURRY_MAX: Duration = Duration::from_secs(5);
 const LEAVE_MAX: Duration = Duration::from_secs(60);
 /// A snapshot that is being stored when the job ends is waited for, but no longer than this.
 const STORE_WAIT: Duration = Duration::from_secs(1800);
+/// How long the lines of a job that has ended are read on, if a snapshot depends on it.
+const READ_WAIT: Duration = Duration::from_secs(2);
 const NOBODY_STORES: &str = "nobody is there to store it";
 
 /// What a coordinator needs to know of its job.
@@ -252,15 +254,20 @@ impl Server {
         let mut met_anyone = false;
         let mut stop_since = None;
         loop {
+            let mut patience = TICK;
             if self.shared.stop.load(Ordering::Acquire) {
                 let since = *stop_since.get_or_insert_with(Instant::now);
                 let is_late = since.elapsed() >= STORE_WAIT
                     || self.shared.stop_at_once.load(Ordering::Acquire);
-                if !self.storekeeper.is_busy() || is_late {
+                if is_late {
                     break;
                 }
+                // What ranks said before they ended may complete a snapshot.
+                if !self.storekeeper.is_busy() && !self.may_hear_more(since) {
+                    patience = Duration::ZERO;
+                }
             }
-            let event = match inputs.recv_timeout(TICK) {
+            let event = match inputs.recv_timeout(patience) {
                 Ok(Input::Connected(conn, peer)) => {
                     self.peers.insert(conn, peer);
                     continue;
@@ -287,6 +294,7 @@ impl Server {
                     self.say(&text);
                     continue;
                 }
+                Err(RecvTimeoutError::Timeout) if patience.is_zero() => break,
                 Err(RecvTimeoutError::Timeout) => Event::Tick,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
@@ -317,6 +325,12 @@ impl Server {
             peer.end();
         }
         self.say("coordinator ends");
+    }
+
+    /// Whether lines of a job that has ended are still being read, and a snapshot depends on it.
+    fn may_hear_more(&self, since: Instant) -> bool {
+        let is_reading = self.machine.agent_count() > 0 && since.elapsed() < READ_WAIT;
+        is_reading && self.machine.is_writing_images()
     }
 
     fn handle(&mut self, event: Event) {
@@ -394,3 +408,7 @@ impl Server {
         let _ = writeln!(self.log, "{seconds:10.3} {text}");
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

@@ -21,6 +21,12 @@ impl Machine {
         self.out.push(Action::Prepare(run.epoch));
     }
 
+    /// Whether ranks have been told to write their images, and not all have.
+    #[must_use]
+    pub fn is_writing_images(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| matches!(run.phase, Phase::Save(_)))
+    }
+
     pub(crate) fn on_prepared(&mut self, epoch: u32, result: Result<(), String>, now: u64) {
         let is_awaited = |run: &&mut Run| run.epoch == epoch && matches!(run.phase, Phase::Prepare);
         let Some(run) = self.run.as_mut().filter(is_awaited) else {

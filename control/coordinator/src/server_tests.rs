@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The server by itself, with outlets that answer as ranks do.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use fermata_storage::samples;
+use fermata_types::{
+    Checkpoint, ClientHello, Clocks, Drained, Hello, Message, Parked, Ready, Save, Saved, Saving,
+    Sent, decode_frame,
+};
+use std::sync::mpsc::Sender;
+
+const SIZE: u32 = 2;
+const CLIENT: u64 = 9;
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The rank of the connection with its number. What it answers is in the queue at once.
+struct Rank {
+    rank: u32,
+    inputs: Sender<Input>,
+    shared: Arc<Shared>,
+}
+
+impl Rank {
+    fn say(&self, message: impl Into<Message>) {
+        self.inputs.send(Input::Message(self.rank.into(), message.into())).unwrap();
+    }
+
+    /// With the last image the job comes to its end.
+    fn save(&self, save: &Save) {
+        let (epoch, rank) = (save.epoch, self.rank);
+        let (bytes, crc) = samples::image("job", epoch, rank, SIZE);
+        std::fs::write(&save.path, &bytes).unwrap();
+        self.say(Saving { epoch });
+        self.say(Saved { epoch, bytes: bytes.len() as u64, crc, ..Saved::default() });
+        if rank == SIZE - 1 {
+            for conn in 0..SIZE {
+                self.inputs.send(Input::Closed(conn.into())).unwrap();
+            }
+            self.shared.stop.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Outlet for Rank {
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        match decode_frame(frame).unwrap() {
+            Message::Request(m) => self.say(Clocks { epoch: m.epoch, list: vec![] }),
+            Message::Targets(m) => {
+                self.say(Parked { epoch: m.epoch, version: m.version, list: m.list });
+            }
+            Message::Drain(m) => self.say(Sent { epoch: m.epoch, list: vec![] }),
+            Message::Expected(m) => self.say(Drained { epoch: m.epoch, ..Drained::default() }),
+            Message::Save(m) => self.save(&m),
+            _ => {}
+        }
+        Ok(())
+    }
+    fn end(&mut self) {}
+}
+
+fn options(dir: &std::path::Path) -> Options {
+    Options {
+        job: JobDir::new(dir, "job"),
+        name: "job".into(),
+        argv: vec!["app".into()],
+        front: "ompi".into(),
+        cwd: "/".into(),
+        checkpointer: Checkpointer::Native,
+        keep: 2,
+        every_ms: 0,
+        linger: None,
+        outlives: None,
+        network: false,
+        restored: None,
+    }
+}
+
+#[test]
+fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
+    let dir = std::env::temp_dir().join(format!("fermata-server-{}", std::process::id()));
+    let options = options(&dir);
+    let job = options.job.clone();
+    job.create().unwrap();
+    let shared = Arc::new(Shared::default());
+    let (inputs, receiver) = channel();
+    let config = Config {
+        job: "job".into(),
+        snapshots: job.snapshots().to_string_lossy().into_owned(),
+        last_epoch: 0,
+        committed_epoch: 0,
+        every_ms: 0,
+        timeout_ms: 10_000,
+        save_timeout_ms: 10_000,
+        quiesce_ms: 1000,
+        checkpointer: Checkpointer::Native,
+    };
+    let server = Server {
+        machine: Machine::new(config),
+        storekeeper: Storekeeper::start(options.clone(), inputs.clone()).unwrap(),
+        options,
+        peers: BTreeMap::new(),
+        log: File::create(job.path().join("coordinator.log")).unwrap(),
+        begun: Instant::now(),
+        shared: Arc::clone(&shared),
+    };
+    for rank in 0..SIZE {
+        let line = Rank { rank, inputs: inputs.clone(), shared: Arc::clone(&shared) };
+        let hello = Hello { job: "job".into(), host: "here".into(), ..Hello::default() };
+        inputs.send(Input::Message(rank.into(), hello.into())).unwrap();
+        line.say(Ready { rank, size: SIZE });
+        inputs.send(Input::Connected(rank.into(), Box::new(line))).unwrap();
+    }
+    let hello = ClientHello { job: "job".into() };
+    inputs.send(Input::Message(CLIENT, hello.into())).unwrap();
+    let request = Checkpoint { stop: 0, timeout_ms: 10_000 };
+    inputs.send(Input::Message(CLIENT, request.into())).unwrap();
+    let server = thread::spawn(move || server.serve(&receiver));
+    let begun = Instant::now();
+    while !server.is_finished() && begun.elapsed() < LIMIT {
+        thread::sleep(STOP_POLL);
+    }
+    let log = std::fs::read_to_string(job.path().join("coordinator.log")).unwrap();
+    assert!(server.is_finished(), "{log}");
+    assert_eq!(list_snapshots(&job).len(), 1, "{log}");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
