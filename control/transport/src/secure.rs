@@ -4,7 +4,7 @@
 //! connection: images, which hold the whole memory of a job, travel here too.
 //!
 //! On the wire: u16 length (big-endian), then one Noise message of that length.
-//! Source: The Noise Protocol Framework, revision 34, sections 7.4 and 9.
+//! Source: The Noise Protocol Framework, revision 34, sections 7.4, 7.7 and 9.
 //!
 //! Invariant: a nonce is the number of the message in its direction; TCP keeps the order.
 
@@ -63,17 +63,22 @@ fn say(state: &mut HandshakeState, stream: &mut TcpStream) -> io::Result<()> {
     stream.write_all(&message[..2 + bytes])
 }
 
-fn hear(state: &mut HandshakeState, stream: &mut TcpStream, until: Instant) -> io::Result<()> {
+/// Takes one message of a handshake and gives it to `read`.
+fn hear<T>(
+    stream: &mut TcpStream,
+    until: Instant,
+    read: impl FnOnce(&[u8], &mut [u8]) -> Result<T, snow::Error>,
+) -> io::Result<T> {
     let (mut head, mut message, mut nothing) = ([0; 2], [0; 256], [0; 256]);
     read_by(stream, &mut head, until)?;
     let length = usize::from(u16::from_be_bytes(head));
     let message = message.get_mut(..length).ok_or(io::ErrorKind::InvalidData)?;
     read_by(stream, message, until)?;
-    state.read_message(message, &mut nothing).map_err(noise_error)?;
-    Ok(())
+    read(message, &mut nothing).map_err(noise_error)
 }
 
-/// Two messages, each under the secret: -> psk, e  and  <- e, ee.
+/// Three messages, each under the secret: -> psk, e  and  <- e, ee  and an empty one of the
+/// dialer's under the keys of this connection, since the first can be somebody's recording.
 fn shake_hands(mut stream: TcpStream, secret: &Secret, is_dialer: bool) -> io::Result<Line> {
     tune(&stream)?;
     let until = Instant::now() + HANDSHAKE_LIMIT;
@@ -86,25 +91,25 @@ fn shake_hands(mut stream: TcpStream, secret: &Secret, is_dialer: bool) -> io::R
         .map_err(noise_error)?;
     if is_dialer {
         say(&mut state, &mut stream)?;
-        hear(&mut state, &mut stream, until)?;
-    } else {
-        hear(&mut state, &mut stream, until)?;
+    }
+    hear(&mut stream, until, |message, out| state.read_message(message, out))?;
+    if !is_dialer {
         say(&mut state, &mut stream)?;
     }
-    stream.set_read_timeout(None)?;
     let keys = Arc::new(state.into_stateless_transport_mode().map_err(noise_error)?);
-    let second = stream.try_clone()?;
-    Ok(Line {
-        inlet: Box::new(SecureInlet {
-            stream,
-            keys: Arc::clone(&keys),
-            nonce: 0,
-            raw: Vec::new(),
-            plain: vec![0; MESSAGE_BYTES_MAX],
-            left: 0..0,
-        }),
-        outlet: Box::new(SecureOutlet { stream: second, keys, nonce: 0 }),
-    })
+    let mut outlet =
+        SecureOutlet { stream: stream.try_clone()?, keys: Arc::clone(&keys), nonce: 0 };
+    let mut nonce = 0;
+    if is_dialer {
+        outlet.say(&[])?;
+    } else {
+        hear(&mut stream, until, |message, out| keys.read_message(nonce, message, out))?;
+        nonce += 1;
+    }
+    stream.set_read_timeout(None)?;
+    let (raw, plain) = (Vec::new(), vec![0; MESSAGE_BYTES_MAX]);
+    let inlet = SecureInlet { stream, keys, nonce, raw, plain, left: 0..0 };
+    Ok(Line { inlet: Box::new(inlet), outlet: Box::new(outlet) })
 }
 
 struct SecureInlet {
@@ -171,20 +176,22 @@ struct SecureOutlet {
     nonce: u64,
 }
 
+impl SecureOutlet {
+    /// Sends one message.
+    fn say(&mut self, part: &[u8]) -> io::Result<()> {
+        let mut message = vec![0; 2 + part.len() + TAG_BYTES];
+        let sealed =
+            self.keys.write_message(self.nonce, part, &mut message[2..]).map_err(noise_error)?;
+        self.nonce += 1;
+        let length = u16::try_from(sealed).map_err(io::Error::other)?;
+        message[..2].copy_from_slice(&length.to_be_bytes());
+        self.stream.write_all(&message[..2 + sealed])
+    }
+}
+
 impl Outlet for SecureOutlet {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut message = vec![0; 2 + MESSAGE_BYTES_MAX];
-        for part in bytes.chunks(MESSAGE_BYTES_MAX - TAG_BYTES) {
-            let sealed = self
-                .keys
-                .write_message(self.nonce, part, &mut message[2..])
-                .map_err(noise_error)?;
-            self.nonce += 1;
-            let length = u16::try_from(sealed).map_err(io::Error::other)?;
-            message[..2].copy_from_slice(&length.to_be_bytes());
-            self.stream.write_all(&message[..2 + sealed])?;
-        }
-        Ok(())
+        bytes.chunks(MESSAGE_BYTES_MAX - TAG_BYTES).try_for_each(|part| self.say(part))
     }
     fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
         self.stream.set_write_timeout(Some(patience))?;

@@ -76,6 +76,38 @@ fn a_guest_that_says_nothing_is_sent_away_in_time() {
     assert!(begun.elapsed() < HANDSHAKE_LIMIT * 2);
 }
 
+/// The first message of a dialer that knows the secret.
+fn recorded(secret: &Secret) -> Vec<u8> {
+    let wire = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, secret) = (wire.local_addr().unwrap().to_string(), secret.clone());
+    let dialer = thread::spawn(move || dial(&address, &secret).is_err());
+    let (mut stream, _) = wire.accept().unwrap();
+    let mut first = vec![0; 2];
+    stream.read_exact(&mut first).unwrap();
+    first.resize(2 + usize::from(u16::from_be_bytes([first[0], first[1]])), 0);
+    stream.read_exact(&mut first[2..]).unwrap();
+    drop(stream);
+    assert!(dialer.join().unwrap());
+    first
+}
+
+#[test]
+fn who_has_recorded_a_first_message_is_sent_away_in_time() {
+    let secret = Secret::generate().unwrap();
+    let first = recorded(&secret);
+    for last in [&[][..], &[0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]] {
+        let mut listener = SecureListener::bind(secret.clone()).unwrap();
+        let mut stranger = TcpStream::connect(port(&listener)).unwrap();
+        stranger.write_all(&first).unwrap();
+        stranger.write_all(last).unwrap();
+        let begun = Instant::now();
+        assert!(listener.accept().unwrap().admit().is_err());
+        let limit = if last.is_empty() { HANDSHAKE_LIMIT * 2 } else { HANDSHAKE_LIMIT / 2 };
+        assert!(begun.elapsed() < limit);
+        assert_eq!(listener.strangers.load(Ordering::Acquire), 0);
+    }
+}
+
 #[test]
 fn what_travels_is_not_what_was_said() {
     let secret = Secret::generate().unwrap();
