@@ -83,6 +83,8 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
     let options = options(&dir);
     let job = options.job.clone();
     job.create().unwrap();
+    let left = job.snapshots().join("7.partial");
+    std::fs::create_dir(&left).unwrap();
     let shared = Arc::new(Shared::default());
     let (inputs, receiver) = channel();
     let config = Config {
@@ -124,5 +126,6 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
     let log = std::fs::read_to_string(job.path().join("coordinator.log")).unwrap();
     assert!(server.is_finished(), "{log}");
     assert_eq!(list_snapshots(&job).len(), 1, "{log}");
+    assert!(!left.exists(), "an earlier run has left it");
     std::fs::remove_dir_all(&dir).unwrap();
 }
