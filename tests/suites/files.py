@@ -2,6 +2,7 @@
 """What happens to files between a checkpoint and a restart, and what a restart does about it
 (`--files`); what the program's children get; a restart on a lesser CPU."""
 import os
+import re
 
 from support import fermata, image, mpis, process
 from support.cases import check, check_equal, timeout
@@ -113,6 +114,24 @@ def test_lost_contents_are_refused(work):
     check(result.code != 0 and "log.1: is shorter" in result.err, f"a refusal: {result.err}")
     check("--files keep" in result.err, "a hint")
     log.write_bytes(whole)
+    _restart(job)
+    check_equal(mpis.checksum(job.finish()), _expected("files_append", work), "checksum")
+
+
+@timeout(90)
+def test_another_file_in_its_place_is_not_cut(work):
+    """A log that was rotated, or a copy of the whole directory: nothing tells the two apart."""
+    job = _die_after_checkpoint(work, "files_append")
+    log, other = work / "files/log.1", work / "files/other"
+    other.write_bytes(log.read_bytes())
+    other.rename(log)
+    whole = log.read_bytes()
+    result = _restart(job).wait(60)
+    check(result.code != 0 and "log.1: is another file, and longer" in result.err, result.err)
+    check("truncate -s" in result.err and "log.0" not in result.err, "a hint, for one file")
+    check_equal(log.read_bytes(), whole, "the other file")
+    saved = int(re.search(r"bytes instead of (\d+)", result.err)[1])
+    os.truncate(log, saved)
     _restart(job)
     check_equal(mpis.checksum(job.finish()), _expected("files_append", work), "checksum")
 

@@ -5,9 +5,12 @@
 //! snapshot; a log that it appends to would then hold those lines twice. The image holds each open
 //! file's size and time of change, so what is longer now can be cut back.
 //!
-//! Ranks may share a file. All of them stand still from before the first one is saved until each
-//! itself is, so the smallest size among them is the one that all agree on. A file is known by its
-//! path and inode: the same path on two hosts may be two files.
+//! Ranks may share a file. All of them stand still until the last one is saved, so the file had one
+//! size; but a host that only reads it over NFS may have been told an older one. What a rank saw
+//! that could write counts, and the most of it: another one's writes may be news to it, too.
+//!
+//! A file is known by its path and inode: the same path on two hosts may be two files, and a log
+//! that was put in the place of the program's is not cut to that one's size.
 
 use crate::exit::refused;
 use anyhow::{Context, Result};
@@ -61,6 +64,8 @@ struct Saved {
 #[derive(Debug, PartialEq, Eq)]
 enum Change {
     Longer(u64),
+    /// Longer, and not the file that the ranks had, or not under its inode.
+    Replaced(u64),
     Shorter(u64),
     Rewritten,
 }
@@ -76,7 +81,11 @@ fn merge(files: &mut Files, path: String, file: &ImageFile, own: bool) {
         written,
         own,
     });
-    saved.size = saved.size.min(file.size);
+    if written == saved.written {
+        saved.size = saved.size.max(file.size);
+    } else if written {
+        saved.size = file.size;
+    }
     saved.modified_ns = saved.modified_ns.max(file.modified_ns);
     saved.written |= written;
     saved.own |= own;
@@ -103,9 +112,11 @@ fn open_files(images: &[(u32, PathBuf)], rank: Option<u32>) -> Files {
     files
 }
 
-fn change(saved: &Saved, bytes: u64, modified_ns: u64) -> Option<Change> {
+/// `same`: it has the inode that it was saved with.
+fn change(saved: &Saved, bytes: u64, modified_ns: u64, same: bool) -> Option<Change> {
     match bytes.cmp(&saved.size) {
-        std::cmp::Ordering::Greater => Some(Change::Longer(bytes)),
+        std::cmp::Ordering::Greater if same => Some(Change::Longer(bytes)),
+        std::cmp::Ordering::Greater => Some(Change::Replaced(bytes)),
         std::cmp::Ordering::Less => Some(Change::Shorter(bytes)),
         std::cmp::Ordering::Equal if modified_ns != saved.modified_ns => Some(Change::Rewritten),
         std::cmp::Ordering::Equal => None,
@@ -116,6 +127,7 @@ fn change(saved: &Saved, bytes: u64, modified_ns: u64) -> Option<Change> {
 fn sentence(path: &str, saved: &Saved, change: &Change) -> String {
     let (how, bytes) = match change {
         Change::Longer(bytes) => ("longer", bytes),
+        Change::Replaced(bytes) => ("another file, and longer", bytes),
         Change::Shorter(bytes) => ("shorter", bytes),
         Change::Rewritten => return format!("{path}: has been written to since the checkpoint"),
     };
@@ -143,26 +155,32 @@ fn changes(files: &Files, rule: Rule) -> Result<Vec<(&String, &Saved, Change)>> 
             continue;
         }
         let modified_ns = info.mtime() as i128 * 1_000_000_000 + i128::from(info.mtime_nsec());
-        let now = change(saved, info.len(), u64::try_from(modified_ns).unwrap_or(0));
+        let modified_ns = u64::try_from(modified_ns).unwrap_or(0);
+        let now = change(saved, info.len(), modified_ns, info.ino() == *inode);
         changed.extend(now.map(|change| (path, saved, change)));
     }
-    let lost = |change: &Change| match rule {
-        Rule::Restore => matches!(change, Change::Shorter(_)),
+    let lost = |saved: &Saved, change: &Change| match rule {
+        Rule::Restore => match change {
+            Change::Shorter(_) => true,
+            Change::Replaced(_) => saved.written,
+            Change::Longer(_) | Change::Rewritten => false,
+        },
         Rule::Keep => false,
         Rule::Fail => true,
     };
-    let refusals: Vec<String> = changed
-        .iter()
-        .filter(|(_, _, change)| lost(change))
-        .map(|(path, saved, change)| sentence(path, saved, change))
-        .collect();
+    let refusals: Vec<_> =
+        changed.iter().filter(|(_, saved, change)| lost(saved, change)).collect();
     if refusals.is_empty() {
         return Ok(changed);
     }
+    let replaced = refusals.iter().any(|(_, _, change)| matches!(change, Change::Replaced(_)));
+    let lines: Vec<String> =
+        refusals.iter().map(|(path, saved, change)| sentence(path, saved, change)).collect();
     Err(refused(format!(
         "files of the job have changed:\n  {}\n  \
-         hint: bring them back, or go on with them as they are: --files keep",
-        refusals.join("\n  ")
+         hint: bring them back{}, or go on with them as they are: --files keep",
+        lines.join("\n  "),
+        if replaced { " (a copy: cut to that size with truncate -s)" } else { "" }
     )))
 }
 
@@ -201,17 +219,18 @@ mod tests {
     }
 
     #[test]
-    fn size_and_time_tell_what_has_changed() {
-        assert_eq!(change(&saved(10, 5), 10, 5), None);
-        assert_eq!(change(&saved(10, 5), 12, 9), Some(Change::Longer(12)));
-        assert_eq!(change(&saved(10, 5), 9, 9), Some(Change::Shorter(9)));
-        assert_eq!(change(&saved(10, 5), 10, 9), Some(Change::Rewritten));
+    fn size_time_and_inode_tell_what_has_changed() {
+        assert_eq!(change(&saved(10, 5), 10, 5, true), None);
+        assert_eq!(change(&saved(10, 5), 12, 9, true), Some(Change::Longer(12)));
+        assert_eq!(change(&saved(10, 5), 9, 9, true), Some(Change::Shorter(9)));
+        assert_eq!(change(&saved(10, 5), 10, 9, true), Some(Change::Rewritten));
+        // A copy of the directory is as good as the directory; what must not be cut is no copy.
+        assert_eq!(change(&saved(10, 5), 10, 5, false), None);
+        assert_eq!(change(&saved(10, 5), 12, 9, false), Some(Change::Replaced(12)));
     }
 
-    #[test]
-    fn ranks_that_share_a_file_agree_on_the_smallest_size() {
-        let mut files = Files::new();
-        let file = |size, inode, flags| ImageFile {
+    fn file(size: u64, inode: u64, flags: u32) -> ImageFile {
+        ImageFile {
             fd: 3,
             kind: REGULAR,
             flags,
@@ -225,12 +244,26 @@ mod tests {
             values: [0; 4],
             first_extent: 0,
             extent_count: 0,
-        };
-        merge(&mut files, "/log".into(), &file(100, 7, 0), false);
-        merge(&mut files, "/log".into(), &file(90, 7, 1), true);
-        merge(&mut files, "/log".into(), &file(50, 8, 1), true);
-        assert_eq!(files.len(), 2);
-        let shared = &files[&("/log".to_owned(), 7)];
-        assert_eq!(shared, &Saved { size: 90, modified_ns: 100, written: true, own: true });
+        }
+    }
+
+    #[test]
+    fn a_shared_file_has_the_size_that_those_who_wrote_saw() {
+        let files = [file(80, 7, 0), file(90, 7, 1), file(100, 7, 2), file(120, 7, 0)];
+        for first in 0..files.len() {
+            let mut merged = Files::new();
+            for (rank, _) in files.iter().enumerate() {
+                let file = &files[(first + rank) % files.len()];
+                merge(&mut merged, "/log".into(), file, rank == 0);
+            }
+            let expected = Saved { size: 100, modified_ns: 120, written: true, own: true };
+            assert_eq!(merged[&("/log".to_owned(), 7)], expected);
+        }
+        let mut read = Files::new();
+        merge(&mut read, "/input".into(), &file(80, 7, 0), true);
+        merge(&mut read, "/input".into(), &file(90, 7, 0), true);
+        merge(&mut read, "/input".into(), &file(50, 8, 0), true);
+        assert_eq!(read.len(), 2);
+        assert_eq!(read[&("/input".to_owned(), 7)].size, 90);
     }
 }
