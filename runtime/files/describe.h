@@ -15,6 +15,7 @@ struct Surroundings {
   const int* streams;       // the rank's own streams 0, 1, 2 as it was started; -1 = was closed
   u32 pid;                  // the process that is being saved
   int (*object)(u64 inode); // at a restart: a descriptor of the shared memory of that saved inode
+  int (*inherited)(int fd); // at a restart: what the process was started with as fd, moved; or -1
 };
 
 /// Whether kcmp(2) may be used here; without it no descriptors can be described.

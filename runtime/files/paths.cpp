@@ -149,6 +149,29 @@ Result<u64> open_again(const image::ImageFile& file, const char* path) {
   return sys::open(path, open_flags(file) & ~kNoAccessTime);  // only the owner may ask for it
 }
 
+bool has_shared_lock(const image::Reader& reader, int fd) {
+  for (u64 i = 0; i < reader.header->members.count; i++) {
+    const image::ImageMember& member = reader.members[i];
+    if (member.fd == fd && (member.kind == kFlock || member.kind == kDescriptionLock)) return true;
+  }
+  return false;
+}
+
+/// A script may hold a lock in a descriptor that all it starts have from it. If the one that calls
+/// the restart does so again, the program must share it again: it could not lock the file itself.
+/// Errors: ENOENT = there is nothing to share.
+Result<u64> share_locked(const Restorer& restorer, const image::ImageFile& file,
+                         const char* path) {
+  const Result<u64> nothing = Result<u64>::fail(sys::kEnoent);
+  const int inherited = restorer.around.inherited(file.fd);
+  if (inherited < 0 || !has_shared_lock(restorer.reader, file.fd)) return nothing;
+  sys::KernelStat info;
+  const Result<u64> flags = sys::fcntl(inherited, sys::kGetFlags);
+  const bool alike = flags && u32(flags.value) == file.flags;
+  if (!alike || !sys::fstat(inherited, &info) || !is_found(info, path)) return nothing;
+  return restorer.reader.duplicate_clear(inherited);
+}
+
 }  // namespace
 
 Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
@@ -183,7 +206,8 @@ Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat
 
 Status restore_path(Restorer& restorer, const image::ImageFile& file) {
   const char* path = restorer.reader.string(file.path_string);
-  const Result<u64> opened = open_again(file, path);
+  Result<u64> opened = share_locked(restorer, file, path);
+  if (!opened) opened = open_again(file, path);
   if (!opened) {
     restorer.why << "cannot reopen " << path << " (descriptor " << file.fd << ")";
     return failure(opened.error);

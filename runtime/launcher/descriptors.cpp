@@ -17,6 +17,7 @@ int lower_first = kLowerFirst;
 u64 lower_set[kCapacity / 64];
 u32 owner_pid;  // a vfork child shares this memory but has descriptors of its own
 int streams[3] = {-1, -1, -1};
+u16 moved_to[kCapacity];  // on a restart, by what it was before: 0 = nothing was there
 
 void mark(int fd, bool is_lower) {
   if (fd < 0 || fd >= kCapacity) return;
@@ -64,12 +65,14 @@ void note_ambient_descriptors() {
   sys::message_stream = streams[2];
   // Pipes, sockets and devices beyond the standard streams come from the job's launcher (Hydra
   // leaves a dozen open); they go up with the lower half's own. A file was opened by the user, and
-  // so was all that a program before this one (exec.cpp) has handed on.
+  // so was all that a program before this one (exec.cpp) has handed on. On a restart the program
+  // has what the image says, and whatever is open now only takes its numbers.
   for (int fd = 3; fd < lower_first && config.first[0] == 0; fd++) {
     sys::KernelStat info;
     if (!sys::fstat(fd, &info)) continue;
     const u32 type = info.mode & sys::kTypeMask;
-    if (type != sys::kTypeRegular && type != sys::kTypeDirectory) (void)move_up(fd);
+    if (config.restore[0]) moved_to[fd] = u16(move_up(fd));
+    else if (type != sys::kTypeRegular && type != sys::kTypeDirectory) (void)move_up(fd);
   }
   for (int fd = lower_first; fd < kCapacity; fd++)
     if (sys::fcntl(fd, sys::kGetFdFlags)) mark(fd, true);
@@ -111,6 +114,10 @@ u64 trap_lower_descriptor(u64 number, const u64 (&a)[6]) {
 void hide_descriptor(int fd, bool hidden) { mark(fd, hidden); }
 
 const int* ambient_streams() { return streams; }
+
+int inherited_descriptor(int fd) {
+  return fd >= 0 && fd < kCapacity && moved_to[fd] ? moved_to[fd] : -1;
+}
 
 u64 trap_upper_socketpair(const u64 (&a)[6]) {
   const i64 result = i64(pass_on(SYS_socketpair, a));

@@ -136,6 +136,9 @@ void hide_descriptor(int fd, bool hidden);
 /// The rank's own streams 0, 1, 2 as it was started, -1 where there was none: descriptors of ours
 /// that stay what they are whatever the application does to its own.
 const int* ambient_streams();
+/// On a restart: where the file is now that the process was started with under this number, which
+/// may be the program's; -1 if there was none.
+int inherited_descriptor(int fd);
 /// Calls of the upper half that are noted or corrected. Return what the kernel returned.
 u64 trap_upper_socketpair(const u64 (&arguments)[6]);
 u64 trap_upper_watch(const u64 (&arguments)[6]);

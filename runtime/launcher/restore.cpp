@@ -52,7 +52,7 @@ void restore_memory(const image::Reader& reader, const LowerCalls* lower, const 
 void bring_back_files(const image::Reader& reader, decltype(files::restore_files)* part) {
   Message why;
   const files::Surroundings around{nullptr, ambient_streams(), sys::getpid(),
-                                   memory::object_descriptor};
+                                   memory::object_descriptor, inherited_descriptor};
   const Status restored = part(reader, around, why);
   if (!restored)
     die("cannot bring back an open file", why.data, restored.error,

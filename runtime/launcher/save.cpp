@@ -174,7 +174,8 @@ void end_with_rank() {
   const bool shares = memory::shared_memory_seen();
   if (status && shares) status = memory::save_shared(writer, why);
   if (status) {
-    const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid, nullptr};
+    const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid, nullptr,
+                                     nullptr};
     status = files::describe_files(writer, around, why);
   }
   if (status) {

@@ -202,6 +202,50 @@ def test_children_get_the_programs_descriptors_only(work):
     check("PASS" in job.finish(), "children found no descriptor of an MPI")
 
 
+def _script(lock):
+    """A shell that holds a lock in a descriptor which all that it starts have from it."""
+    return ["bash", "-c", 'exec 9>"$0"; flock -w 20 9 || exit 9; "$@"', lock]
+
+
+def _open_paths(job):
+    images = fermata.as_json(fermata.fermata(job.work, "--json", "inspect", job.name))["images"]
+    return [[file["path"] for file in image["files"]] for image in images]
+
+
+@timeout(120)
+def test_lock_of_the_calling_script(work):
+    """Through MPICH's mpirun, which hands descriptors on, it is the program's lock, too."""
+    job = fermata.Job(work)
+    script = _script(work / "lock")
+    job.start("mpich", _command("files_append", work), under=script)
+    fermata.wait_for_step(job, 4)
+    job.checkpoint_and_stop()
+    check(all(str(work / "lock") in paths for paths in _open_paths(job)), "the ranks have the lock")
+    for step in (8, 12):
+        job.restart("mpich", under=script)
+        fermata.wait_for_step(job, step)
+        held = process.run(["flock", "-n", work / "lock", "true"], cwd=work)
+        check_equal(held.code, 1, "flock's answer while the script runs")
+        job.checkpoint_and_stop()
+    job.restart("mpich", under=script)
+    check_equal(mpis.checksum(job.finish()), _expected("files_append", work), "checksum")
+
+
+@timeout(120)
+def test_descriptors_of_a_restarts_script_are_not_the_programs(work):
+    job = fermata.Job(work)
+    job.start("mpich", _command("files_append", work))
+    fermata.wait_for_step(job, 4)
+    job.checkpoint_and_stop()
+    for step in (8, 12):
+        job.restart("mpich", under=_script(work / "lock"))
+        fermata.wait_for_step(job, step)
+        job.checkpoint_and_stop()
+        check(all(str(work / "lock") not in paths for paths in _open_paths(job)), "leaked")
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), _expected("files_append", work), "checksum")
+
+
 def _lacking_feature():
     """A feature this CPU has not: its name and its bit in the image's cpu_features."""
     known = {"fma4": 3 * 64 + 48, "xop": 3 * 64 + 43, "avx512er": 2 * 64 + 27,
