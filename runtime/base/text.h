@@ -48,6 +48,19 @@ inline u64 parse_decimal(const char*& p) {
   return value;
 }
 
+/// Whether a file of this name has been deleted and is kept for those who have it open: so does a
+/// client of NFS (".nfs" and 24 hexadecimal digits), and libfuse (".fuse_hidden" and 16).
+inline bool is_kept_name(const char* path) {
+  constexpr const char *kNfs = ".nfs", *kFuse = ".fuse_hidden";
+  const char* const name = base_name(path);
+  const bool nfs = text_starts(name, kNfs);
+  if (!nfs && !text_starts(name, kFuse)) return false;
+  const char* const digits = name + text_length(nfs ? kNfs : kFuse);
+  const char* end = digits;
+  (void)parse_hex(end);
+  return *end == 0 && end - digits == (nfs ? 24 : 16);
+}
+
 struct Hex {
   u64 value;
 };

@@ -64,7 +64,8 @@ bool is_message_queue(int fd) {
 
 Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
                         const char* path) {
-  if ((info.mode & sys::kTypeMask) != sys::kTypeRegular || info.nlink != 0) {
+  const u64 own_names = is_kept_name(path) ? 1 : 0;  // which goes when the file is closed
+  if ((info.mode & sys::kTypeMask) != sys::kTypeRegular || info.nlink > own_names) {
     saver.refuse(file) << "it is no longer found under the name it was opened by: " << path;
     return failure(sys::kEperm);
   }
@@ -199,7 +200,8 @@ Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat
     saver.refuse(file) << "a POSIX message queue, " << path << "; close it before the checkpoint";
     return failure(sys::kEperm);
   }
-  if (!is_found(info, path)) return describe_deleted(saver, file, info, path);
+  if (!is_found(info, path) || (type == sys::kTypeRegular && is_kept_name(path)))
+    return describe_deleted(saver, file, info, path);
   file.kind = type == sys::kTypeDirectory ? kDirectory : kRegular;
   return success();
 }

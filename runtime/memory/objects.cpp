@@ -73,7 +73,8 @@ Status describe(image::Writer& writer, image::ImageObject& object, const Mapping
   object.path_string = writer.string(mapping.path);
   object.mode = 0600;
   sys::KernelStat info;
-  if (!sys::stat(mapping.path, &info) || info.ino != mapping.inode) return success();
+  const bool deleted = !sys::stat(mapping.path, &info) || info.ino != mapping.inode;
+  if (deleted || is_kept_name(mapping.path)) return success();
   const u64 system = file_system_of(mapping.path);
   if (system == kHugePool) {
     why << "a shared file of the huge page pool cannot be saved: " << mapping.path;

@@ -202,6 +202,32 @@ def test_children_get_the_programs_descriptors_only(work):
     check("PASS" in job.finish(), "children found no descriptor of an MPI")
 
 
+def _save_what_a_client_keeps(work, prefix, digits):
+    """Stands in for a client of NFS or FUSE: the name of a deleted file goes with the job."""
+    job = fermata.Job(work)
+    kept = prefix + "0" * (digits - 8)
+    job.start("openmpi", _command("files_deleted", work, "--kept-as", kept))
+    fermata.wait_for_step(job, 4)
+    job.checkpoint_and_stop()
+    files = list((work / "files").glob(prefix + "*"))
+    check_equal(len(files), 2, "files that were kept")
+    for file in files:
+        file.unlink()
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), _expected("files_deleted", work), "checksum")
+    check_equal(list((work / "files").iterdir()), [], "files at the end")
+
+
+@timeout(90)
+def test_deleted_file_that_nfs_keeps(work):
+    _save_what_a_client_keeps(work, ".nfs", 24)
+
+
+@timeout(90)
+def test_deleted_file_that_fuse_keeps(work):
+    _save_what_a_client_keeps(work, ".fuse_hidden", 16)
+
+
 def _script(lock):
     """A shell that holds a lock in a descriptor which all that it starts have from it."""
     return ["bash", "-c", 'exec 9>"$0"; flock -w 20 9 || exit 9; "$@"', lock]

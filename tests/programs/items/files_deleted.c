@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Item: scratch files that were deleted while open, one of them opened twice
+//
+// --kept-as PREFIX: the file is not deleted but renamed, as a client of NFS or of FUSE does, to
+// PREFIX and 8 hexadecimal digits.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,13 +10,23 @@
 
 #define BYTES 300000
 
+static int delete_scratch(int argc, char **argv) {
+  char name[512];
+  for (int i = 1; i + 1 < argc; i++) {
+    if (strcmp(argv[i], "--kept-as")) continue;
+    snprintf(name, sizeof name, "%s/%s%08x", directory, argv[i + 1], rank);
+    return rename(own_path("scratch"), name);
+  }
+  return unlink(own_path("scratch"));
+}
+
 int main(int argc, char **argv) {
   start(&argc, &argv);
   parse_directory(argc, argv);
   const struct options o = parse_options(argc, argv, 10, 0);
   const int out = open(own_path("scratch"), O_WRONLY | O_CREAT | O_EXCL, 0600);
   const int in = open(own_path("scratch"), O_RDWR);
-  CHECK(out >= 0 && in >= 0 && unlink(own_path("scratch")) == 0);
+  CHECK(out >= 0 && in >= 0 && delete_scratch(argc, argv) == 0);
   FILE *nameless = tmpfile();
   CHECK(nameless);
   static unsigned char block[BYTES], got[BYTES];
