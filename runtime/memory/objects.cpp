@@ -86,6 +86,25 @@ Status describe(image::Writer& writer, image::ImageObject& object, const Mapping
   return success();
 }
 
+/// Whether all that exists of it is in memory. Of a file on disk mincore(2) shows what is cached.
+bool lives_in_memory(const Mapping& mapping) {
+  constexpr const char* kMade[] = {"/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"};
+  for (const char* made : kMade)
+    if (text_starts(mapping.path, made)) return true;
+  Path directory;  // the nearest one that is still there
+  directory << mapping.path;
+  while (directory.size) {
+    const bool cut = directory.data[--directory.size] == '/';
+    directory.data[directory.size] = 0;
+    sys::KernelStat info;
+    if (!cut || !sys::stat(directory.data, &info)) continue;
+    const u64 system = file_system_of(directory.data);
+    return info.dev == mapping.device &&
+           (system == kTmpfs || system == kRamfs || system == kHugePool);
+  }
+  return false;
+}
+
 bool is_segment(const Mapping& mapping) { return text_starts(mapping.path, "/SYSV"); }
 
 /// Opens the object for reading: by name, or through a descriptor of this process. Fills size and
@@ -140,9 +159,10 @@ Status save_mapped(Pages& pages, image::ImageObject& object,
     const u64 to = mapping.file_offset + mapping.bytes();
     if (to > end) end = to;
     if (is_repeated(mappings, i)) continue;
-    const Status saved =
-        fd >= 0 ? pages.save_file(fd, mapping.file_offset, to)
-                : pages.save(mapping, Wanted::kCached, mapping.file_offset - mapping.start);
+    const Wanted wanted = lives_in_memory(mapping) ? Wanted::kCached : Wanted::kAll;
+    const Status saved = fd >= 0
+                             ? pages.save_file(fd, mapping.file_offset, to)
+                             : pages.save(mapping, wanted, mapping.file_offset - mapping.start);
     if (!saved) return saved;
   }
   if (!object.size) object.size = end;

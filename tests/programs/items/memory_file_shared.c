@@ -6,6 +6,21 @@
 
 #include "memory_shared.h"
 
+#define BYTES (64 * 4096)
+
+// A file of which only the mapping is left: no name, no descriptor, and it is on disk, no longer in
+// memory.
+static const unsigned char *map_forgotten(const char *path) {
+  static unsigned char block[BYTES];
+  memset(block, 7 + rank, sizeof block);
+  const int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0644);
+  CHECK(fd >= 0 && write(fd, block, sizeof block) == BYTES);
+  CHECK(fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+  void *const map = mmap(NULL, sizeof block, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  CHECK(map != MAP_FAILED && unlink(path) == 0 && close(fd) == 0);
+  return map;
+}
+
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 10, 0);
@@ -15,6 +30,9 @@ int main(int argc, char **argv) {
   CHECK(fd >= 0 && ftruncate(fd, sizeof(struct shared)) == 0);
   struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   CHECK(s != MAP_FAILED);
+  strcat(path, ".forgotten");
+  const unsigned char *const forgotten = map_forgotten(path);
+  path[strlen(path) - strlen(".forgotten")] = 0;
   for (int step = 1; step <= o.steps; step++) {
     shared_step(s, step, o, 1);
     uint64_t word = 0;
@@ -28,5 +46,6 @@ int main(int argc, char **argv) {
     CHECK(((volatile struct shared *)s)->words[63][0] == word);
     if (step % 4 == 0) CHECK(msync(s, sizeof *s, MS_SYNC) == 0);
   }
+  for (int i = 0; i < BYTES; i++) CHECK(forgotten[i] == 7 + rank);
   finish();
 }
