@@ -14,7 +14,8 @@ using enum image::MemberKind;
 
 // ImageFile::values by kind. kPipe: [0] capacity; kEvent: [0] count, [1] 1 if EFD_SEMAPHORE;
 // kSignal: [0] mask; the others:
-enum DeletedValue { kDeletedMode = 0, kDeletedSeals = 1, kDeletedIsObject = 2 };
+/// kDeletedDevice: with the inode it tells the object; 0, as older images have it, = any.
+enum DeletedValue { kDeletedMode = 0, kDeletedSeals = 1, kDeletedIsObject = 2, kDeletedDevice = 3 };
 enum SocketValue { kSocketType = 0, kSocketDomain = 1, kSocketSendBytes = 2, kSocketShut = 3 };
 enum TimerValue { kTimerClock = 0, kTimerTicks = 1, kTimerValueNs = 2, kTimerIntervalNs = 3 };
 /// In kTimerClock: kTimerValueNs is a time of the day, since 1970, and not what is left.

@@ -71,9 +71,11 @@ Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelS
   }
   file.kind = kDeleted;
   file.values[kDeletedMode] = info.mode & kPermissions;
+  file.values[kDeletedDevice] = info.dev;
   for (u64 i = 0; i + 1 < saver.count(); i++) {
     const image::ImageFile& earlier = saver.file(i);
-    if (earlier.kind != kDeleted || earlier.inode != file.inode) continue;
+    const bool same = earlier.inode == file.inode && earlier.values[kDeletedDevice] == info.dev;
+    if (earlier.kind != kDeleted || !same) continue;
     file.same_as = earlier.fd;
     return success();
   }
@@ -224,7 +226,7 @@ Status restore_deleted(Restorer& restorer, const image::ImageFile& file) {
   const bool is_object = file.values[kDeletedIsObject];
   Result<u64> made = Result<u64>::ok(u64(file.same_as));
   if (first && is_object) {
-    made.value = u64(i64(restorer.around.object(file.inode)));
+    made.value = u64(i64(restorer.around.object(file.inode, file.values[kDeletedDevice])));
   } else if (first) {
     made = make_nameless(path, u32(file.values[kDeletedMode]));
     const Status loaded =

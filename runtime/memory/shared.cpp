@@ -30,7 +30,7 @@ struct Offer {
 struct Own {
   int fd;
   u32 segment;
-  u64 inode;  // when saved
+  u64 inode, device;  // when saved
 };
 constexpr u64 kOwnCapacity = 1 << 16;
 Own* own;       // by index in the image
@@ -154,7 +154,7 @@ Status restore_objects(const image::Reader& reader, const World& world, Trouble&
   if (!offers || !given) return failure(sys::kEnomem);
   for (u64 i = 0; i < widest; i++) given[i] = {sys::getpid(), -1, 0, 0};
   for (u64 i = 0; i < own_count; i++) {
-    own[i] = {-1, 0, reader.objects[i].inode};
+    own[i] = {-1, 0, reader.objects[i].inode, reader.objects[i].device};
     const Status together = refuse_apart(reader, mine[i], i, world, trouble);
     if (!together) return together;
     if (maker_of(mine[i], total) != i64(u64(world.rank) * widest + i)) continue;
@@ -198,9 +198,10 @@ Result<u64> map_shared(const image::Reader& reader, const image::ImageRegion& re
   return closed ? moved : closed;
 }
 
-int object_descriptor(u64 inode) {
+int object_descriptor(u64 inode, u64 device) {
   for (u64 i = 0; i < own_count && widest; i++)
-    if (own[i].inode == inode && own[i].fd >= 0) return own[i].fd;
+    if (own[i].inode == inode && (!device || own[i].device == device) && own[i].fd >= 0)
+      return own[i].fd;
   return -1;
 }
 

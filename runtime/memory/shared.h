@@ -27,9 +27,9 @@ Status restore_objects(const image::Reader& reader, const World& world, Trouble&
 /// Maps a shared region onto its object. Preconditions: restore_objects.
 Result<u64> map_shared(const image::Reader& reader, const image::ImageRegion& region);
 
-/// A descriptor of the object without a name that had this inode number; -1 if none had. Good until
-/// finish_objects.
-int object_descriptor(u64 inode);
+/// A descriptor of the object without a name that had this inode number on this device (0: on any);
+/// -1 if none had. Good until finish_objects.
+int object_descriptor(u64 inode, u64 device);
 
 /// Waits until every rank has mapped and opened what it needs, then seals and removes what was
 /// sealed and removed, and closes the descriptors.

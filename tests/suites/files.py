@@ -5,7 +5,7 @@ import os
 import re
 
 from support import fermata, image, mpis, process
-from support.cases import check, check_equal, timeout
+from support.cases import Skipped, check, check_equal, timeout
 
 STEPS = 24
 
@@ -226,6 +226,26 @@ def test_deleted_file_that_nfs_keeps(work):
 @timeout(90)
 def test_deleted_file_that_fuse_keeps(work):
     _save_what_a_client_keeps(work, ".fuse_hidden", 16)
+
+
+@timeout(90)
+def test_deleted_files_of_one_number_on_two_devices(work):
+    """A fresh tmpfs numbers its files from the same number on."""
+    mounts = [work / "files", work / "second"]
+    inside = ["unshare", *([] if os.getuid() == 0 else ["-r"]), "-m", "bash", "-c",
+              'mount -t tmpfs none "$0" && mount -t tmpfs none "$1" && shift && "$@"', *mounts]
+    mounts[1].mkdir()
+    command = _command("files_deleted", work, "--second", mounts[1])
+    if process.run([*inside, "true"], cwd=work).code != 0:
+        raise Skipped("no mounts are allowed here")
+    alone = mpis.native("openmpi", command[:-2], 1, work)
+    job = fermata.Job(work)
+    job.start("openmpi", command, ranks=1, under=inside)
+    fermata.wait_for_step(job, 4)
+    job.checkpoint_and_stop()
+    job.restart("mpich", under=inside)
+    check_equal(mpis.checksum(job.finish()), mpis.checksum(alone.expect_success("native").out),
+                "checksum")
 
 
 def _script(lock):

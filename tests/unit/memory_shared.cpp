@@ -97,8 +97,9 @@ static void one_host(u32 kind) {
   EXPECT(memory::map_shared(reader, region));
   volatile char* const shared = reinterpret_cast<char*>(region.start);
   EXPECT(shared[0] == 0 && shared[4096] == 'B' && shared[8191] == 'B' && shared[8192] == 0);
-  const int fd = memory::object_descriptor(42);
+  const int fd = memory::object_descriptor(42, 1);
   EXPECT((fd >= 0) == (kind == memory::kNameless));
+  EXPECT(memory::object_descriptor(42, 2) == -1 && memory::object_descriptor(42, 0) == fd);
   char word = 0, all[2];
   EXPECT(gather(&word, 1, all) == 0);  // both have looked
   shared[rank] = char('a' + rank);
@@ -151,7 +152,7 @@ static void read_later_by_who_cannot_write() {
   const memory::World world{gather, rank, 2};
   EXPECT(memory::restore_objects(reader, world, trouble));
   char letter = 0;
-  const int fd = memory::object_descriptor(42);
+  const int fd = memory::object_descriptor(42, 1);
   EXPECT(fd >= 0 && pread(fd, &letter, 1, 4096) == 1 && letter == 'A');
   EXPECT(memory::finish_objects(reader, world));
 }
