@@ -8,7 +8,7 @@
 namespace fermata::memory {
 namespace {
 
-constexpr u64 kExtentMost = 4 << 20;
+constexpr u64 kExtentMost = 4 << 20, kEnd = ~u64(0);
 constexpr int kAddSeals = 1033;
 constexpr u64 kCreate = 01000, kExclusive = 02000;  // of shmget(2)
 
@@ -20,14 +20,16 @@ u8* extent_buffer() {
   return buffer = map ? reinterpret_cast<u8*>(map.value) : nullptr;
 }
 
-/// Calls take(offset, bytes of the extent, buffer) for each extent until one fails.
+/// Calls take(offset, bytes of the extent, buffer) for each extent that shows something of bytes
+/// [from, to) until one fails.
 template <typename Take>
-Status each_extent(const image::Reader& reader, const image::ImageObject& object, Trouble& trouble,
-                   Take take) {
+Status each_extent(const image::Reader& reader, const image::ImageObject& object, u64 from, u64 to,
+                   Trouble& trouble, Take take) {
   u8* const buffer = extent_buffer();
   if (!buffer) return failure(sys::kEnomem);
   for (u64 i = 0; i < object.extent_count; i++) {
     const image::ImageExtent& extent = reader.extents[object.first_extent + i];
+    if (extent.address >= to || extent.address + extent.bytes <= from) continue;
     const Status read = read_extent(reader, extent, buffer);
     if (!read) {
       trouble.what = "the image is damaged";
@@ -41,14 +43,20 @@ Status each_extent(const image::Reader& reader, const image::ImageObject& object
   return success();
 }
 
-Status fill_file(const image::Reader& reader, const image::ImageObject& object, int fd,
-                 Trouble& trouble) {
-  const Status filled =
-      each_extent(reader, object, trouble, [&](u64 offset, u64 bytes, const u8* from) {
-        const u64 room = offset < object.size ? object.size - offset : 0;
-        return sys::pwrite_full(fd, from, bytes < room ? bytes : room, offset);
-      });
-  return filled;
+/// Makes bytes [from, to) of a file zeros, and holes where its file system has them.
+Status clear(int fd, u64 from, u64 to) {
+  constexpr u64 kPunchHole = 2, kKeepSize = 1;
+  if (sys::call(SYS_fallocate, u64(fd), kPunchHole | kKeepSize, from, to - from)) return success();
+  u8* const zeros = extent_buffer();
+  if (!zeros) return failure(sys::kEnomem);
+  __builtin_memset(zeros, 0, kExtentMost);
+  for (u64 at = from; at < to; at += kExtentMost) {
+    const u64 left = to - at;
+    const Status written =
+        sys::pwrite_full(fd, zeros, left < kExtentMost ? left : kExtentMost, at);
+    if (!written) return written;
+  }
+  return success();
 }
 
 /// The name that a memfd shows: "/memfd:NAME (deleted)".
@@ -116,7 +124,7 @@ Status fill_segment(const image::Reader& reader, const image::ImageObject& objec
   // One that was left behind holds what the job did after the snapshot.
   (void)sys::call(SYS_madvise, at.value, page_ceil(object.size), 9 /* MADV_REMOVE */);
   const Status filled =
-      each_extent(reader, object, trouble, [&](u64 offset, u64 bytes, const u8* from) {
+      each_extent(reader, object, 0, kEnd, trouble, [&](u64 offset, u64 bytes, const u8* from) {
         if (offset + bytes > page_ceil(object.size)) return failure(sys::kEio);
         __builtin_memcpy(reinterpret_cast<void*>(at.value + offset), from, bytes);
         return success();
@@ -125,14 +133,18 @@ Status fill_segment(const image::Reader& reader, const image::ImageObject& objec
   return filled;
 }
 
+void describe(Trouble& trouble) {
+  trouble = {};
+  trouble.what = "cannot make the program's shared memory again";
+  trouble.advice = "memory or disk may be short, or the directory missing";
+}
+
 }  // namespace
 
 Status make_object(const image::Reader& reader, const image::ImageObject& object, int& fd,
                    u32& segment, Trouble& trouble) {
   const char* path = reader.string(object.path_string);
-  trouble = {};
-  trouble.what = "cannot make the program's shared memory again";
-  trouble.advice = "memory or disk may be short, or the directory missing";
+  describe(trouble);
   fd = -1;
   if (object.kind == kSegment) {
     const Result<u64> made = make_segment(object, trouble);
@@ -150,9 +162,26 @@ Status make_object(const image::Reader& reader, const image::ImageObject& object
     const bool long_enough =
         object.kind == kFile && sys::fstat(fd, &info) && u64(info.size) >= object.size;
     if (!long_enough) (void)sys::call(SYS_ftruncate, u64(fd), object.size);
-    done = fill_file(reader, object, fd, trouble);
   }
-  if (!done && !trouble.where.size) trouble.where << path;
+  if (!done) trouble.where << path;
+  return done;
+}
+
+Status fill_object(const image::Reader& reader, const image::ImageObject& object, int fd, u64 from,
+                   u64 to, Trouble& trouble) {
+  if (to > object.size) to = object.size;
+  if (from >= to) return success();
+  describe(trouble);
+  // What is there already holds what the job did after the snapshot.
+  Status done = object.kind == kFile ? clear(fd, from, to) : success();
+  if (done)
+    done = each_extent(reader, object, from, to, trouble,
+                       [&](u64 offset, u64 bytes, const u8* saved) {
+      const u64 end = offset + bytes < to ? offset + bytes : to;
+      const u64 begin = offset > from ? offset : from;
+      return sys::pwrite_full(fd, saved + (begin - offset), end - begin, begin);
+    });
+  if (!done && !trouble.where.size) trouble.where << reader.string(object.path_string);
   return done;
 }
 
@@ -166,7 +195,7 @@ Status open_unchanged(const image::Reader& reader, const image::ImageObject& obj
                 sys::kMapPrivate | sys::kMapAnonymous).value);
   if (same) {
     const Status compared =
-        each_extent(reader, object, trouble, [&](u64 offset, u64 bytes, const u8* saved) {
+        each_extent(reader, object, 0, kEnd, trouble, [&](u64 offset, u64 bytes, const u8* saved) {
           __builtin_memset(there, 0, bytes);  // behind the file's end
           const Result<u64> got = sys::pread_full(int(opened.value), there, bytes, offset);
           same = same && got && __builtin_memcmp(there, saved, bytes) == 0;
@@ -188,7 +217,7 @@ Status open_unchanged(const image::Reader& reader, const image::ImageObject& obj
   if (!copy) return failure(copy.error);
   fd = reader.out_of_the_way(int(copy.value));
   (void)sys::call(SYS_ftruncate, u64(fd), object.size);
-  return fill_file(reader, object, fd, trouble);
+  return fill_object(reader, object, fd, 0, kEnd, trouble);
 }
 
 void settle_object(const image::ImageObject& object, int fd, u32 segment) {

@@ -8,10 +8,15 @@
 
 namespace fermata::memory {
 
-/// Makes the object and fills it. `fd`: a descriptor of it, or -1; `segment`: the kernel's id of a
-/// System V segment. Errors: errno, `trouble` filled.
+/// Makes the object; a System V segment is filled, too. `fd`: a descriptor of it, or -1; `segment`:
+/// the kernel's id of a segment. Errors: errno, `trouble` filled.
 Status make_object(const image::Reader& reader, const image::ImageObject& object, int& fd,
                    u32& segment, Trouble& trouble);
+
+/// Makes bytes [from, to) of an object what they were, zeros included. Errors: errno, `trouble`
+/// filled.
+Status fill_object(const image::Reader& reader, const image::ImageObject& object, int fd, u64 from,
+                   u64 to, Trouble& trouble);
 
 /// Opens a file that no rank could write. If it no longer holds what it held, says so and gives a
 /// private copy of what it held instead.

@@ -149,7 +149,8 @@ bool is_repeated(const image::Table<Mapping>& mappings, u64 index) {
   return false;
 }
 
-/// Through the mappings; `fd` is the file, or -1 where only memory is there.
+/// Through the mappings; `fd` is the file, or -1 where only memory is there. A restart knows from
+/// the regions which parts these are.
 Status save_mapped(Pages& pages, image::ImageObject& object,
                    const image::Table<Mapping>& mappings, int fd) {
   u64 end = 0;
@@ -165,8 +166,7 @@ Status save_mapped(Pages& pages, image::ImageObject& object,
                              : pages.save(mapping, wanted, mapping.file_offset - mapping.start);
     if (!saved) return saved;
   }
-  if (!object.size) object.size = end;
-  if (end >= page_floor(object.size)) object.flags |= kWhole;  // if only nearly: better than not
+  if (object.kind == kNameless) object.size = end;  // as far as this rank knows
   return success();
 }
 

@@ -13,7 +13,7 @@ namespace fermata::memory {
 using enum image::ObjectKind;
 enum ObjectFlag : u32 {
   kWritable = 1,  // through this rank's mapping
-  kWhole = 2,     // the extents tell of every byte; else of those that are mapped
+  kWhole = 2,     // the extents tell of every byte; else of those that this rank has mapped
   kRemoved = 4,   // System V: lives as long as it is attached
 };
 

@@ -10,11 +10,13 @@
 namespace fermata::memory {
 namespace {
 
-/// What one rank says of one object.
+/// What one rank says of one object, or of one part where its image has parts only.
 struct Claim {
   u64 host, device, inode;  // when saved: the same on every rank that shared it
   u64 saved_ns;
   u64 place;                // now
+  u64 size;                 // of the object, as far as this rank knows
+  u64 from, to;             // the part: bytes of the object
   u32 kind, flags;
   u32 segment, unused;
 };
@@ -30,13 +32,15 @@ struct Offer {
 struct Own {
   int fd;
   u32 segment;
-  u64 inode, device;  // when saved
+  u64 inode, device;             // when saved
+  u64 first_claim, claim_count;  // positions in `claims`
 };
 constexpr u64 kOwnCapacity = 1 << 16;
 Own* own;       // by index in the image
 u64 own_count;
-Claim* claims;  // [rank][widest]
-u64 widest;     // objects of the rank with the most
+Claim* claims;  // [rank][widest]; those of one object stand together
+u64 widest;     // claims of the rank with the most
+u64 total;      // length of `claims`
 
 template <typename T>
 T* reserve(u64 count) {
@@ -57,11 +61,16 @@ bool is_better(const Claim& a, const Claim& b) {
   return a.saved_ns > b.saved_ns;
 }
 
+/// The same for positions in `claims`, with an answer for any two.
+bool goes_before(u64 a, u64 b) {
+  return is_better(claims[a], claims[b]) || (a < b && !is_better(claims[b], claims[a]));
+}
+
 /// Position in `claims` of the one who makes the object; -1 for a file on disk that nobody could
 /// write: it is there already.
-i64 maker_of(const Claim& wanted, u64 count) {
+i64 maker_of(const Claim& wanted) {
   i64 maker = -1;
-  for (u64 i = 0; i < count; i++) {
+  for (u64 i = 0; i < total; i++) {
     if (!same_object(claims[i], wanted)) continue;
     if (wanted.kind == kFile && !(claims[i].flags & kWritable)) continue;
     if (maker < 0 || is_better(claims[i], claims[maker])) maker = i64(i);
@@ -69,11 +78,115 @@ i64 maker_of(const Claim& wanted, u64 count) {
   return maker;
 }
 
+struct Part {
+  u64 from, to;
+};
+
+/// The first part of an object from byte `at` on that an image tells of. Empty if there is none.
+Part next_part(const image::Reader& reader, u64 index, u64 at) {
+  if (reader.objects[index].flags & kWhole) return at ? Part{} : Part{0, ~u64(0)};
+  Part part{~u64(0), 0};
+  const auto each_mapped = [&](auto take) {
+    for (u64 i = 0; i < reader.header->regions.count; i++) {
+      const image::ImageRegion& region = reader.regions[i];
+      if (region.object == index + 1)
+        take(region.file_offset, region.file_offset + (region.end - region.start));
+    }
+  };
+  each_mapped([&](u64 from, u64 to) {
+    if (to > at && from < part.from) part = {from, to};
+  });
+  for (u64 before = 0; part.to != before;) {  // what overlaps or touches is one part
+    before = part.to;
+    each_mapped([&](u64 from, u64 to) {
+      if (from <= part.to && to > part.to) part.to = to;
+    });
+  }
+  return part;
+}
+
+/// Calls take(index, part) for each part of each object, and once for an object without any.
+template <typename Take>
+void each_part(const image::Reader& reader, Take take) {
+  for (u64 i = 0; i < own_count; i++) {
+    Part part = next_part(reader, i, 0);
+    do {
+      take(i, part);
+      part = next_part(reader, i, part.to);
+    } while (part.from < part.to);
+  }
+}
+
+/// The object as all ranks together know it: how large it is, and whether they have all of it.
+image::ImageObject together(const image::Reader& reader, u64 index) {
+  image::ImageObject object = reader.objects[index];
+  const Claim& mine = claims[own[index].first_claim];
+  const Claim* sure = nullptr;  // who has seen the size, not only how far it was mapped
+  for (u64 i = 0; i < total; i++) {
+    const Claim& other = claims[i];
+    if (!same_object(other, mine)) continue;
+    if (other.size > object.size) object.size = other.size;
+    const bool seen = other.kind == kFile || other.flags & kWhole;
+    if (seen && (!sure || is_better(other, *sure))) sure = &other;
+  }
+  if (sure) object.size = sure->size;
+  u64 end = 0;  // all of it below this is in the images of those that could write
+  for (bool more = true; more;) {
+    more = false;
+    for (u64 i = 0; i < total; i++) {
+      const Claim& other = claims[i];
+      if (!same_object(other, mine) || !(other.flags & kWritable)) continue;
+      if (other.from > end || other.to <= end) continue;
+      end = other.to;
+      more = true;
+    }
+  }
+  if (end >= object.size) object.flags |= kWhole;
+  return object;
+}
+
+/// Whether this rank may write to what the maker has made.
+bool fills(const Claim& mine, const Claim& maker) {
+  return mine.flags & kWritable || (mine.kind == kNameless && !(maker.flags & kWritable));
+}
+
+/// Where what goes before claim `own_position` covers byte `at`, how far it does; else `at`, and
+/// `end` becomes where the next one begins, if that is earlier.
+u64 skip_better(u64 own_position, u64 at, u64& end) {
+  u64 covered = at;
+  for (u64 i = 0; i < total; i++) {
+    const Claim& other = claims[i];
+    if (!same_object(other, claims[own_position]) || !goes_before(i, own_position)) continue;
+    if (other.from <= at && other.to > covered) covered = other.to;
+    if (other.from > at && other.from < end) end = other.from;
+  }
+  return covered;
+}
+
+/// Every byte is written by one rank, the best of those whose images tell of it: the maker's before
+/// the others get the object, theirs before finish_objects is over.
+Status fill_parts(const image::Reader& reader, u64 index, Trouble& trouble) {
+  const image::ImageObject object = together(reader, index);
+  const Own& mine = own[index];
+  for (u64 i = mine.first_claim; i < mine.first_claim + mine.claim_count; i++) {
+    for (u64 at = claims[i].from; at < claims[i].to;) {
+      u64 end = claims[i].to;
+      const u64 covered = skip_better(i, at, end);
+      if (covered == at) {
+        const Status filled = fill_object(reader, object, mine.fd, at, end, trouble);
+        if (!filled) return filled;
+      }
+      at = covered == at ? end : covered;
+    }
+  }
+  return success();
+}
+
 /// Memory cannot be shared from afar. The lowest rank concerned tells.
 Status refuse_apart(const image::Reader& reader, const Claim& mine, u64 index, const World& world,
                     Trouble& trouble) {
   if (mine.kind == kFile) return success();
-  for (u64 i = 0; i < u64(world.size) * widest; i++) {
+  for (u64 i = 0; i < total; i++) {
     if (!same_object(claims[i], mine) || claims[i].place == mine.place) continue;
     const u64 other = i / widest;
     trouble.what = "shared memory of ranks that are on different hosts now";
@@ -90,34 +203,40 @@ Status exchange_claims(const image::Reader& reader, const World& world) {
   own_count = reader.header->objects.count;
   u64* const counts = reserve<u64>(world.size);
   if (!counts || own_count > kOwnCapacity) return failure(sys::kEnomem);
-  if (world.gather(&own_count, sizeof own_count, counts)) return failure(sys::kEio);
+  u64 own_claims = 0;
+  each_part(reader, [&](u64, const Part&) { own_claims++; });
+  if (world.gather(&own_claims, sizeof own_claims, counts)) return failure(sys::kEio);
   widest = 0;
   for (u32 rank = 0; rank < world.size; rank++)
     if (counts[rank] > widest) widest = counts[rank];
   if (!widest) return success();
   own = reserve<Own>(own_count + 1);
-  claims = reserve<Claim>(u64(world.size) * widest);
+  total = u64(world.size) * widest;
+  claims = reserve<Claim>(total);
   Claim* const mine = reserve<Claim>(widest);
   if (!own || !claims || !mine) return failure(sys::kEnomem);
-  for (u64 i = 0; i < own_count; i++) {
-    const image::ImageObject& object = reader.objects[i];
+  u64 at = 0;
+  each_part(reader, [&](u64 index, const Part& part) {
+    const image::ImageObject& object = reader.objects[index];
     if (object.flags & kWritable) note_shared_memory();
-    mine[i] = {object.host, object.device, object.inode, object.saved_ns, this_place(),
-               object.kind, object.flags,  object.segment, 0};
-  }
+    if (!own[index].claim_count++)
+      own[index] = {-1, 0, object.inode, object.device, world.rank * widest + at, 1};
+    mine[at++] = {object.host, object.device, object.inode, object.saved_ns, this_place(),
+                  object.size, part.from,     part.to,      object.kind,     object.flags,
+                  object.segment, 0};
+  });
   return world.gather(mine, widest * sizeof(Claim), claims) ? failure(sys::kEio) : success();
 }
 
-/// Gets from `offer` what another rank made.
+/// Gets from `offer` what another rank made; `access` as of open(2).
 Status take_offer(const image::Reader& reader, const image::ImageObject& object,
-                  const Offer& offer, Own& out, Trouble& trouble) {
+                  const Offer& offer, int access, Own& out, Trouble& trouble) {
   const char* const path = reader.string(object.path_string);
   out.segment = offer.segment;
   if (object.kind == kSegment) return success();
   Text<64> link;
   link << "/proc/" << offer.pid << "/fd/" << offer.fd;
   const char* from = object.kind == kFile ? path : link.data;
-  const int access = object.flags & kWritable ? sys::kReadWrite : sys::kReadOnly;
   const Result<u64> fd = sys::open(from, access | sys::kCloseOnExec);
   if (!fd) {
     trouble.what = "cannot open shared memory that another rank has restored";
@@ -130,9 +249,9 @@ Status take_offer(const image::Reader& reader, const image::ImageObject& object,
 }
 
 /// The ids that other ranks of this place know are good here, too.
-void note_segments(const image::Reader& reader, const Offer* offers, u64 count) {
+void note_segments(const image::Reader& reader, const Offer* offers) {
   const u64 place = this_place();
-  for (u64 i = 0; i < count; i++)
+  for (u64 i = 0; i < total; i++)
     if (offers[i].fd != -1 && claims[i].kind == kSegment && claims[i].place == place)
       learn_segment(claims[i].segment, offers[i].segment);
   for (u64 i = 0; i < own_count; i++)
@@ -147,32 +266,38 @@ Status restore_objects(const image::Reader& reader, const World& world, Trouble&
   trouble.advice = "memory may be short";
   Status done = exchange_claims(reader, world);
   if (!done || !widest) return done;
-  const u64 total = u64(world.size) * widest;
-  const Claim* const mine = claims + u64(world.rank) * widest;
   Offer* const offers = reserve<Offer>(total);
   Offer* const given = reserve<Offer>(widest);
   if (!offers || !given) return failure(sys::kEnomem);
   for (u64 i = 0; i < widest; i++) given[i] = {sys::getpid(), -1, 0, 0};
   for (u64 i = 0; i < own_count; i++) {
-    own[i] = {-1, 0, reader.objects[i].inode, reader.objects[i].device};
-    const Status together = refuse_apart(reader, mine[i], i, world, trouble);
-    if (!together) return together;
-    if (maker_of(mine[i], total) != i64(u64(world.rank) * widest + i)) continue;
-    done = make_object(reader, reader.objects[i], own[i].fd, own[i].segment, trouble);
+    const Claim& mine = claims[own[i].first_claim];
+    done = refuse_apart(reader, mine, i, world, trouble);
     if (!done) return done;
-    given[i].fd = own[i].fd >= 0 ? own[i].fd : 0;
-    given[i].segment = own[i].segment;
+    if (maker_of(mine) != i64(own[i].first_claim)) continue;
+    done = make_object(reader, together(reader, i), own[i].fd, own[i].segment, trouble);
+    if (done && reader.objects[i].kind != kSegment) done = fill_parts(reader, i, trouble);
+    if (!done) return done;
+    Offer& offer = given[own[i].first_claim % widest];
+    offer.fd = own[i].fd >= 0 ? own[i].fd : 0;
+    offer.segment = own[i].segment;
   }
   if (world.gather(given, widest * sizeof(Offer), offers)) return failure(sys::kEio);
   for (u64 i = 0; i < own_count; i++) {
     const image::ImageObject& object = reader.objects[i];
-    const i64 maker = maker_of(mine[i], total);
-    if (maker < 0) done = open_unchanged(reader, object, own[i].fd, trouble);
-    else if (given[i].fd < 0)
-      done = take_offer(reader, object, offers[maker], own[i], trouble);
+    const Claim& mine = claims[own[i].first_claim];
+    const i64 maker = maker_of(mine);
+    if (maker < 0) {
+      done = open_unchanged(reader, object, own[i].fd, trouble);
+    } else if (maker != i64(own[i].first_claim)) {
+      const bool filling = fills(mine, claims[maker]);
+      const int access = filling ? sys::kReadWrite : sys::kReadOnly;
+      done = take_offer(reader, object, offers[maker], access, own[i], trouble);
+      if (done && filling && object.kind != kSegment) done = fill_parts(reader, i, trouble);
+    }
     if (!done) return done;
   }
-  note_segments(reader, offers, total);
+  note_segments(reader, offers);
   return success();
 }
 
@@ -210,10 +335,8 @@ Status finish_objects(const image::Reader& reader, const World& world) {
   u8 arrived = 1;
   u8* const all = reserve<u8>(world.size);
   if (!all || world.gather(&arrived, 1, all)) return failure(sys::kEio);
-  const u64 total = u64(world.size) * widest;
-  const Claim* const mine = claims + u64(world.rank) * widest;
   for (u64 i = 0; i < own_count; i++) {
-    const bool made_here = maker_of(mine[i], total) == i64(u64(world.rank) * widest + i);
+    const bool made_here = maker_of(claims[own[i].first_claim]) == i64(own[i].first_claim);
     if (made_here) settle_object(reader.objects[i], own[i].fd, own[i].segment);
     if (own[i].fd >= 0) (void)sys::close(own[i].fd);
   }

@@ -246,6 +246,23 @@ def test_a_restart_under_nohup_is_not_for_ever(work):
     check_equal(mpis.checksum(job.finish()), _expected("selfcheck", steps=20), "checksum")
 
 
+@timeout(120)
+def test_parts_of_a_file_are_as_they_were(work):
+    """The job went on and wrote more. One rank's part was restored, the others' were not; and what
+    was zero in the snapshot kept what had been written later."""
+    job = fermata.Job(work)
+    program = "items/memory_file_ranks"
+    job.start("openmpi", [*_command("openmpi", program, work, steps=24, step_ms=150),
+                          "--dir", work])
+    fermata.wait_for_step(job, 4)
+    job.checkpoint()
+    fermata.wait_for_step(job, 15)
+    process.kill_tree(job.running.process.pid)
+    job.running.wait(30)
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), _expected(program, steps=24), "checksum")
+
+
 @timeout(90)
 def test_few_descriptors(work):
     """`ulimit -n 256`: there is no room above 512 for what the MPI library opens."""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two processes restore what two ranks shared, and talk over a socket where ranks would over MPI:
 // the memory is one again, holds what the later reader saw of those that could write it, and is
-// refused on two hosts.
+// refused on two hosts. What each rank knows in part only is put together.
 #include "image/reader.cpp"
 #include "memory/attributes.h"
 #include "memory/make.cpp"
@@ -9,6 +9,7 @@
 #include "memory/segments.cpp"
 #include "memory/shared.cpp"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -193,9 +194,65 @@ static int as_two(Body body) {
   return failed && !skipped;
 }
 
+/// An image with two pages of `letter` from `from` on, and a zero page after them. The rank had
+/// mapped the three, of five.
+static void make_part(image::Reader& reader, char letter, u64 from, u32 kind, const char* path) {
+  static image::ImageHeader header;
+  static image::ImageObject object;
+  static image::ImageRegion region;
+  static image::ImageExtent extent;
+  make_image(reader, letter, rank ? 2000 : 1000, kind);
+  static char pages[8192];
+  memset(pages, letter, sizeof pages);
+  FILE* const file = tmpfile();
+  EXPECT(file && fwrite(pages, sizeof pages, 1, file) == 1 && fflush(file) == 0);
+  reader.fd = fileno(file);
+  header.objects.count = header.regions.count = 1;
+  object = reader.objects[0];
+  object.flags = memory::kWritable;
+  object.size = kind == memory::kFile ? 5 * 4096 : from + 3 * 4096;
+  region.start = 0x1234'0000'0000, region.end = region.start + 3 * 4096;
+  region.file_offset = from;
+  region.object = 1;
+  extent = {from, sizeof pages, 0, crc32c(pages, sizeof pages), 0};
+  if (path) reader.strings = path, reader.string_bytes = strlen(path) + 1, object.path_string = 0;
+  reader.header = &header, reader.objects = &object, reader.regions = &region;
+  reader.extents = &extent;
+}
+
+/// Rank 0 had mapped pages 0 to 2, rank 1, which read later, 2 to 4.
+static void parts(u32 kind, const char* path) {
+  image::Reader reader;
+  make_part(reader, rank ? 'B' : 'A', rank ? 2 * 4096 : 0, kind, path);
+  memory::Trouble trouble;
+  const memory::World world{gather, rank, 2};
+  EXPECT(memory::restore_objects(reader, world, trouble));
+  const int fd = kind == memory::kFile ? -1 : dup(memory::object_descriptor(42));
+  EXPECT(memory::finish_objects(reader, world));
+  char letters[6] = {};
+  const int there = fd >= 0 ? fd : open(path, O_RDONLY);
+  for (int i = 0; i < 5; i++) EXPECT(pread(there, &letters[i], 1, i * 4096) == 1);
+  EXPECT(memcmp(letters, "AABB\0", 6) == 0);
+  EXPECT(lseek(there, 0, SEEK_END) == 5 * 4096);
+}
+
+/// A file on disk, with what the job wrote after the snapshot; or gone.
+static int parts_of_a_file(bool is_there) {
+  char path[] = "/tmp/fermata-parts-XXXXXX";
+  const int fd = mkstemp(path);
+  char later[5 * 4096];
+  memset(later, 'x', sizeof later);
+  if (fd < 0 || write(fd, later, sizeof later) != sizeof later) return 1;
+  if (!is_there && unlink(path)) return 1;
+  const int failed = as_two([&] { parts(memory::kFile, path); });
+  unlink(path), close(fd);
+  return failed;
+}
+
 int main() {
   return as_two([] { one_host(memory::kNameless); }) ||
          as_two([] { one_host(memory::kSegment); }) ||
          as_two(segment_of_rank_0) || as_two(read_later_by_who_cannot_write) ||
-         as_two(two_hosts);
+         as_two([] { parts(memory::kNameless, nullptr); }) || parts_of_a_file(true) ||
+         parts_of_a_file(false) || as_two(two_hosts);
 }

@@ -1,10 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // Item: one file that all ranks map shared, with its descriptor closed
+// And files of which each rank maps a part of its own, one with a name and one without.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "memory_shared.h"
+
+#define PAGE 4096
+#define QUIET 12  // a part's second page is zero up to this step
+
+// Each rank maps two pages of the file, its own.
+static unsigned char *map_part(const char *path) {
+  const int fd = open(path, O_RDWR | O_CREAT, 0644);
+  CHECK(fd >= 0 && ftruncate(fd, (off_t)ranks * 2 * PAGE) == 0);
+  unsigned char *part =
+      mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)rank * 2 * PAGE);
+  CHECK(part != MAP_FAILED && close(fd) == 0);
+  memset(part, 0, 2 * PAGE);
+  return part;
+}
+
+static void part_step(unsigned char *part, int step) {
+  const unsigned char first = (unsigned char)(step == 1 ? 0 : step - 1 + rank);
+  const unsigned char second = (unsigned char)(step - 1 > QUIET ? step - 1 : 0);
+  for (int i = 0; i < PAGE; i++) CHECK(part[i] == first && part[PAGE + i] == second);
+  memset(part, step + rank, PAGE);
+  if (step > QUIET) memset(part + PAGE, step, PAGE);
+}
 
 int main(int argc, char **argv) {
   start(&argc, &argv);
@@ -15,7 +38,17 @@ int main(int argc, char **argv) {
   CHECK(fd >= 0 && ftruncate(fd, sizeof(struct shared)) == 0);
   struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   CHECK(s != MAP_FAILED && close(fd) == 0);
+  snprintf(path, sizeof path, "%s/mapped.parts", directory_option(argc, argv));
+  unsigned char *const named = map_part(path);
+  snprintf(path, sizeof path, "%s/mapped.nameless", directory_option(argc, argv));
+  unsigned char *const nameless = map_part(path);
   MPI_Barrier(MPI_COMM_WORLD);
-  for (int step = 1; step <= o.steps; step++) shared_step(s, step, o, ranks);
+  if (rank == 0) CHECK(unlink(path) == 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int step = 1; step <= o.steps; step++) {
+    part_step(named, step);
+    part_step(nameless, step);
+    shared_step(s, step, o, ranks);
+  }
   finish();
 }
