@@ -12,14 +12,47 @@ namespace {
 
 constexpr u64 kExtentMost = 4 << 20;
 
-/// Points `entries` at a table of the mapped file. Returns false if it is out of bounds or damaged.
+constexpr u64 word_ceil(u64 bytes) { return (bytes + 7) & ~u64(7); }
+
+/// The memory that header and tables need; 0 if a table is out of bounds.
+u64 bytes_to_hold(const ImageHeader& h) {
+  u64 bytes = kHeaderBytes;
+  const TableRef* const tables[] = {&h.regions, &h.objects, &h.extents, &h.threads, &h.files,
+                                    &h.members, &h.actions, &h.signals, &h.timers, &h.strings};
+  for (const TableRef* ref : tables) {
+    if (ref->offset > h.file_bytes || ref->bytes > h.file_bytes - ref->offset || ref->offset % 8 ||
+        __builtin_add_overflow(bytes, word_ceil(ref->bytes), &bytes))
+      return 0;
+  }
+  return bytes;
+}
+
+/// Reads a table to address `at`, which becomes where the next one goes. Returns false if it is
+/// damaged.
 template <typename T>
-bool take_table(u64 base, u64 file_bytes, const TableRef& ref, const T*& entries) {
-  if (ref.offset > file_bytes || ref.bytes > file_bytes - ref.offset || ref.offset % 8)
-    return false;
+bool take_table(int fd, u64& at, const TableRef& ref, const T*& entries) {
   if (ref.count > ref.bytes / sizeof(T) || ref.bytes != ref.count * sizeof(T)) return false;
-  entries = reinterpret_cast<const T*>(base + ref.offset);
-  return crc32c(entries, ref.bytes) == ref.crc;
+  T* const place = reinterpret_cast<T*>(at);
+  const Result<u64> got = sys::pread_full(fd, place, ref.bytes, ref.offset);
+  entries = place;
+  at += word_ceil(ref.bytes);
+  return got && got.value == ref.bytes && crc32c(entries, ref.bytes) == ref.crc;
+}
+
+bool take_tables(Reader& out) {
+  const ImageHeader& h = *out.header;
+  u64 at = sys::word(out.header) + kHeaderBytes;
+  return take_table(out.fd, at, h.regions, out.regions) &&
+         take_table(out.fd, at, h.objects, out.objects) &&
+         take_table(out.fd, at, h.extents, out.extents) &&
+         take_table(out.fd, at, h.threads, out.threads) &&
+         take_table(out.fd, at, h.files, out.files) &&
+         take_table(out.fd, at, h.members, out.members) &&
+         take_table(out.fd, at, h.actions, out.actions) &&
+         take_table(out.fd, at, h.signals, out.signals) &&
+         take_table(out.fd, at, h.timers, out.timers) &&
+         take_table(out.fd, at, h.strings, out.strings) && h.strings.bytes > 0 &&
+         out.strings[h.strings.bytes - 1] == 0;
 }
 
 bool header_intact(const ImageHeader& header) {
@@ -61,6 +94,17 @@ bool extents_in_bounds(const Reader& reader) {
   return true;
 }
 
+/// Takes the memory for header and tables, and copies the header there.
+Status hold(const void* header, u64 bytes, Reader& out) {
+  const Result<u64> map = sys::mmap(0, bytes, sys::kProtRead | sys::kProtWrite,
+                                    sys::kMapPrivate | sys::kMapAnonymous);
+  if (!map) return failure(map.error);
+  __builtin_memcpy(reinterpret_cast<void*>(map.value), header, kHeaderBytes);
+  out.header = reinterpret_cast<const ImageHeader*>(map.value);
+  out.held_bytes = bytes;
+  return success();
+}
+
 }  // namespace
 
 Status open_image(const char* path, Reader& out, Message& why) {
@@ -77,14 +121,13 @@ Status open_image(const char* path, Reader& out, Message& why) {
     return failure(sys::kEio);
   }
   const u64 file_bytes = u64(info.size);
-  const Result<u64> map = sys::mmap(0, file_bytes, sys::kProtRead, sys::kMapPrivate, out.fd);
-  if (!map) {
-    why << "cannot map the image " << path;
-    return failure(map.error);
+  alignas(8) u8 head[kHeaderBytes] = {};
+  const Result<u64> got = sys::pread_full(out.fd, head, sizeof head, 0);
+  if (!got) {
+    why << "cannot read the image " << path;
+    return failure(got.error);
   }
-  const u64 base = map.value;
-  out.header = reinterpret_cast<const ImageHeader*>(base);
-  const ImageHeader& h = *out.header;
+  const ImageHeader& h = *reinterpret_cast<const ImageHeader*>(head);
   if (__builtin_memcmp(h.magic, kMagic, sizeof h.magic) || h.version != kVersion) {
     why << "not an image of this Fermata's format (version " << kVersion << "): " << path;
     return failure(sys::kEinval);
@@ -98,24 +141,27 @@ Status open_image(const char* path, Reader& out, Message& why) {
         << h.file_bytes;
     return failure(sys::kEio);
   }
-  const bool whole = take_table(base, file_bytes, h.regions, out.regions) &&
-                     take_table(base, file_bytes, h.objects, out.objects) &&
-                     take_table(base, file_bytes, h.extents, out.extents) &&
-                     take_table(base, file_bytes, h.threads, out.threads) &&
-                     take_table(base, file_bytes, h.files, out.files) &&
-                     take_table(base, file_bytes, h.members, out.members) &&
-                     take_table(base, file_bytes, h.actions, out.actions) &&
-                     take_table(base, file_bytes, h.signals, out.signals) &&
-                     take_table(base, file_bytes, h.timers, out.timers) &&
-                     take_table(base, file_bytes, h.strings, out.strings) &&
-                     h.strings.bytes > 0 && out.strings[h.strings.bytes - 1] == 0 &&
-                     h.main_thread < h.threads.count && extents_in_bounds(out);
+  const u64 bytes = bytes_to_hold(h);
+  const Status held = bytes ? hold(head, bytes, out) : failure(sys::kEio);
+  if (bytes && !held) {
+    why << "no memory for the tables of the image " << path;
+    return held;
+  }
+  const bool whole = held && take_tables(out) && h.main_thread < h.threads.count &&
+                     extents_in_bounds(out);
   if (!whole) {
     why << "a table of the image is damaged: " << path;
     return failure(sys::kEio);
   }
   out.string_bytes = h.strings.bytes;
   return success();
+}
+
+void free_tables(Reader& reader) {
+  if (reader.held_bytes) (void)sys::munmap(sys::word(reader.header), reader.held_bytes);
+  const int fd = reader.fd;
+  reader = {};
+  reader.fd = fd;
 }
 
 Result<u64> Reader::duplicate_clear(int descriptor) const {

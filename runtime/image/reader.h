@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens one rank's image and checks it. Freestanding; allocates nothing but file mappings.
+// Opens one rank's image and checks it. Freestanding. The file itself is never mapped: a snapshot
+// may be removed while the program that was restored from it runs.
 #pragma once
 
 #include "base/result.h"
@@ -22,6 +23,7 @@ struct Reader {
   const ImageTimer* timers = nullptr;
   const char* strings = nullptr;
   u64 string_bytes = 0;
+  u64 held_bytes = 0;  // of memory, from the header on
 
   /// Duplicates a descriptor, close-on-exec, under a number that none of the image has: above them
   /// all, or between them if the limit leaves no room there. Errors: EMFILE = nowhere.
@@ -32,9 +34,12 @@ struct Reader {
   const char* string(u32 offset) const { return offset < string_bytes ? strings + offset : ""; }
 };
 
-/// Maps the header and the tables and checks magic, version, sizes, bounds and checksums. The
+/// Reads the header and the tables and checks magic, version, sizes, bounds and checksums. The
 /// payload is checked extent by extent as it is read. Errors: errno with `why` filled.
 Status open_image(const char* path, Reader& out, Message& why);
+
+/// Gives their memory back; the descriptor stays open.
+void free_tables(Reader& reader);
 
 /// Reads one extent to `place` and checks its CRC32C. Errors: errno; EIO = checksum or short file.
 Status read_extent(const Reader& reader, const ImageExtent& extent, void* place);

@@ -60,7 +60,7 @@ void bring_back_files(const image::Reader& reader, decltype(files::restore_files
 }
 
 void restored_thread(void* argument) {
-  const image::ImageThread saved = *static_cast<const image::ImageThread*>(argument);
+  const image::ImageThread& saved = *static_cast<const image::ImageThread*>(argument);
   if (saved.robust_list)
     (void)sys::call(SYS_set_robust_list, saved.robust_list, saved.robust_bytes);
   restore_scheduling(saved);
@@ -84,11 +84,14 @@ void create_threads(const image::Reader& reader) {
     const image::ImageThread& saved = reader.threads[i];
     if (i == reader.header->main_thread || slot == kThreadCapacity) continue;
     Thread& thread = threads[slot++];
-    // Its own stack below its signal frame is free: the handler that stood there is gone.
-    const u64 stack = (saved.frame - 512) & ~u64(63);
+    // Its own stack below its signal frame is free: the handler that stood there is gone. There is
+    // what it must know, for the reader's tables go.
+    const u64 stack = (saved.frame - 512 - sizeof saved) & ~u64(63);
+    void* const copy = reinterpret_cast<void*>(stack);
+    __builtin_memcpy(copy, &saved, sizeof saved);
     const i64 tid = arch::fermata_clone_call(
         saved.clear_tid ? kFlags : kFlags & ~u64(0x200000), stack, 0, saved.clear_tid,
-        saved.fs_base, restored_thread, const_cast<image::ImageThread*>(&saved));
+        saved.fs_base, restored_thread, copy);
     if (tid < 0) die("cannot recreate a thread", reader.string(0), i32(-tid), "check `ulimit -u`");
     thread.tid = u32(tid);
     thread.id = saved.tid;
@@ -216,7 +219,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   restore_actions(reader);
   fault(Fault::kRestoreFiles);
 
-  const image::ImageThread& main = reader.threads[h.main_thread];
+  const image::ImageThread main = reader.threads[h.main_thread];
   relink_crossing(lower);
   Thread& self = threads[0];
   self.id = main.tid;
@@ -231,6 +234,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   restore_traits(h.traits);
   restore_timers(reader);
   restore_signals(reader);
+  image::free_tables(reader);
   fault(Fault::kRestoreResume);
   shift_carried_call(reinterpret_cast<UserContext*>(main.frame));
   arch::write_fs_base(main.fs_base);

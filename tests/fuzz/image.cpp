@@ -99,7 +99,7 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   const bool verified = fermata_fuzz_image(file.path()) == 0;
   // What `verify` calls damaged must not restart.
   REQUIRE(verified || !believed);
-  if (reader.header) munmap(const_cast<ImageHeader*>(reader.header), image.size());
+  free_tables(reader);
   if (reader.fd >= 0) close(reader.fd);
   return 0;
 }

@@ -263,6 +263,31 @@ def test_parts_of_a_file_are_as_they_were(work):
     check_equal(mpis.checksum(job.finish()), _expected(program, steps=24), "checksum")
 
 
+def _mapped_or_open(job, name):
+    """What the ranks have of files with this in their names."""
+    found = []
+    for pid in errors.ranks_of(job):
+        place = pathlib.Path(f"/proc/{pid}")
+        links = [os.readlink(fd) for fd in (place / "fd").iterdir()]
+        lines = (place / "maps").read_text().splitlines()
+        found += [text for text in links + lines if name in text]
+    return found
+
+
+@timeout(90)
+def test_nothing_is_left_of_the_image(work):
+    """It stayed mapped: when the snapshot had been removed its room on the disk was not free."""
+    job = fermata.Job(work)
+    program = "items/signals_sleeps"
+    job.start("openmpi", _command("openmpi", program, work, steps=20))
+    fermata.wait_for_step(job, 4)
+    job.checkpoint_and_stop()
+    job.restart("mpich")
+    fermata.wait_for_step(job, 6)
+    check_equal(_mapped_or_open(job, ".img"), [], "mapped or open")
+    check_equal(mpis.checksum(job.finish()), _expected(program, steps=20), "checksum")
+
+
 @timeout(90)
 def test_few_descriptors(work):
     """`ulimit -n 256`: there is no room above 512 for what the MPI library opens."""
