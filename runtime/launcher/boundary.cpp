@@ -30,7 +30,7 @@ enum Rule : u8 {
   kClone,       // either, threads only: a fork or vfork child keeps its parent's stack
   kLowerFcntl,  // lower, F_DUPFD and F_DUPFD_CLOEXEC only
   kThreadClock, // upper, clocks of one process or thread only
-  kMadvise,     // upper, MADV_DONTFORK and MADV_WIPEONFORK only
+  kMadvise,     // either, MADV_DONTFORK and MADV_WIPEONFORK only
   kMask,        // upper, not from the vdso page: calls that take a signal mask
   kMask3, kMask4, kMask5,  // likewise, if argument 3, 4 or 5, the mask, is given
 };
@@ -181,7 +181,7 @@ void emit_rule(Filter& filter, Rule rule) {
     filter.ret(kTrapLower);
     return;
   }
-  if (rule != kUpperOnly && rule != kMadvise && rule != kThreadClock)
+  if (rule != kUpperOnly && rule != kThreadClock)
     filter.ret_if_within(kLowerBase, kLowerEnd, kTrapLower);
   filter.ret(SECCOMP_RET_ALLOW);
 }

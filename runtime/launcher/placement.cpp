@@ -167,8 +167,10 @@ u64 trap_brk(u64 address) {
   return result;
 }
 
+/// The lower half may give it, too, for buffers of the program that a network sends from
+/// (libibverbs); of its own memory no image has anything.
 u64 trap_fork_advice(u64 address, u64 bytes, u64 advice) {
-  memory::note_fork_advice();
+  if (address < kUpperEnd) memory::note_fork_advice();
   return outcome(sys::call(SYS_madvise, address, bytes, advice));
 }
 

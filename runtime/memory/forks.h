@@ -10,8 +10,9 @@
 
 namespace fermata::memory {
 
-/// The boundary saw MADV_DONTFORK or MADV_WIPEONFORK, or a mapping that a driver may keep from
-/// children by itself: from now on lift_fork_advice looks for it.
+/// The boundary saw MADV_DONTFORK or MADV_WIPEONFORK, by whichever half, for memory that is saved,
+/// or a mapping that a driver may keep from children by itself: from now on lift_fork_advice looks
+/// for it.
 void note_fork_advice();
 
 /// Preconditions: every upper thread stands still. Costs a look at /proc/self/status unless there

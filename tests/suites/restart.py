@@ -263,6 +263,25 @@ def test_parts_of_a_file_are_as_they_were(work):
     check_equal(mpis.checksum(job.finish()), _expected(program, steps=24), "checksum")
 
 
+@timeout(120)
+def test_memory_that_the_mpi_library_keeps_from_children(work):
+    """The writer, a child, did not have it, and the image lacked it."""
+    components = work / "components"
+    components.mkdir()
+    process.run(["gcc", "-O2", "-shared", "-fPIC", "-Wl,-z,nodelete", "-o",
+                 components / "mca_btl_advises.so", mpis.ROOT / "tests/harness/advises.c"]
+                ).expect_success("advises")
+    job = fermata.Job(work)
+    program = "items/memory_fork_advice"
+    job.start("openmpi", [*_command("openmpi", program, work, steps=20), "--size", 1,
+                          "--dir", work],
+              env={"OMPI_MCA_mca_base_component_path": f"SYSTEM_DEFAULT:{components}"})
+    fermata.wait_for_step(job, 4)
+    job.checkpoint_and_stop()
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), _expected(program, steps=20), "checksum")
+
+
 def _mapped_or_open(job, name):
     """What the ranks have of files with this in their names."""
     found = []
