@@ -18,6 +18,11 @@ u64 parse_device(const char*& p) {
   return (minor & 0xff) | major << 8 | (minor & ~u64(0xff)) << 12;  // the kernel's new_encode_dev
 }
 
+u64 parse_amount(const char* p) {
+  while (*p == ' ' || *p == '\t') p++;
+  return parse_decimal(p);
+}
+
 /// The line's end becomes NUL. Returns the next line.
 char* end_line(char* p) {
   while (*p && *p != '\n') p++;
@@ -50,12 +55,14 @@ char* parse_mapping(char* text, Mapping& out) {
   while (*p == ' ') p++;
   out.path = p;
   out.attributes = 0;
+  out.swapped_kib = 0;
   // The lines of smaps that belong to this mapping begin with a capital letter.
   char* next = end_line(text + (p - text));
   while (*next >= 'A' && *next <= 'Z') {
     char* line = next;
     next = end_line(next);
     if (text_starts(line, "VmFlags:")) out.attributes = parse_vm_flags(line + 8);
+    if (text_starts(line, "Swap:")) out.swapped_kib = parse_amount(line + 5);
   }
   return next;
 }

@@ -170,12 +170,20 @@ Status save_mapped(Pages& pages, image::ImageObject& object,
   return success();
 }
 
+/// Of all segments together.
+u64 segment_pages_in_swap() {
+  constexpr u64 kShmInfo = 14;
+  u64 info[6] = {};  // struct shm_info: used_ids, shm_tot, shm_rss, shm_swp, ...
+  return sys::call(SYS_shmctl, 0, kShmInfo, sys::word(info)) ? info[3] : 1;
+}
+
 Status save_segment(Pages& pages, const image::ImageObject& object) {
   const Result<u64> at = sys::call(SYS_shmat, u32(object.inode), 0, 010000 /* SHM_RDONLY */);
   if (!at) return failure(at.error);
   Mapping whole;
   whole.start = at.value;
   whole.end = at.value + page_ceil(object.size);
+  whole.swapped_kib = segment_pages_in_swap() * (kPageBytes / 1024);
   const Status saved = pages.save(whole, Wanted::kCached, -whole.start);
   (void)sys::call(SYS_shmdt, at.value);
   return saved;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/pages.h"
 
+#include "memory/swap.h"
+
 namespace fermata::memory {
 namespace {
 
@@ -14,22 +16,16 @@ bool is_zero(const u8* page) {
   return true;
 }
 
-/// mincore(2) does not see shared memory that has been swapped out.
-bool swap_in_use() {
-  u64 info[16] = {};  // struct sysinfo: totalswap and freeswap are words 8 and 9
-  return !sys::call(SYS_sysinfo, sys::word(info)) || info[8] != info[9];
-}
-
 /// Which pages of a chunk to save.
 struct Chunk {
   u64 entries[Pages::kRunPages];
   u8 cached[Pages::kRunPages];
   bool known = false;
 
-  void look(int pagemap_fd, u64 at, u64 pages, Wanted wanted) {
+  void look(int pagemap_fd, const Mapping& mapping, u64 at, u64 pages, Wanted wanted) {
     if (wanted == Wanted::kCached) {
-      known = !swap_in_use() &&
-              sys::call(SYS_mincore, at, pages * kPageBytes, sys::word(cached));
+      known = sys::call(SYS_mincore, at, pages * kPageBytes, sys::word(cached)) &&
+              !may_hide_pages(mapping);
       return;
     }
     if (wanted == Wanted::kAll) return;
@@ -111,7 +107,7 @@ Status Pages::save(const Mapping& mapping, Wanted wanted, u64 shift) {
   for (u64 at = mapping.start; at < mapping.end; at += kRunPages * kPageBytes) {
     const u64 left = (mapping.end - at) / kPageBytes;
     const u64 pages = left < kRunPages ? left : kRunPages;
-    chunk.look(pagemap_fd, at, pages, wanted);
+    chunk.look(pagemap_fd, mapping, at, pages, wanted);
     for (u64 i = 0; i < pages;) {
       if (!chunk.has(i, wanted)) {
         i++;

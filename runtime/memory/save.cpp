@@ -12,6 +12,7 @@
 #include "memory/objects.h"
 #include "memory/pages.h"
 #include "memory/refusals.h"
+#include "memory/swap.h"
 
 namespace fermata::memory {
 namespace {
@@ -21,6 +22,7 @@ image::Table<Mapping> mappings;  // of the upper half, in parts that are alike; 
 /// Lists the upper half's mappings.
 Status list_mappings(Message& why) {
   const Status reserved = mappings.reserve(1 << 20);
+  note_swapping();
   char* next = read_mappings(Detail::kAttributes);
   if (!reserved || !next) {
     why << "cannot read /proc/self/smaps";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What /proc says of mappings, as captured, and what the parser makes of it.
 #include "memory/maps.cpp"
+#include "memory/swap.cpp"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,8 @@ static int detailed_lines() {
       "Size:               2048 kB\n"
       "KernelPageSize:        4 kB\n"
       "THPeligible:           1\n"
+      "Swap:                 12 kB\n"
+      "SwapPss:               6 kB\n"
       "ProtectionKey:         0\n"
       "VmFlags: rd wr mr mw me ac lo hg dc \n"
       "120000400000-120000401000 rw-s 00000000 103:05 7                         /a: b\n"
@@ -49,9 +52,10 @@ static int detailed_lines() {
   Mapping m;
   char* next = parse_mapping(text, m);
   EXPECT(next && m.attributes == (kLocked | kHugePages | kNotInForks | kMayWrite));
+  EXPECT(m.swapped_kib == 12);
   next = parse_mapping(next, m);
   EXPECT(next && *next == 0 && m.attributes == (kGrowsDown | kMayWrite) && m.device == 0x10305);
-  EXPECT(m.inode == 7 && !strcmp(m.path, "/a: b"));
+  EXPECT(m.inode == 7 && !strcmp(m.path, "/a: b") && m.swapped_kib == 0);
   return 0;
 }
 
@@ -81,4 +85,19 @@ static int own_mappings() {
   return 0;
 }
 
-int main() { return plain_lines() || detailed_lines() || foreign_text() || own_mappings(); }
+static int swapping() {
+  EXPECT(count_swapped_out("nr_free_pages 12\npswpin 3\npswpout 40\nthp_swpout 2\n"
+                           "zswpout 500\nswpout_zero 6000\nzswpwb 9\n") == 6542);
+  EXPECT(count_swapped_out("nr_free_pages 12\npswpin 3\n") == kUnknown);
+  EXPECT(count_swapped_out("") == kUnknown && count_swapped_out("pswpout 0\n") == 0);
+  EXPECT(swapped_out() != kUnknown);
+  Mapping swapped;
+  swapped.swapped_kib = 4;
+  note_swapping();
+  EXPECT(may_hide_pages(swapped) == swap_in_use());
+  return 0;
+}
+
+int main() {
+  return plain_lines() || detailed_lines() || foreign_text() || own_mappings() || swapping();
+}
