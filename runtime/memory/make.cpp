@@ -185,32 +185,41 @@ Status fill_object(const image::Reader& reader, const image::ImageObject& object
   return done;
 }
 
-Status open_unchanged(const image::Reader& reader, const image::ImageObject& object, int& fd,
-                      Trouble& trouble) {
+Status open_if_same(const image::Reader& reader, const image::ImageObject& object, int& fd,
+                    Trouble& trouble) {
+  fd = -1;
   const char* path = reader.string(object.path_string);
   const Result<u64> opened = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
-  bool same = bool(opened);
-  u8* const there = reinterpret_cast<u8*>(
-      sys::mmap(0, kExtentMost, sys::kProtRead | sys::kProtWrite,
-                sys::kMapPrivate | sys::kMapAnonymous).value);
-  if (same) {
-    const Status compared =
-        each_extent(reader, object, 0, kEnd, trouble, [&](u64 offset, u64 bytes, const u8* saved) {
-          __builtin_memset(there, 0, bytes);  // behind the file's end
-          const Result<u64> got = sys::pread_full(int(opened.value), there, bytes, offset);
-          same = same && got && __builtin_memcmp(there, saved, bytes) == 0;
-          return success();
-        });
-    if (!compared) return compared;
-  }
-  (void)sys::munmap(sys::word(there), kExtentMost);
-  if (same) {
-    fd = reader.out_of_the_way(int(opened.value));
-    return success();
-  }
-  if (opened) (void)sys::close(int(opened.value));
+  if (!opened) return success();
+  const Result<u64> map = sys::mmap(0, kExtentMost, sys::kProtRead | sys::kProtWrite,
+                                    sys::kMapPrivate | sys::kMapAnonymous);
+  u8* const there = reinterpret_cast<u8*>(map.value);
+  bool same = bool(map);
+  Status compared;
+  if (map)
+    compared = each_extent(reader, object, 0, kEnd, trouble,
+                           [&](u64 offset, u64 bytes, const u8* saved) {
+      if (!same) return success();
+      __builtin_memset(there, 0, bytes);  // behind the file's end
+      const Result<u64> got = sys::pread_full(int(opened.value), there, bytes, offset);
+      same = got && __builtin_memcmp(there, saved, bytes) == 0;
+      return success();
+    });
+  if (map) (void)sys::munmap(map.value, kExtentMost);
+  if (compared && same) fd = reader.out_of_the_way(int(opened.value));
+  else (void)sys::close(int(opened.value));
+  return compared;
+}
+
+Status open_unchanged(const image::Reader& reader, const image::ImageObject& object, int& fd,
+                      Trouble& trouble) {
+  const Status compared = open_if_same(reader, object, fd, trouble);
+  if (!compared || fd >= 0) return compared;
+  const char* path = reader.string(object.path_string);
+  sys::KernelStat info;
   Message text;
-  text << "fermata: " << path << " is " << (opened ? "not what it was" : "no longer there")
+  const bool is_there = bool(sys::stat(path, &info));
+  text << "fermata: " << path << " is " << (is_there ? "not what it was" : "no longer there")
        << "; the program goes on with the contents it had mapped\n";
   sys::say(text.data);
   const Result<u64> copy = make_nameless(path, object.mode);

@@ -18,6 +18,11 @@ Status make_object(const image::Reader& reader, const image::ImageObject& object
 Status fill_object(const image::Reader& reader, const image::ImageObject& object, int fd, u64 from,
                    u64 to, Trouble& trouble);
 
+/// A descriptor of the object's file if it is there and holds what the image tells of, else -1.
+/// Errors: EIO = the image is damaged, `trouble` filled.
+Status open_if_same(const image::Reader& reader, const image::ImageObject& object, int& fd,
+                    Trouble& trouble);
+
 /// Opens a file that no rank could write. If it no longer holds what it held, says so and gives a
 /// private copy of what it held instead.
 Status open_unchanged(const image::Reader& reader, const image::ImageObject& object, int& fd,

@@ -35,6 +35,7 @@ struct Own {
   u64 inode, device;             // when saved
   u64 first_claim, claim_count;  // positions in `claims`
 };
+constexpr u32 kMustBeMade = 1u << 31;  // Claim::flags: this rank does not find it as it was
 constexpr u64 kOwnCapacity = 1 << 16;
 Own* own;       // by index in the image
 u64 own_count;
@@ -66,16 +67,17 @@ bool goes_before(u64 a, u64 b) {
   return is_better(claims[a], claims[b]) || (a < b && !is_better(claims[b], claims[a]));
 }
 
-/// Position in `claims` of the one who makes the object; -1 for a file on disk that nobody could
-/// write: it is there already.
+/// Position in `claims` of the one who makes the object; -1 for a file that nobody could write: it
+/// is there already.
 i64 maker_of(const Claim& wanted) {
   i64 maker = -1;
+  bool needed = wanted.kind != kFile && wanted.kind != kNamed;
   for (u64 i = 0; i < total; i++) {
     if (!same_object(claims[i], wanted)) continue;
-    if (wanted.kind == kFile && !(claims[i].flags & kWritable)) continue;
+    needed = needed || claims[i].flags & (kWritable | kMustBeMade);
     if (maker < 0 || is_better(claims[i], claims[maker])) maker = i64(i);
   }
-  return maker;
+  return needed ? maker : -1;
 }
 
 struct Part {
@@ -185,7 +187,7 @@ Status fill_parts(const image::Reader& reader, u64 index, Trouble& trouble) {
 /// Memory cannot be shared from afar. The lowest rank concerned tells.
 Status refuse_apart(const image::Reader& reader, const Claim& mine, u64 index, const World& world,
                     Trouble& trouble) {
-  if (mine.kind == kFile) return success();
+  if (mine.kind == kFile || maker_of(mine) < 0) return success();
   for (u64 i = 0; i < total; i++) {
     if (!same_object(claims[i], mine) || claims[i].place == mine.place) continue;
     const u64 other = i / widest;
@@ -199,7 +201,31 @@ Status refuse_apart(const image::Reader& reader, const Claim& mine, u64 index, c
   return success();
 }
 
-Status exchange_claims(const image::Reader& reader, const World& world) {
+/// Files in memory that nobody could write are left alone if every rank finds them as they were.
+/// One that is gone is made again, and so is one that this user can write: a rank may have done so
+/// by write(2).
+Status look_for_unwritten(const image::Reader& reader, Claim* mine, const World& world,
+                          Trouble& trouble) {
+  constexpr u64 kWriteOk = 2;
+  bool any = false;
+  for (u64 i = 0; i < total; i++)
+    any = any || (claims[i].kind == kNamed && !(claims[i].flags & kWritable));
+  if (!any) return success();
+  for (u64 i = 0; i < own_count; i++) {
+    const image::ImageObject& object = reader.objects[i];
+    if (object.kind != kNamed || maker_of(claims[own[i].first_claim]) >= 0) continue;
+    const Status looked = open_if_same(reader, object, own[i].fd, trouble);
+    if (!looked) return looked;
+    if (own[i].fd >= 0) continue;
+    const u64 path = sys::word(reader.string(object.path_string));
+    const Result<u64> writable = sys::call(SYS_access, path, kWriteOk);
+    if (writable || writable.error == sys::kEnoent)
+      mine[own[i].first_claim % widest].flags |= kMustBeMade;
+  }
+  return world.gather(mine, widest * sizeof(Claim), claims) ? failure(sys::kEio) : success();
+}
+
+Status exchange_claims(const image::Reader& reader, const World& world, Trouble& trouble) {
   own_count = reader.header->objects.count;
   u64* const counts = reserve<u64>(world.size);
   if (!counts || own_count > kOwnCapacity) return failure(sys::kEnomem);
@@ -225,7 +251,8 @@ Status exchange_claims(const image::Reader& reader, const World& world) {
                   object.size, part.from,     part.to,      object.kind,     object.flags,
                   object.segment, 0};
   });
-  return world.gather(mine, widest * sizeof(Claim), claims) ? failure(sys::kEio) : success();
+  if (world.gather(mine, widest * sizeof(Claim), claims)) return failure(sys::kEio);
+  return look_for_unwritten(reader, mine, world, trouble);
 }
 
 /// Gets from `offer` what another rank made; `access` as of open(2).
@@ -264,7 +291,7 @@ void note_segments(const image::Reader& reader, const Offer* offers) {
 Status restore_objects(const image::Reader& reader, const World& world, Trouble& trouble) {
   trouble.what = "the ranks cannot agree on shared memory";
   trouble.advice = "memory may be short";
-  Status done = exchange_claims(reader, world);
+  Status done = exchange_claims(reader, world, trouble);
   if (!done || !widest) return done;
   Offer* const offers = reserve<Offer>(total);
   Offer* const given = reserve<Offer>(widest);
@@ -274,7 +301,9 @@ Status restore_objects(const image::Reader& reader, const World& world, Trouble&
     const Claim& mine = claims[own[i].first_claim];
     done = refuse_apart(reader, mine, i, world, trouble);
     if (!done) return done;
-    if (maker_of(mine) != i64(own[i].first_claim)) continue;
+    const i64 maker = maker_of(mine);
+    if (maker >= 0 && own[i].fd >= 0) (void)sys::close(own[i].fd);  // another rank has not found it
+    if (maker != i64(own[i].first_claim)) continue;
     done = make_object(reader, together(reader, i), own[i].fd, own[i].segment, trouble);
     if (done && reader.objects[i].kind != kSegment) done = fill_parts(reader, i, trouble);
     if (!done) return done;
@@ -288,7 +317,7 @@ Status restore_objects(const image::Reader& reader, const World& world, Trouble&
     const Claim& mine = claims[own[i].first_claim];
     const i64 maker = maker_of(mine);
     if (maker < 0) {
-      done = open_unchanged(reader, object, own[i].fd, trouble);
+      if (own[i].fd < 0) done = open_unchanged(reader, object, own[i].fd, trouble);
     } else if (maker != i64(own[i].first_claim)) {
       const bool filling = fills(mine, claims[maker]);
       const int access = filling ? sys::kReadWrite : sys::kReadOnly;

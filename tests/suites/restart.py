@@ -308,6 +308,22 @@ def test_nothing_is_left_of_the_image(work):
 
 
 @timeout(90)
+def test_a_file_in_memory_that_is_only_read_stays(work):
+    """It was replaced by a copy, as if a rank had written to it."""
+    job = fermata.Job(work)
+    program = "items/memory_posix_read_only"
+    job.start("openmpi", _command("openmpi", program, work, steps=20))
+    fermata.wait_for_step(job, 4)
+    (constant,) = [path for path in _segments(job) if "fermata-test-constant" in path.name]
+    before = constant.stat().st_ino
+    job.checkpoint_and_stop()
+    job.restart("mpich")
+    fermata.wait_for_step(job, 6)
+    check_equal(constant.stat().st_ino, before, "inode")
+    check_equal(mpis.checksum(job.finish()), _expected(program, steps=20), "checksum")
+
+
+@timeout(90)
 def test_few_descriptors(work):
     """`ulimit -n 256`: there is no room above 512 for what the MPI library opens."""
     _make("openmpi", "openmpi", "mpich", "selfcheck", under=["prlimit", "--nofile=256:"])(work)
