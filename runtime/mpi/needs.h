@@ -12,8 +12,8 @@
 // come for a moment: a rank that gets on by itself costs no word. What the threads of a rank wait
 // for is told together.
 //
-// The receiver counts what it has taken of all that was sent to it, in whatever order; so the need of
-// a send names the last message that was sent there, not its own number.
+// The receiver counts what it has taken of all that was sent to it, in whatever order; so the need
+// of a send names the last message that was sent there, not its own number.
 //
 // Invariant: a need for a message counts those that have come. So whoever has told one looks at all
 //            that comes from there, and holds it (early.h): a message with another tag would stay

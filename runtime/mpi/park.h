@@ -193,7 +193,8 @@ inline void poke_lower() {
 }
 
 /// Moves everything that may move: finishes requests, takes in what arrives. True if anything did.
-/// A synchronous send, but to nobody, is left alone: until it has been announced, the program alone sees its end.
+/// A synchronous send to anybody is left alone: until it has been announced, the program alone sees
+/// its end.
 inline bool make_progress(TakeIn which) {
   bool moved = poll_synchronous();
   for_each_live(kRequest, [&](Slot* slot) {
