@@ -202,11 +202,11 @@ def test_children_get_the_programs_descriptors_only(work):
     check("PASS" in job.finish(), "children found no descriptor of an MPI")
 
 
-def _save_what_a_client_keeps(work, prefix, digits):
+def _save_what_a_client_keeps(work, name, prefix, digits):
     """Stands in for a client of NFS or FUSE: the name of a deleted file goes with the job."""
     job = fermata.Job(work)
     kept = prefix + "0" * (digits - 8)
-    job.start("openmpi", _command("files_deleted", work, "--kept-as", kept))
+    job.start("openmpi", _command(name, work, "--kept-as", kept))
     fermata.wait_for_step(job, 4)
     job.checkpoint_and_stop()
     files = list((work / "files").glob(prefix + "*"))
@@ -214,18 +214,23 @@ def _save_what_a_client_keeps(work, prefix, digits):
     for file in files:
         file.unlink()
     job.restart("mpich")
-    check_equal(mpis.checksum(job.finish()), _expected("files_deleted", work), "checksum")
-    check_equal(list((work / "files").iterdir()), [], "files at the end")
+    check_equal(mpis.checksum(job.finish()), _expected(name, work), "checksum")
+    check_equal(list((work / "files").glob(prefix + "*")), [], "such files at the end")
 
 
 @timeout(90)
 def test_deleted_file_that_nfs_keeps(work):
-    _save_what_a_client_keeps(work, ".nfs", 24)
+    _save_what_a_client_keeps(work, "files_deleted", ".nfs", 24)
 
 
 @timeout(90)
 def test_deleted_file_that_fuse_keeps(work):
-    _save_what_a_client_keeps(work, ".fuse_hidden", 16)
+    _save_what_a_client_keeps(work, "files_deleted", ".fuse_hidden", 16)
+
+
+@timeout(90)
+def test_mapped_file_that_nfs_keeps(work):
+    _save_what_a_client_keeps(work, "memory_file_shared", ".nfs", 24)
 
 
 @timeout(90)

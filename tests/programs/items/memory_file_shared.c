@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Item: a file of one's own, mapped shared; the file and the mapping stay one
+//
+// --kept-as PREFIX: another one is not unlinked but renamed, as a client of NFS or of FUSE does, to
+// PREFIX and 8 hexadecimal digits.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,16 +11,26 @@
 
 #define BYTES (64 * 4096)
 
+static int forget(const char *path, int argc, char **argv) {
+  char name[4096];
+  for (int i = 1; i + 1 < argc; i++) {
+    if (strcmp(argv[i], "--kept-as")) continue;
+    snprintf(name, sizeof name, "%s/%s%08x", directory_option(argc, argv), argv[i + 1], rank);
+    return rename(path, name);
+  }
+  return unlink(path);
+}
+
 // A file of which only the mapping is left: no name, no descriptor, and it is on disk, no longer in
 // memory.
-static const unsigned char *map_forgotten(const char *path) {
+static const unsigned char *map_forgotten(const char *path, int argc, char **argv) {
   static unsigned char block[BYTES];
   memset(block, 7 + rank, sizeof block);
   const int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0644);
   CHECK(fd >= 0 && write(fd, block, sizeof block) == BYTES);
   CHECK(fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
   void *const map = mmap(NULL, sizeof block, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  CHECK(map != MAP_FAILED && unlink(path) == 0 && close(fd) == 0);
+  CHECK(map != MAP_FAILED && forget(path, argc, argv) == 0 && close(fd) == 0);
   return map;
 }
 
@@ -31,7 +44,7 @@ int main(int argc, char **argv) {
   struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   CHECK(s != MAP_FAILED);
   strcat(path, ".forgotten");
-  const unsigned char *const forgotten = map_forgotten(path);
+  const unsigned char *const forgotten = map_forgotten(path, argc, argv);
   path[strlen(path) - strlen(".forgotten")] = 0;
   for (int step = 1; step <= o.steps; step++) {
     shared_step(s, step, o, 1);
