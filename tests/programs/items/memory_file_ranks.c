@@ -29,6 +29,18 @@ static void part_step(unsigned char *part, int step) {
   if (step > QUIET) memset(part + PAGE, step, PAGE);
 }
 
+// Pages of a file without a name that are on the disk only, until they are looked at.
+static unsigned char *map_evicted(const char *path) {
+  const int fd = open(path, O_RDWR | O_CREAT, 0644);
+  CHECK(fd >= 0 && ftruncate(fd, 2 * PAGE) == 0);
+  unsigned char *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  CHECK(p != MAP_FAILED && unlink(path) == 0);
+  memset(p, 5, 2 * PAGE);
+  CHECK(msync(p, 2 * PAGE, MS_SYNC) == 0 && madvise(p, 2 * PAGE, MADV_DONTNEED) == 0);
+  CHECK(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0 && close(fd) == 0);
+  return p;
+}
+
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 10, 0);
@@ -44,11 +56,14 @@ int main(int argc, char **argv) {
   unsigned char *const nameless = map_part(path);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) CHECK(unlink(path) == 0);
+  snprintf(path, sizeof path, "%s/mapped.evicted.%d", directory_option(argc, argv), rank);
+  const unsigned char *const evicted = map_evicted(path);
   MPI_Barrier(MPI_COMM_WORLD);
   for (int step = 1; step <= o.steps; step++) {
     part_step(named, step);
     part_step(nameless, step);
     shared_step(s, step, o, ranks);
   }
+  for (int i = 0; i < 2 * PAGE; i++) CHECK(evicted[i] == 5);
   finish();
 }
