@@ -6,12 +6,13 @@ import pty
 import re
 import shutil
 import signal
+import subprocess
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, timeout
 from support.namespaces import own_mounts
 
-USAGE, REFUSED = 2, 3
+FAILED, USAGE, REFUSED = 1, 2, 3
 
 
 def _commands(work, *path):
@@ -96,6 +97,22 @@ def test_prune_leaves_what_a_run_needs(work):
     mpis.checksum(job.finish())
     left_by_prune()
     check(not part.exists(), "nobody runs the job")
+
+
+def test_answers_that_nobody_takes(work):
+    """Who stops reading has had enough; a full disk is a failure. Both were a panic."""
+    def ask(command, out):
+        done = subprocess.run([fermata.FERMATA, *command], stdout=out, stderr=subprocess.PIPE,
+                              stdin=subprocess.DEVNULL, cwd=work, check=False,
+                              env=mpis.environment(FERMATA_DIR=str(work / "fermata")))
+        return done.returncode, done.stderr.decode()
+    for command in (["jobs"], ["mpi", "list", "--json"], ["completions", "bash"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with open(writer, "wb") as pipe, open("/dev/full", "wb") as full:
+            check_equal(ask(command, pipe), (0, ""), f"{command} into a broken pipe")
+            code, said = ask(command, full)
+        check(code == FAILED and "cannot write the answer" in said, f"{command}: {code} {said}")
 
 
 def test_completions_complete(work):

@@ -78,6 +78,28 @@ def test_ranks_wait_for_a_directory_that_takes_long_to_make(work):
 
 
 @timeout(150)
+def test_a_snapshot_is_stored_though_nobody_reads_what_the_run_says(work):
+    """As in `fermata run ... 2>&1 | tee log` with tee gone: the next message ended the process that
+    stored it."""
+    pipe = work / "stderr"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    job = FaultyJob(work).begin("mpich", env={"FERMATA_FAULT": "commit-flush=sleep:9000"},
+                                under=["sh", "-c", 'exec "$@" 2> "$0"', pipe])
+    saving, said = begin_checkpoint(job), bytearray()
+
+    def is_flushing():
+        with contextlib.suppress(BlockingIOError):
+            said.extend(os.read(reader, 4096))
+        return b"fault: commit-flush=sleep" in said
+    process.wait_until(is_flushing, "the flush")
+    os.close(reader)
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+    saving.wait(60).expect_success("checkpoint")
+    check_equal(len(job.snapshots()), 1, "snapshots")
+
+
+@timeout(150)
 def test_a_program_that_asked_waits_for_a_slow_disk(work):
     """The ranks gave the coordinator up after 30 s, and the program heard that it had failed."""
     job = fermata.Job(work)

@@ -65,10 +65,11 @@ class HealthyJob(fermata.Job):
         super().__init__(work, name)
         self.program = "selfcheck"
 
-    def begin(self, lower="openmpi", program="selfcheck", arguments=(), ranks=2, env=None):
+    def begin(self, lower="openmpi", program="selfcheck", arguments=(), ranks=2, env=None,
+              under=()):
         self.program, self.ranks = program, ranks
         self.start(lower, [mpis.program(lower, program), "--steps", STEPS, "--step-ms", 80,
-                           *arguments], ranks, env=env)
+                           *arguments], ranks, env=env, under=under)
         fermata.wait_for_step(self, 1)
         return self
 

@@ -391,7 +391,7 @@ pub fn doctor(jobs: &Place, output: Output) -> Result<u8> {
         _ => format!("{bad} things are missing: jobs cannot be run or saved here yet."),
     };
     let rows: Vec<_> = parts.iter().flat_map(|(_, findings)| findings).collect();
-    output.result(text, &json!({"ok": bad == 0, "findings": rows}));
+    output.answer(text, &json!({"ok": bad == 0, "findings": rows}))?;
     Ok(if bad == 0 { 0 } else { FAILURE })
 }
 

@@ -16,6 +16,7 @@ use crate::exit::refused;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use fermata_storage::Image;
+use fermata_sysio::tell;
 use fermata_types::file_kind::REGULAR;
 use fermata_types::{ImageFile, Manifest};
 use std::collections::BTreeMap;
@@ -202,9 +203,9 @@ pub fn settle(images: &[(u32, PathBuf)], rank: Option<u32>, rule: Rule) -> Resul
         if rule == Rule::Restore && saved.written && matches!(change, Change::Longer(_)) {
             cut_back(path, saved).with_context(|| format!("cannot cut back {path}"))?;
             let Change::Longer(bytes) = change else { continue };
-            eprintln!("fermata: {path}: cut back from {bytes} to {} bytes", saved.size);
+            tell(format_args!("{path}: cut back from {bytes} to {} bytes", saved.size));
         } else {
-            eprintln!("fermata: {}; it stays as it is", sentence(path, saved, &change));
+            tell(format_args!("{}; it stays as it is", sentence(path, saved, &change)));
         }
     }
     Ok(())

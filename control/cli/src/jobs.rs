@@ -12,6 +12,7 @@ use fermata_storage::{
     Image, JobDir, Verified, is_whole, list_jobs, list_snapshots, prune as prune_job,
     read_manifest, remove_leftovers, verify,
 };
+use fermata_sysio::tell;
 use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -166,7 +167,7 @@ pub fn checkpoint(
             number("milliseconds") as f64 / 1e3
         )
     } else {
-        eprintln!("fermata: {}", answer.message);
+        tell(&answer.message);
         String::new()
     };
     output.result(text, &value);
@@ -209,7 +210,7 @@ pub fn jobs(place: &Place, output: Output) -> Result<u8> {
     if text.is_empty() {
         text = format!("no jobs in {}", place.dir().display());
     }
-    output.result(text, &Value::Array(rows));
+    output.answer(text, &Value::Array(rows))?;
     Ok(0)
 }
 
@@ -245,7 +246,7 @@ pub fn snapshots(place: &Place, name: Option<&str>, output: Output) -> Result<u8
     if text.is_empty() {
         text = format!("no snapshots in {}", job.snapshots().display());
     }
-    output.result(text, &Value::Array(rows));
+    output.answer(text, &Value::Array(rows))?;
     Ok(0)
 }
 
@@ -289,7 +290,7 @@ pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> 
         }
     } else {
         let problems = verified.problems.join("\n  ");
-        eprintln!("fermata: the snapshot {} cannot be used:\n  {problems}", path.display());
+        tell(format_args!("the snapshot {} cannot be used:\n  {problems}", path.display()));
         String::new()
     };
     let value = json!({"ok": good, "snapshot": path, "problems": verified.problems,
@@ -334,7 +335,7 @@ pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> 
         text += &format!("{}: {}\n", file.path, human_bytes(file.bytes));
     }
     let value = json!({"manifest": manifest, "images": rows});
-    output.result(text, &value);
+    output.answer(text, &value)?;
     Ok(0)
 }
 

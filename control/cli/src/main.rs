@@ -25,9 +25,11 @@ mod wait;
 
 use clap::FromArgMatches;
 use cli::{Cli, Command, MpiCommand};
+use fermata_sysio::tell;
 use jobs::Place;
 use output::Output;
 use serde_json::json;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn perform(cli: Cli) -> anyhow::Result<u8> {
@@ -128,9 +130,10 @@ fn parse() -> Result<Cli, ExitCode> {
 }
 
 fn fail(text: &str, code: u8, json: bool) -> ExitCode {
-    eprintln!("fermata: {}", text.trim_end());
+    tell(text.trim_end());
     if json {
-        println!("{}", json!({"ok": false, "error": text.trim_end(), "code": code}));
+        let value = json!({"ok": false, "error": text.trim_end(), "code": code});
+        let _ = writeln!(std::io::stdout(), "{value}"); // standard error has it, too
     }
     ExitCode::from(code)
 }

@@ -15,7 +15,7 @@ pub fn completions(shell: Shell, output: Output) -> Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::table(), "fermata", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
-    output.result(&script, &json!({"shell": shell.to_string(), "script": script}));
+    output.answer(&script, &json!({"shell": shell.to_string(), "script": script}))?;
     Ok(0)
 }
 

@@ -8,6 +8,7 @@ use crate::flavour;
 use crate::output::{Output, Progress};
 use crate::registry::{Family, Lower, Prefix};
 use anyhow::{Context, Result};
+use fermata_sysio::tell;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +31,7 @@ pub fn list(output: Output) -> Result<u8> {
     if text.is_empty() {
         text = "no MPI is registered\n  hint: fermata mpi add mpicc".into();
     }
-    output.result(text, &json!(lowers));
+    output.answer(text, &json!(lowers))?;
     Ok(0)
 }
 
@@ -272,7 +273,7 @@ fn find_sites(prefix: &Prefix, program: &Path, closure: &[PathBuf]) -> Result<()
     }
     // A plug-in that cannot be prepared is refused when somebody loads it.
     if let Some(why) = run(&plugins).ok().flatten() {
-        eprintln!("fermata: note: some plug-ins cannot be used:\n{why}");
+        tell(format_args!("note: some plug-ins cannot be used:\n{why}"));
     }
     Ok(())
 }

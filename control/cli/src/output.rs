@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What commands print: results for people, or one JSON value for programs (`--json`), on standard
 //! output; how far long work is, on standard error.
+//!
+//! Invariant: nothing panics because a pipe, a terminal or a disk takes no more. This process may
+//! have a job and its coordinator in it.
 
+use anyhow::{Context, Result};
+use fermata_sysio::tell;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// Where results go.
@@ -15,12 +20,25 @@ pub struct Output {
 }
 
 impl Output {
-    /// The result, in the form asked for.
+    /// The answer that the command is for, in the form asked for. Who stops reading, as `head`
+    /// does, has had enough of it; a full disk is a failure.
+    pub fn answer(self, text: impl AsRef<str>, value: &Value) -> Result<()> {
+        let line = match text.as_ref().trim_end() {
+            _ if self.json => format!("{value}\n"),
+            "" => return Ok(()),
+            text => format!("{text}\n"),
+        };
+        let mut out = io::stdout();
+        match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.context("cannot write the answer"),
+        }
+    }
+
+    /// What a command has done. The exit code says so as well, and stays what it is.
     pub fn result(self, text: impl AsRef<str>, value: &Value) {
-        if self.json {
-            println!("{value}");
-        } else if !text.as_ref().is_empty() {
-            println!("{}", text.as_ref().trim_end());
+        if let Err(error) = self.answer(text, value) {
+            tell(format_args!("{error:#}"));
         }
     }
 }
@@ -76,10 +94,11 @@ impl Progress {
         let (done, total) = (self.bar.position(), self.bar.length());
         match total {
             Some(total) => {
-                eprintln!("fermata: {}: {} of {}", self.last, human_bytes(done), human_bytes(total))
+                let (done, total) = (human_bytes(done), human_bytes(total));
+                tell(format_args!("{}: {done} of {total}", self.last));
             }
             None if self.told != self.last => {
-                eprintln!("fermata: {}", self.last);
+                tell(&self.last);
                 self.told.clone_from(&self.last);
             }
             None => {}

@@ -13,7 +13,7 @@ use fermata_storage::JobDir;
 use fermata_transport::{Line, Secret, connect_unix, is_waiting, runtime_dir};
 use fermata_types::{Fetch, FrameBuffer, JobRecord, Message, encode_frame};
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -188,7 +188,8 @@ pub fn daemon(wanted: &Wanted, detach: bool) -> Result<()> {
     }
     let served = serve(wanted);
     if let Err(error) = &served {
-        println!("{}", format!("{error:#}").replace('\n', " "));
+        let why = format!("{error:#}").replace('\n', " ");
+        let _ = writeln!(io::stdout(), "{why}");
     }
     served
 }
@@ -210,8 +211,8 @@ fn serve(wanted: &Wanted) -> Result<()> {
     let log = File::create(wanted.socket.with_extension("log")).ok();
     let socket = wanted.socket.clone();
     fermata_daemon::run(Options { way, socket, local, patience: PATIENCE, log }, || {
-        println!("{READY}");
-        let _ = std::io::stdout().flush();
+        // Who started it may have given it up.
+        let _ = writeln!(io::stdout(), "{READY}");
     })
     .context("cannot reach the coordinator")?;
     // It has come to its end as it should: nobody will look for it, or for what it has to say.

@@ -12,6 +12,7 @@ use crate::run::{KEEP_DEFAULT, Means, Restore, Start, launch, make_directory, sp
 use crate::state::{refuse_living_ranks, take};
 use anyhow::Result;
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
+use fermata_sysio::tell;
 use fermata_types::{JobRecord, Manifest};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -81,11 +82,11 @@ fn warn_of_another_host(before: Option<&JobRecord>) {
     let here = fermata_sysio::host_name();
     let unsure = |r: &&JobRecord| !r.socket.is_empty() && !r.host.is_empty() && r.host != here;
     if let Some(record) = before.filter(unsure) {
-        eprintln!(
-            "fermata: job '{}' was started on host {} and its end was not recorded\n  \
+        tell(format_args!(
+            "job '{}' was started on host {} and its end was not recorded\n  \
              hint: if that host is still up, make sure that the job no longer runs there",
             record.job, record.host
-        );
+        ));
     }
 }
 

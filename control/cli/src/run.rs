@@ -17,7 +17,7 @@ use crate::wait;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
 use fermata_storage::{JobDir, JobLock, list_snapshots, within};
-use fermata_sysio::{FileLimit, Process, host_name};
+use fermata_sysio::{FileLimit, Process, host_name, tell};
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, JobRecord};
 use serde_json::json;
@@ -307,10 +307,10 @@ fn report(
     // mpirun calls ranks that end without MPI_Finalize a failure; here it was asked for.
     let code = if stopped { 0 } else { u8::try_from(native).unwrap_or(1) };
     if stopped {
-        eprintln!(
-            "fermata: job {} stopped at checkpoint {epoch}; go on with: fermata restart {}",
+        tell(format_args!(
+            "job {} stopped at checkpoint {epoch}; go on with: fermata restart {}",
             record.job, record.job
-        );
+        ));
     }
     if output.json {
         let value = json!({"job": record.job, "stopped": stopped, "epoch": epoch, "code": code,

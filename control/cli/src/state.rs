@@ -10,6 +10,7 @@ use crate::reach;
 use anyhow::Result;
 use fermata_coordinator::ClientError;
 use fermata_storage::{JobDir, JobLock, Runner};
+use fermata_sysio::tell;
 use fermata_types::JobRecord;
 use serde_json::{Value, json};
 use std::thread;
@@ -161,10 +162,10 @@ pub fn refuse_living_ranks(job: &JobDir, name: &str, size: u32, lost_host: &str)
     }
     if !lost_host.is_empty() && living.iter().any(|(_, pid)| pid.is_none()) {
         living.retain(|(_, pid)| pid.is_some());
-        eprintln!(
-            "fermata: host {lost_host} was lost, and ranks of job '{name}' still run there\n  \
+        tell(format_args!(
+            "host {lost_host} was lost, and ranks of job '{name}' still run there\n  \
              hint: end them before it has its network back; they would write to the same files"
-        );
+        ));
     }
     let Some((last, others)) = living.split_last() else { return Ok(()) };
     let here = fermata_sysio::host_name();

@@ -4,6 +4,7 @@
 
 use anyhow::{Context, Result};
 use fermata_coordinator::{Ending, Handle};
+use fermata_sysio::tell;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
@@ -37,10 +38,10 @@ pub fn for_mpirun(mut child: Child, coordinator: &Handle, job: &str) -> Result<E
             let since = *lost.get_or_insert_with(Instant::now);
             if since.elapsed() > GRACE && !told {
                 told = true;
-                eprintln!(
-                    "fermata: host {host} is lost, and mpirun does not end\n  \
+                tell(format_args!(
+                    "host {host} is lost, and mpirun does not end\n  \
                      hint: end it (Ctrl-C), then fermata restart {job} --host HOSTS"
-                );
+                ));
             }
             if asked.is_some_and(|at| at.elapsed() > GRACE) {
                 end_tree(&mut child);
@@ -58,9 +59,9 @@ pub fn for_coordinator(coordinator: Handle) -> Result<Ending> {
     Ok(coordinator.stop(|| {
         if !told && begun.elapsed() > GRACE {
             told = true;
-            eprintln!(
-                "fermata: a snapshot is still being stored, or old ones are being removed\n  \
-                 hint: Ctrl-C breaks that off"
+            tell(
+                "a snapshot is still being stored, or old ones are being removed\n  \
+                 hint: Ctrl-C breaks that off",
             );
         }
         signals.pending().next().is_none()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `./x model`: checks the protocol and prints the tables of `docs/protocol.md`.
+#![allow(clippy::print_stdout)]
 use fermata_model::report::{bounds_table, large, named_table, sizes_table, standard};
 use std::process::ExitCode;
 

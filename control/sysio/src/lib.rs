@@ -3,11 +3,18 @@
 //! `unsafe`; rustix's safe functions are enough for nearly all of it.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
+
+/// Tells the user on standard error. Whether anybody takes it must not matter to what goes on here:
+/// the reader of a pipe may be gone, or the disk full.
+pub fn tell(text: impl fmt::Display) {
+    let line = format!("fermata: {text}\n");
+    let _ = io::stderr().write_all(line.as_bytes());
+}
 
 /// The user id of the process at the other end of a UNIX socket.
 ///
