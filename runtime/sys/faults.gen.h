@@ -106,6 +106,8 @@ enum class Fault : u32 {
   kCommitPruning,
   // What is left of a failed checkpoint has lost its name and is to be removed.
   kDiscardRenamed,
+  // The job is taken and its snapshot checked; no coordinator runs.
+  kRestartChecked,
   // MPI is initialised; the image is to be opened.
   kRestoreBegun,
   // The image is open and fits; no memory is mapped.
@@ -178,6 +180,7 @@ inline constexpr const char* kFaultNames[] = {
     "commit-prune",
     "commit-pruning",
     "discard-renamed",
+    "restart-checked",
     "restore-begun",
     "restore-opened",
     "restore-pages",

@@ -99,6 +99,26 @@ def test_prune_leaves_what_a_run_needs(work):
     check(not part.exists(), "nobody runs the job")
 
 
+@timeout(120)
+def test_prune_leaves_what_a_job_of_a_foreign_mpirun_needs(work):
+    """The record of `exec --restore` did not say what it was restored from."""
+    job = fermata.Job(work)
+    program = [mpis.program("mpich", "selfcheck"), "--steps", 8, "--step-ms", 60]
+    job.start("mpich", program)
+    fermata.wait_for_step(job, 1)
+    job.checkpoint()
+    job.checkpoint_and_stop()
+    command = [*mpis.mpirun("mpich", 2), fermata.FERMATA, "exec", "--mpi", "mpich", "--name", "job",
+               "--restore", job.snapshots()[0], *program]
+    job.running = process.Running(command, work, name="exec", cwd=work, env=mpis.environment(
+        FERMATA_DIR=str(work / "fermata")))
+    log = work / "fermata/job/coordinator.log"
+    process.wait_until(lambda: log.read_text().count("ranks are ready") == 2, "the restart")
+    fermata.fermata(work, "prune", "job", "--keep", 1).expect_success("prune")
+    check_equal(len(job.snapshots()), 2, "snapshots")
+    mpis.checksum(job.finish())
+
+
 def test_answers_that_nobody_takes(work):
     """Who stops reading has had enough; a full disk is a failure. Both were a panic."""
     def ask(command, out):

@@ -99,6 +99,37 @@ def test_a_snapshot_is_stored_though_nobody_reads_what_the_run_says(work):
     check_equal(len(job.snapshots()), 1, "snapshots")
 
 
+@timeout(120)
+def test_a_snapshot_that_a_restart_checks_is_not_pruned(work):
+    """The record did not name it yet; it was removed, and the restart failed."""
+    job = FaultyJob(work).begin("mpich").with_snapshot()
+    job.checkpoint_and_stop()
+    job.hold.touch()
+    job._launch("restart", job.snapshots()[0], "--mpi", "openmpi",
+                env={"FERMATA_FAULT": "restart-checked=sleep:5000"})
+    job.running.wait_for("fault: restart-checked=sleep")
+    pruned = fermata.fermata(work, "prune", job.name, "--keep", 1)
+    check_equal(mpis.checksum(job.finish()), job.expected(), "checksum after the restart")
+    check(pruned.code == errors.REFUSED and "just being started" in pruned.err,
+          f"exit code {pruned.code}\n{pruned.err}")
+    check_equal(len(job.snapshots()), 2, "snapshots")
+
+
+def test_a_snapshot_that_is_removed_while_it_is_read_is_not_called_damaged(work):
+    """A job with --every and a small --keep removes them by itself."""
+    for command in ("verify", "inspect"):
+        snapshot = work / command
+        snapshot.mkdir()
+        os.mkfifo(snapshot / "manifest.json")
+        reading = process.Running([fermata.FERMATA, command, snapshot], work, name=f"{command}s",
+                                  cwd=work, env=mpis.environment())
+        with open(snapshot / "manifest.json", "w", encoding="ascii"):  # when it is being read
+            snapshot.rename(work / f"{command}.partial")
+        result = reading.wait(10)
+        check(result.code == FAILED and "has been removed" in result.err,
+              f"{command}: exit code {result.code}\n{result.err}")
+
+
 @timeout(150)
 def test_a_program_that_asked_waits_for_a_slow_disk(work):
     """The ranks gave the coordinator up after 30 s, and the program heard that it had failed."""

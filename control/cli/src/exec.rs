@@ -276,6 +276,15 @@ fn job_of(options: &ExecOptions, place: &Place, name: &str) -> JobDir {
     options.job_dir.clone().map_or_else(|| place.job(name), JobDir::at)
 }
 
+/// The number of a snapshot of this job; 0 of any other.
+fn epoch_in(job: &JobDir, snapshot: &Path) -> u32 {
+    let (Ok(path), Ok(own)) = (snapshot.canonicalize(), job.snapshots().canonicalize()) else {
+        return 0;
+    };
+    let name = path.strip_prefix(own).ok().and_then(Path::to_str);
+    name.and_then(|name| name.parse().ok()).unwrap_or(0)
+}
+
 /// The job's name, and the socket that this rank's agent is to connect to.
 fn coordinator_for(
     options: &ExecOptions,
@@ -319,6 +328,7 @@ fn coordinator_for(
             lower: lower.into(),
             front: front.into(),
             started_unix_s: unix_now_s(),
+            restored_epoch: options.restore.as_ref().map_or(0, |path| epoch_in(&job, path)),
             keep: options.keep.unwrap_or(KEEP_DEFAULT),
             checkpointer: options.checkpointer,
             ..JobRecord::default()

@@ -271,10 +271,21 @@ pub fn no_snapshot(job: &JobDir) -> anyhow::Error {
     ))
 }
 
+/// What a job with --keep does to its old snapshots, or somebody else, while they are read.
+fn removed(snapshot: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "the snapshot {} has been removed meanwhile\n  hint: fermata snapshots tells what there is",
+        snapshot.display()
+    )
+}
+
 /// `fermata verify`
 pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> {
     let path = snapshot_path(place, what)?;
     let verified = verify_shown(&path, output);
+    if !path.exists() {
+        return Err(removed(&path));
+    }
     let good = verified.is_good();
     let text = if good {
         let ranks = verified.manifest.as_ref().map_or(0, |manifest| manifest.size);
@@ -309,7 +320,8 @@ pub fn verify_shown(snapshot: &Path, output: Output) -> Verified {
 /// `fermata inspect`
 pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> Result<u8> {
     let path = snapshot_path(place, what)?;
-    let manifest = read_manifest(&path).map_err(|error| damaged(error.to_string()))?;
+    let unusable = |why: String| if path.exists() { damaged(why) } else { removed(&path) };
+    let manifest = read_manifest(&path).map_err(|error| unusable(error.to_string()))?;
     let mut text = format!(
         "job {}, checkpoint {}, {} ranks, front end {}, saved on {}{}\n  {}\n",
         manifest.job,
@@ -326,7 +338,7 @@ pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> 
             continue;
         }
         let image = Image::open(&path.join(&record.file))
-            .map_err(|why| damaged(format!("rank {}: {why}", record.rank)))?;
+            .map_err(|why| unusable(format!("rank {}: {why}", record.rank)))?;
         let (rank_text, value) = describe(&image, rank.is_some());
         text += &format!("rank {}: {rank_text}", record.rank);
         rows.push(value);
@@ -428,14 +440,24 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
 /// `fermata prune`
 pub fn prune(place: &Place, name: Option<&str>, keep: u32, output: Output) -> Result<u8> {
     let job = place.find(name)?;
+    // With it no restart begins meanwhile, which might need what is removed here.
+    let lock = job.hold(Duration::ZERO).ok().flatten();
+    if lock.is_none() {
+        state_of(&job, &job.read_record().unwrap_or_default()); // who has it is given a moment
+    }
     let record = job.read_record().unwrap_or_default();
+    let state = look(&job, &record, lock.is_some());
+    if let State::Starting(_) = state {
+        // A restart may be checking a snapshot that the record does not name yet.
+        let name = job.path().file_name().unwrap_or_default().to_string_lossy();
+        return Err(state.refusal(&name));
+    }
     let spared = (!has_new_snapshot(&job, &record)).then_some(record.restored_epoch);
     let removed: Vec<u32> = prune_job(&job, keep, spared).iter().map(|s| s.epoch).collect();
     // Parts of snapshots after the newest are a checkpoint's that is under way, if anybody runs it.
     // Not every network file system shows one host the other's locks.
     let is_known = record.socket.is_empty() || record.host == fermata_sysio::host_name();
-    let lock = if is_known { job.hold(Duration::ZERO) } else { Ok(None) };
-    if let (Ok(Some(_lock)), State::Ended) = (lock, look(&job, &record, true)) {
+    if is_known && lock.is_some() && state == State::Ended {
         remove_leftovers(&job, u32::MAX);
     }
     let text = match removed.len() {

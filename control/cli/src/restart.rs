@@ -11,6 +11,7 @@ use crate::registry::{Family, Prefix};
 use crate::run::{KEEP_DEFAULT, Means, Restore, Start, launch, make_directory, spans_hosts};
 use crate::state::{refuse_living_ranks, take};
 use anyhow::Result;
+use fermata_faults::{Fault, fault};
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
 use fermata_sysio::tell;
 use fermata_types::{JobRecord, Manifest};
@@ -38,6 +39,7 @@ pub fn restart(
     let snapshot = given.map_or_else(|| newest(&job), Ok)?;
     check_owner(&snapshot)?;
     let manifest = check_snapshot(&job, &snapshot, output)?;
+    fault(Fault::RestartChecked);
     let before = job.read_record().ok();
     let lost_host = before.as_ref().map_or("", |record| &record.lost_host);
     refuse_living_ranks(&job, &manifest.job, manifest.size, lost_host)?;

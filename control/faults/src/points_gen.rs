@@ -102,6 +102,8 @@ pub enum Fault {
     CommitPruning,
     /// What is left of a failed checkpoint has lost its name and is to be removed.
     DiscardRenamed,
+    /// The job is taken and its snapshot checked; no coordinator runs.
+    RestartChecked,
     /// MPI is initialised; the image is to be opened.
     RestoreBegun,
     /// The image is open and fits; no memory is mapped.
@@ -177,6 +179,7 @@ impl Fault {
         ("commit-prune", Fault::CommitPrune),
         ("commit-pruning", Fault::CommitPruning),
         ("discard-renamed", Fault::DiscardRenamed),
+        ("restart-checked", Fault::RestartChecked),
         ("restore-begun", Fault::RestoreBegun),
         ("restore-opened", Fault::RestoreOpened),
         ("restore-pages", Fault::RestorePages),
