@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import signal
+import tempfile
 import time
 
 from support import errors, fermata, mpis, process
@@ -128,6 +129,25 @@ def test_a_snapshot_that_is_removed_while_it_is_read_is_not_called_damaged(work)
         result = reading.wait(10)
         check(result.code == FAILED and "has been removed" in result.err,
               f"{command}: exit code {result.code}\n{result.err}")
+
+
+@timeout(120)
+def test_a_job_that_outlives_its_login_stays_in_reach(work):
+    """Logging out removes the directory of its socket, or the one above: no checkpoint any more."""
+    def socket():
+        return pathlib.Path(json.loads((work / "fermata/job/job.json").read_text())["socket"])
+    with tempfile.TemporaryDirectory() as place:  # a path in `work` may be too long
+        runtime = pathlib.Path(place) / "runtime"
+        runtime.mkdir()
+        job = FaultyJob(work).begin("openmpi", env={"XDG_RUNTIME_DIR": str(runtime)})
+        check_equal(socket().parent, runtime / "fermata", "directory of the socket")
+        for gone in (runtime / "fermata", runtime):
+            shutil.rmtree(gone)
+            process.wait_until(lambda: socket().exists(), "a socket in its place")
+            job.checkpoint()
+        last = socket()
+        check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
+        check(not last.exists(), "it goes with the job")
 
 
 @timeout(150)

@@ -15,6 +15,7 @@
 
 mod client;
 mod depot;
+mod door;
 mod lines;
 mod relay;
 mod server;

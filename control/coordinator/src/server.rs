@@ -2,6 +2,7 @@
 //! The thread that owns the machine and performs its actions, and how it all begins and ends.
 
 use crate::depot::Depot;
+use crate::door::{Door, Place};
 use crate::lines::{Input, Reception};
 use crate::storekeeper::Storekeeper;
 use fermata_core::{Action, Config, Event, Machine};
@@ -9,7 +10,7 @@ use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
 use fermata_storage::{JobDir, discard, list_snapshots, within};
 use fermata_sysio::Process;
 use fermata_transport::{
-    Outlet, Secret, SecureListener, UnixTransport, own_socket, remove_dead_sockets, runtime_dir,
+    Outlet, Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir,
 };
 use fermata_types::{Checkpointer, encode_frame};
 use std::collections::BTreeMap;
@@ -89,6 +90,7 @@ pub struct Ending {
 /// A running coordinator.
 pub struct Handle {
     socket: String,
+    place: Place,
     addresses: Vec<String>,
     secret: Option<Secret>,
     secret_path: PathBuf,
@@ -98,7 +100,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Where agents and commands of this host connect.
+    /// Where agents and commands of this host connect, at first (`door.rs`).
     #[must_use]
     pub fn socket(&self) -> &str {
         &self.socket
@@ -167,7 +169,7 @@ impl Handle {
             let _ = thread.join();
         }
         self.over.store(true, Ordering::Release);
-        let _ = std::fs::remove_file(&self.socket);
+        self.place.leave();
         if self.secret.is_some() {
             let path = self.secret_path.clone();
             within(patience, move || std::fs::remove_file(path));
@@ -181,10 +183,12 @@ impl Handle {
 /// The socket or the job's directory cannot be made.
 pub fn start(options: Options) -> io::Result<Handle> {
     options.job.create().map_err(io::Error::other)?;
-    let place = runtime_dir()?;
-    remove_dead_sockets(&place);
-    let listener = UnixTransport::bind(&own_socket(&place, unix_now_ns() & 0xff_ffff))?;
-    let socket = listener.address();
+    let sockets = runtime_dir()?;
+    remove_dead_sockets(&sockets);
+    let (inputs, receiver) = channel();
+    let path = own_socket(&sockets, unix_now_ns() & 0xff_ffff);
+    let door = Door::open(&path, options.job.clone(), inputs.clone())?;
+    let (socket, place) = (path.to_string_lossy().into_owned(), door.place());
     let last_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
     let log_path = options.job.path().join("coordinator.log");
     let log = OpenOptions::new().create(true).append(true).open(log_path)?;
@@ -201,7 +205,6 @@ pub fn start(options: Options) -> io::Result<Handle> {
     };
     let shared = Arc::new(Shared::default());
     let over = Arc::new(AtomicBool::new(false));
-    let (inputs, receiver) = channel();
     let reception = Reception {
         inputs: inputs.clone(),
         depot: Arc::new(Depot::new(&options)),
@@ -219,7 +222,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         let reception = reception.clone();
         thread::Builder::new().spawn(move || reception.accept(Box::new(tcp)))?;
     }
-    thread::Builder::new().spawn(move || reception.accept(Box::new(listener)))?;
+    thread::Builder::new().spawn(move || reception.accept(Box::new(door)))?;
     let server = Server {
         machine: Machine::new(config),
         storekeeper: Storekeeper::start(options.clone(), inputs)?,
@@ -230,7 +233,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         shared: Arc::clone(&shared),
     };
     let thread = Some(thread::Builder::new().spawn(move || server.serve(&receiver))?);
-    Ok(Handle { socket, addresses, secret, secret_path, over, shared, thread })
+    Ok(Handle { socket, place, addresses, secret, secret_path, over, shared, thread })
 }
 
 fn unix_now_ns() -> u128 {

@@ -24,6 +24,15 @@ pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
     Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
 }
 
+/// Lets accept(2) and the like fail with `WouldBlock` when nothing has come for this long.
+///
+/// # Errors
+/// What setsockopt(2) says.
+pub fn set_receive_timeout(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
+    Ok(set_socket_timeout(socket, Timeout::Recv, Some(timeout))?)
+}
+
 /// The effective user id.
 #[must_use]
 pub fn effective_uid() -> u32 {

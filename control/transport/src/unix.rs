@@ -54,6 +54,12 @@ pub fn connect_unix(path: &Path) -> io::Result<Line> {
 pub struct UnixTransport {
     listener: UnixListener,
     path: PathBuf,
+    /// Device and inode of its file.
+    file: (u64, u64),
+}
+
+fn file_at(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|meta| (meta.dev(), meta.ino()))
 }
 
 impl UnixTransport {
@@ -65,8 +71,21 @@ impl UnixTransport {
         let _ = fs::remove_file(path);
         let listener = UnixListener::bind(path)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-        let path = path.to_owned();
-        Ok(Self { listener, path })
+        Ok(Self { listener, path: path.to_owned(), file: file_at(path)? })
+    }
+
+    /// Whether the path still leads here. Whole directories are removed when a user logs out.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        file_at(&self.path).is_ok_and(|file| file == self.file)
+    }
+
+    /// How long `accept` may wait for a guest; then it fails with `WouldBlock`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        fermata_sysio::set_receive_timeout(&self.listener, patience)
     }
 
     /// What peers have to be told to connect.
@@ -78,7 +97,9 @@ impl UnixTransport {
 
 impl Drop for UnixTransport {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if self.is_in_place() {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

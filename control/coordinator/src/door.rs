@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The coordinator's UNIX socket. Its directory is removed when the user logs out, but a job under
+//! nohup lives on: the socket is looked after, and comes back where it was, or elsewhere if nothing
+//! can be made there any more; the job's record says so then.
+
+use crate::lines::Input;
+use fermata_storage::{JobDir, StorageError, within};
+use fermata_transport::{Guest, Listener, UnixTransport, is_waiting, runtime_dir};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// So often it is looked after.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// The job's directory may hang.
+const RECORD_WAIT: Duration = Duration::from_secs(5);
+
+/// Where the socket is; `None`: the coordinator has ended, and it must not come back.
+#[derive(Clone)]
+pub(crate) struct Place(Arc<Mutex<Option<PathBuf>>>);
+
+impl Place {
+    fn lock(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes the socket for good.
+    pub(crate) fn leave(&self) {
+        if let Some(path) = self.lock().take() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+pub(crate) struct Door {
+    transport: UnixTransport,
+    place: Place,
+    job: JobDir,
+    /// What the job's record says.
+    recorded: PathBuf,
+    notes: Sender<Input>,
+    /// The last note: once is enough.
+    noted: String,
+}
+
+impl Door {
+    pub(crate) fn open(path: &Path, job: JobDir, notes: Sender<Input>) -> io::Result<Self> {
+        let transport = listen(path)?;
+        let recorded = path.to_owned();
+        let place = Place(Arc::new(Mutex::new(Some(path.to_owned()))));
+        Ok(Self { transport, place, job, recorded, notes, noted: String::new() })
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place.clone()
+    }
+
+    /// False: the coordinator has ended.
+    fn look_after(&mut self) -> bool {
+        let place = self.place.clone();
+        let mut place = place.lock();
+        let Some(path) = place.as_mut() else { return false };
+        if !self.transport.is_in_place() {
+            match self.bind_anew(path) {
+                Ok(fresh) => {
+                    self.note(format!("the socket was removed; it is {} now", fresh.display()));
+                    *path = fresh;
+                }
+                Err(error) => self.note(format!("the socket was removed: {error}")),
+            }
+        }
+        if self.recorded != *path {
+            let (job, socket) = (self.job.clone(), path.to_string_lossy().into_owned());
+            within(RECORD_WAIT, move || record(&job, socket));
+            self.recorded.clone_from(path);
+        }
+        true
+    }
+
+    fn bind_anew(&mut self, before: &Path) -> io::Result<PathBuf> {
+        let fresh = runtime_dir()?.join(before.file_name().unwrap_or_default());
+        self.transport = listen(&fresh)?;
+        Ok(fresh)
+    }
+
+    fn note(&mut self, text: String) {
+        if text != self.noted {
+            let _ = self.notes.send(Input::Note(text.clone()));
+            self.noted = text;
+        }
+    }
+}
+
+fn listen(path: &Path) -> io::Result<UnixTransport> {
+    let transport = UnixTransport::bind(path)?;
+    transport.set_patience(LOOK_EVERY)?;
+    Ok(transport)
+}
+
+fn record(job: &JobDir, socket: String) -> Result<(), StorageError> {
+    let mut record = job.read_record()?;
+    record.socket = socket;
+    job.write_record(&record)
+}
+
+impl Listener for Door {
+    fn accept(&mut self) -> io::Result<Box<dyn Guest>> {
+        loop {
+            match self.transport.accept() {
+                Err(error) if is_waiting(&error) && self.look_after() => {}
+                answer => return answer,
+            }
+        }
+    }
+}
