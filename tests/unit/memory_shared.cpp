@@ -227,7 +227,7 @@ static void parts(u32 kind, const char* path) {
   memory::Trouble trouble;
   const memory::World world{gather, rank, 2};
   EXPECT(memory::restore_objects(reader, world, trouble));
-  const int fd = kind == memory::kFile ? -1 : dup(memory::object_descriptor(42));
+  const int fd = kind == memory::kFile ? -1 : dup(memory::object_descriptor(42, 0));
   EXPECT(memory::finish_objects(reader, world));
   char letters[6] = {};
   const int there = fd >= 0 ? fd : open(path, O_RDONLY);
