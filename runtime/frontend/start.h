@@ -34,7 +34,19 @@ inline void map_slots() {
   if (got != wanted) refuse("fermata: the handle slots cannot be mapped at their fixed address\n");
 }
 
-inline const UpperCalls kUpperCalls = {.park = &mpi::park};
+/// What park() runs on where the application's stack may be too small: a restart makes every MPI
+/// object anew on it.
+inline u64 map_park_stack() {
+  constexpr u64 kBytes = u64{8} << 20;
+  char* const low =
+      static_cast<char*>(mmap(nullptr, kPageBytes + kBytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0));
+  if (low == MAP_FAILED || mprotect(low, kPageBytes, PROT_NONE) != 0)
+    refuse("fermata: there is no memory for the stack of checkpoints\n");
+  return reinterpret_cast<u64>(low) + kPageBytes + kBytes;
+}
+
+inline UpperCalls upper_calls = {.park = &mpi::park, .park_stack = 0};
 
 __attribute__((constructor)) inline void start() {
   if (!is_mapped(kCrossing) || crossing().magic != kCrossingMagic) {
@@ -56,7 +68,8 @@ __attribute__((constructor)) inline void start() {
   abi_start();
   mpi::fill_interface(FERMATA_VERSION);
   i64 gate = reinterpret_cast<i64>(&tls_gate) - reinterpret_cast<i64>(__builtin_thread_pointer());
-  launcher().register_upper(&kUpperCalls, gate);
+  upper_calls.park_stack = map_park_stack();
+  launcher().register_upper(&upper_calls, gate);
 }
 
 }  // namespace fermata::front

@@ -24,7 +24,7 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 8;
+inline constexpr u32 kCrossingVersion = 9;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 inline constexpr u32 kSendingToAny = 0xffff'ffff;  // to whoever has been sent to
 
@@ -147,6 +147,7 @@ struct UpperCalls {
   // reach its targets. Calls LauncherCalls::hold(frame) in phase kSave. After a restart hold()
   // returns kHoldRestarted and park() rebuilds every MPI object before it returns.
   void (*park)(void* frame);
+  u64 park_stack;  // top of a stack for that, where the thread stands on another than its first one
 };
 
 struct Crossing {

@@ -47,6 +47,10 @@ inline constexpr u64 kUpperMmapEnd = 0x1f00'0000'0000;
 inline constexpr u64 kUpperStackEnd = 0x1fff'0000'0000;  // top of the main thread's stack,
                                                          // which has a terabyte of room to grow
 
+// On the main thread's first stack, as opposed to a coroutine's, say.
+constexpr bool in_first_stack(u64 address) {
+  return address >= kUpperMmapEnd && address < kUpperStackEnd;
+}
 constexpr bool in_upper(u64 address) { return address >= kUpperBase && address < kUpperEnd; }
 constexpr bool in_lower(u64 address) { return address >= kLowerBase && address < kLowerEnd; }
 

@@ -119,7 +119,8 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
     gate->interrupted = 1;
   } else if (thread && shared.pending) {
     if (thread->id == shared.mpi_tid)  // then this does not return
-      arch::fermata_park(sys::word(frame), shared.upper->park, kTrampoline);
+      arch::fermata_park(sys::word(frame), shared.upper->park, kTrampoline,
+                         in_first_stack(sys::word(frame)) ? 0 : shared.upper->park_stack);
     stop_thread(*thread, static_cast<UserContext*>(frame));
   }
   settle_carried_call(static_cast<UserContext*>(frame));

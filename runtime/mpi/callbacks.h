@@ -2,7 +2,8 @@
 // The application's callbacks around a checkpoint (fermata_callback).
 //
 // Those of the main thread run where it may stop of its own accord: waiting in an MPI call or on
-// the way out of one, with all books in order. A rank that has any stops at such places only. The
+// the way out of one, with all books in order. A rank that has any stops at such places only, like
+// one whose reductions may call functions of the application (sections.h). The
 // others run on a thread made for them, which sleeps until the main one finds that they are due.
 // Either kind holds the rank back until its BEFORE has been called for this checkpoint.
 //
@@ -57,15 +58,16 @@ inline void call_due(int where, bool may_begin) {
 /// Preconditions: the gate is open, or this thread's only wrapper is the caller's.
 class StoppingPlace {
  public:
-  StoppingPlace() : active_(round_of(FERMATA_ON_MAIN_THREAD).in_use() && is_main_thread()) {
-    if (!active_) return;
-    call(true);
-    round_of(FERMATA_ON_MAIN_THREAD).here = true;
+  StoppingPlace() : is_main_(is_main_thread()) {
+    if (!is_main_) return;
+    if (round_of(FERMATA_ON_MAIN_THREAD).in_use()) call(true);
+    state().main_may_stop = true;
   }
   ~StoppingPlace() {
-    if (!active_) return;
-    CallbackRound& round = round_of(FERMATA_ON_MAIN_THREAD);
-    round.here = false;
+    if (!is_main_) return;
+    state().main_may_stop = false;
+    const CallbackRound& round = round_of(FERMATA_ON_MAIN_THREAD);
+    if (!round.in_use()) return;
     call(false);
     if (round.epoch != 0) front::tls_gate.interrupted = 1;  // the next way out looks again
   }
@@ -82,7 +84,7 @@ class StoppingPlace {
     compiler_barrier();
     front::tls_gate.depth = depth;
   }
-  const bool active_;
+  const bool is_main_;
 };
 
 [[noreturn]] inline void* callback_thread(void*) {

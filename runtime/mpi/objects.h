@@ -391,7 +391,6 @@ struct CallbackRound {
   u32 restarts;  // Crossing::restarts at that time
   u32 due;       // futex of the thread for callbacks: the checkpoint that waits for its BEFORE
   bool calling;
-  bool here;     // the main thread is where it may stop of its own accord
   bool in_use() const { return count != 0 || epoch != 0; }
 };
 
@@ -412,6 +411,7 @@ struct Core {
   pthread_mutex_t excluded_mutex;  // of the list of excluded memory
   Callbacks callbacks;
   CallbackRound callback_rounds[2];  // by FERMATA_ON_*
+  bool main_may_stop;  // the main thread is where it may stop of its own accord
   u32 books_lock;           // 0 free, 1 taken, 2 taken and awaited
   const Gate* init_thread;  // the gate of the thread that called MPI_Init
   i32 thread_level;

@@ -365,6 +365,10 @@ inline bool follow_protocol(void* frame) {
   while (is_under_way(epoch)) {
     const u32 wake = __atomic_load_n(&crossing().wake, __ATOMIC_ACQUIRE);
     const Phase phase = current_phase();
+    // Before the lower half is asked for anything, and might call a function of the application.
+    // Once the rank has said that it is parked its sections are shut; others may look at the door.
+    if (phase == Phase::kGather && (park.parked_version ? may_call_function() : held_back()))
+      return true;
     const bool drains = phase == Phase::kDrain && knows_expected();
     const bool moved = make_progress(drains ? TakeIn::kAll : TakeIn::kAsked);
     if (park.failed && !park.drained_reported && !told_failed) {
@@ -374,8 +378,6 @@ inline bool follow_protocol(void* frame) {
     switch (phase) {
       case Phase::kRun: return false;
       case Phase::kGather:
-        // Once it has said that it is parked its sections are shut; others may look at the door.
-        if (park.parked_version == 0 && held_back()) return true;
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
           if (has_duty() || !shut_sections()) return true;
           if (core.early_matched) {  // its sender may stand in its call until it is received
@@ -385,7 +387,7 @@ inline bool follow_protocol(void* frame) {
           // What is still under way in other threads ends in finite time: it polls, or all members
           // have begun it.
           if (core.threads != Threads::kOne && launcher().stop_others() != 0) break;
-          if (refresh_targets() != version || has_duty()) continue;
+          if (refresh_targets() != version || has_duty() || may_call_function()) continue;
           park.parked_version = version;
           forget_needs();
           report_parked(version);

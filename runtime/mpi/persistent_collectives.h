@@ -59,20 +59,31 @@ void for_each_duplicate(const Comm* parent, Visit visit) {
   }
 }
 
-/// Bit i: the i-th duplicate is idle on every member. Collective over `parent`, if it has any.
-inline u64 idle_everywhere(Slot* parent) {
+/// Visits up to 64 duplicates of a communicator, from number `first` on: visit(comm, idle on every
+/// member). Returns how many these were. Collective over `parent`.
+template <typename Visit>
+u32 visit_duplicates(Slot* parent, u32 first, Visit visit) {
+  constexpr u32 kMost = 64;
   u64 mine = 0, all = 0;
-  u32 count = 0;
+  u32 number = 0;
   for_each_duplicate(comm_of(parent), [&](const Comm* comm) {
-    if (count < 64 && comm->idle) mine |= u64{1} << count;
-    count++;
+    const u32 bit = number++ - first;
+    if (bit < kMost && comm->idle) mine |= u64{1} << bit;
   });
+  if (number <= first) return 0;
   // Across an intercommunicator a reduction tells each group the other's result alone.
-  if (count == 0 || comm_of(parent)->remote_size >= 0) return 0;
-  const BlockingCall open;
-  const int error = lower().Allreduce(&mine, &all, 1, slot_at(kDatatype, abi::kUint64T)->real,
-                                      slot_at(kOp, abi::kBand)->real, parent->real);
-  return error ? 0 : all;
+  if (comm_of(parent)->remote_size < 0) {
+    const BlockingCall open;
+    const int error = lower().Allreduce(&mine, &all, 1, slot_at(kDatatype, abi::kUint64T)->real,
+                                        slot_at(kOp, abi::kBand)->real, parent->real);
+    if (error) all = 0;
+  }
+  number = 0;
+  for_each_duplicate(comm_of(parent), [&](Comm* comm) {
+    const u32 bit = number++ - first;
+    if (bit < kMost) visit(comm, bool(all >> bit & 1));
+  });
+  return number - first < kMost ? number - first : kMost;
 }
 
 /// A duplicate of `parent` that no other persistent collective uses.
@@ -82,11 +93,11 @@ inline int take_duplicate(Slot* parent, Slot** own) {
   Comm* found = nullptr;
   {
     CollectiveScope scope(parent);
-    u64 idle = idle_everywhere(parent);
-    for_each_duplicate(from, [&](Comm* comm) {
-      if ((idle & 1) && !found) found = comm;
-      idle >>= 1;
-    });
+    const auto take = [&](Comm* comm, bool idle) {
+      if (idle && !found) found = comm;
+    };
+    for (u32 seen = 0, more = 1; more != 0 && !found; seen += more)
+      more = visit_duplicates(parent, seen, take);
   }
   if (!found) {
     if (const int error = comm_duplicate(parent, own)) return error;
@@ -101,12 +112,12 @@ inline int take_duplicate(Slot* parent, Slot** own) {
 /// Ends the duplicates of a communicator that is being freed; those still in use outlive it.
 /// Collective over `parent`.
 inline void end_duplicates(Slot* parent) {
-  u64 idle = idle_everywhere(parent);
-  for_each_duplicate(comm_of(parent), [&](Comm* comm) {
+  const auto end = [](Comm* comm, bool idle) {
     comm->duplicate_of = nullptr;
-    if (idle & 1) comm_discard(comm->slot);
-    idle >>= 1;
-  });
+    if (idle) comm_discard(comm->slot);
+  };
+  while (visit_duplicates(parent, 0, end) != 0) {
+  }
 }
 
 inline void kept_collective_free(Request* request) {
@@ -117,6 +128,15 @@ inline void kept_collective_free(Request* request) {
   arena_free(kept->types);
   arena_free(kept->reals);
   arena_free(kept);
+}
+
+/// True if it is a reduction whose operation is the application's.
+inline bool reduces_by_function(const Request* request) {
+  if (request->kind == RequestKind::kCollective) return request->object != nullptr;
+  if (request->kind != RequestKind::kPersistentCollective) return false;
+  for (const Slot* used : static_cast<KeptCollective*>(request->kept_until_done)->used)
+    if (used && used->kind == kOp && used->object) return true;
+  return false;
 }
 
 inline int kept_collective_start(Slot* slot) {

@@ -24,7 +24,8 @@ void type_unref(Slot* datatype);  // datatypes.h
 void op_unref(Slot* op);          // ops.h
 void synchronous_end(const Request* request);  // receipts.h
 bool receipt_is_missing(Slot* slot);           // receipts.h
-void kept_collective_free(Request* request);  // persistent_collectives.h
+void kept_collective_free(Request* request);   // persistent_collectives.h
+bool reduces_by_function(const Request* request);  // persistent_collectives.h
 void poke_lower();                             // park.h
 
 inline Generalized* generalized_of(const Request* request) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the application holds this rank back with: critical sections (fermata_critical_begin) that
-// are open, and callbacks (callbacks.h) that have not been called for this checkpoint yet. Such a
-// rank does not park, like one that owes a collective call.
+// are open, callbacks (callbacks.h) that have not been called for this checkpoint yet, and
+// functions of its own that a reduction under way may call. Such a rank does not park, like one
+// that owes a collective call.
 //
 // The main thread parks for the rank, but any thread may open a section, also while the main one
 // parks. Each side stores its word and then reads the other's, so one of the two gives way: a
@@ -11,6 +12,7 @@
 #pragma once
 
 #include "interface/fermata.h"
+#include "mpi/request.h"
 #include "mpi/threads.h"
 
 namespace fermata::mpi {
@@ -37,7 +39,8 @@ inline CallbackRound& round_of(int where) { return state().callback_rounds[where
 inline bool awaits_callbacks() {
   const CallbackRound& main = round_of(FERMATA_ON_MAIN_THREAD);
   const u32 pending = pending_epoch();
-  if (main.count != 0 && (main.epoch != pending || main.calling || !main.here)) return true;
+  if (main.count != 0 && (main.epoch != pending || main.calling || !state().main_may_stop))
+    return true;
   CallbackRound& own = round_of(FERMATA_ON_OWN_THREAD);
   if (own.count == 0) return false;
   if (__atomic_exchange_n(&own.due, pending, __ATOMIC_ACQ_REL) != pending)
@@ -46,16 +49,34 @@ inline bool awaits_callbacks() {
          __atomic_load_n(&own.epoch, __ATOMIC_ACQUIRE) != pending;
 }
 
+/// True if the lower half, asked for anything, may call a function of the application where that
+/// does not expect it. Draining ends reductions; a computation that was interrupted, in the middle
+/// of malloc perhaps, may hold what the function of their operation needs.
+inline bool may_call_function() {
+  const Core& core = state();
+  bool used = false, may = false;
+  for (Slot* const op : core.thunk_ops) used |= op && op_of(op)->users != 0;
+  if (FERMATA_LIKELY(!used || core.main_may_stop)) return false;
+  for_each_live(kRequest, [&](Slot* slot) {
+    const Request* const request = request_of(slot);
+    may |= request->state == RequestState::kActive && reduces_by_function(request);
+  });
+  return may;
+}
+
 /// True if the rank must run on because of what the application has asked for. The main thread
 /// tells the coordinator once for each attempt, so that a deadline can name it.
 inline bool held_back() {
   Core& core = state();
   const bool in_section = __atomic_load_n(&core.sections, __ATOMIC_SEQ_CST) != 0;
-  if (FERMATA_LIKELY(!in_section && !awaits_callbacks())) return false;
+  const bool awaits = !in_section && awaits_callbacks();
+  if (FERMATA_LIKELY(!in_section && !awaits && !may_call_function())) return false;
   if (core.park.held_told || !is_main_thread()) return true;
   core.park.held_told = true;
   Message text;
-  text << (in_section ? "is in a critical section" : "has not called its callbacks to the end");
+  text << (in_section ? "is in a critical section"
+           : awaits   ? "has not called its callbacks to the end"
+                      : "computes while a reduction with a function of its own is under way");
   if (in_section && core.section_name[0]) text << " (" << core.section_name << ")";
   (void)report(Report::kHeld, text.data, text.size);
   return true;

@@ -119,6 +119,26 @@ def test_prune_leaves_what_a_job_of_a_foreign_mpirun_needs(work):
     mpis.checksum(job.finish())
 
 
+@timeout(120)
+def test_a_job_of_another_name_goes_on_counting(work):
+    """Its images know of the checkpoint that they were cut in, so no later one has that number."""
+    job = fermata.Job(work)
+    program = [mpis.program("mpich", "selfcheck"), "--steps", 8, "--step-ms", 60]
+    job.start("mpich", program)
+    fermata.wait_for_step(job, 2)
+    job.checkpoint_and_stop()
+    command = [*mpis.mpirun("mpich", 2), fermata.FERMATA, "exec", "--mpi", "mpich", "--name",
+               "other", "--restore", job.snapshots()[0], *program]
+    other = fermata.Job(work, "other")
+    other.running = process.Running(command, work, name="exec", cwd=work, env=mpis.environment(
+        FERMATA_DIR=str(work / "fermata")))
+    other.running.wait_for("step 4\n", 60)
+    other.checkpoint()
+    job.release()
+    mpis.checksum(other.finish())
+    check_equal([path.name for path in other.snapshots()], ["2"], "snapshots")
+
+
 def test_answers_that_nobody_takes(work):
     """Who stops reading has had enough; a full disk is a failure. Both were a panic."""
     def ask(command, out):

@@ -163,6 +163,22 @@ def _make_given_up(mpi, fault, phase):
     return test
 
 
+def _make_computes(mpi):
+    @timeout(90)
+    def test(work):
+        """Its operation's function may not be called before the rank comes to MPI again."""
+        job = fermata.Job(work)
+        job.start(mpi, _command(mpi, "reduces_in_turn", work, 3, 4000))
+        fermata.wait_for_step(job, 1)
+        result = fermata.fermata(work, "checkpoint", "job", "--timeout", "1s")
+        check("computes while a reduction with a function of its own is under way" in result.err,
+              result.err)
+        job.checkpoint()
+        expected = _expected("reduces_in_turn", 2, 3)
+        check_equal(mpis.checksum(job.finish()), expected, "checksum")
+    return test
+
+
 @timeout(90)
 def test_done_is_said_when_it_is_done(work):
     """When `fermata checkpoint` returns, the snapshot is complete: it is there, it verifies, and a
@@ -203,6 +219,7 @@ def generate():
     for mpi in mpis.MPIS:
         tests[f"test_synchronous_and_refused_{mpi}"] = _make_refused(mpi)
         tests[f"test_synchronous_and_asked_again_{mpi}"] = _make_asked(mpi)
+        tests[f"test_computes_while_it_reduces_{mpi}"] = _make_computes(mpi)
         tests[f"test_matched_large_{mpi}"] = slow(_make_large(mpi))
         for name, fault in GIVEN_UP.items():
             tests[f"test_synchronous_and_{name}_{mpi}"] = _make_given_up(mpi, *fault)

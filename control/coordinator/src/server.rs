@@ -7,7 +7,7 @@ use crate::lines::{Input, Reception};
 use crate::storekeeper::Storekeeper;
 use fermata_core::{Action, Config, Event, Machine};
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
-use fermata_storage::{JobDir, discard, list_snapshots, within};
+use fermata_storage::{JobDir, discard, list_snapshots, read_manifest, within};
 use fermata_sysio::Process;
 use fermata_transport::{
     Outlet, Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir,
@@ -189,14 +189,17 @@ pub fn start(options: Options) -> io::Result<Handle> {
     let path = own_socket(&sockets, unix_now_ns() & 0xff_ffff);
     let door = Door::open(&path, options.job.clone(), inputs.clone())?;
     let (socket, place) = (path.to_string_lossy().into_owned(), door.place());
-    let last_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
+    let committed_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
+    // The images know of the checkpoint they were cut in: no other may have its number.
+    let restored = options.restored.as_deref().and_then(|snapshot| read_manifest(snapshot).ok());
+    let restored_epoch = restored.map_or(0, |manifest| manifest.epoch);
     let log_path = options.job.path().join("coordinator.log");
     let log = OpenOptions::new().create(true).append(true).open(log_path)?;
     let config = Config {
         job: options.name.clone(),
         snapshots: options.job.snapshots().to_string_lossy().into_owned(),
-        last_epoch,
-        committed_epoch: last_epoch,
+        last_epoch: restored_epoch.max(committed_epoch),
+        committed_epoch,
         every_ms: options.every_ms,
         timeout_ms: 60_000,
         save_timeout_ms: 1_800_000,

@@ -19,7 +19,7 @@ pub struct Config {
     pub job: String,
     /// Directory of the job's snapshots, as the ranks see it.
     pub snapshots: String,
-    /// Newest epoch in the job's directory; numbering goes on after it.
+    /// Newest epoch in the job's directory or that of the images; numbering goes on after it.
     pub last_epoch: u32,
     /// Newest committed epoch, 0 if none.
     pub committed_epoch: u32,

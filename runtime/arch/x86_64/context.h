@@ -66,8 +66,9 @@ i64 fermata_clone_call(u64 flags, u64 stack, u64 parent_tid, u64 child_tid, u64 
 /// Clears *clear_tid (if given), wakes who waits for that, then stores 0 in *state and ends the
 /// thread. Its stack may be gone from the first store on, so it uses none. All signals blocked.
 [[noreturn]] void fermata_end_thread(u64 clear_tid, void* state, u64 code);
-/// Calls park(frame) so that its return goes to `trampoline` with rbx = frame.
-[[noreturn]] void fermata_park(u64 frame, void (*park)(void*), u64 trampoline);
+/// Calls park(frame) so that its return goes to `trampoline` with rbx = frame. On `stack`, if that
+/// is not 0.
+[[noreturn]] void fermata_park(u64 frame, void (*park)(void*), u64 trampoline, u64 stack);
 /// rt_sigreturn with `frame` (a UserContext) as the frame to return to.
 [[noreturn]] void fermata_sigreturn_to(u64 frame);
 /// Signal handlers' sa_restorer.

@@ -177,6 +177,8 @@ fermata_park:
         .cfi_startproc
         .cfi_undefined rip
         movq    %rdi, %rbx              // callee-saved: park() keeps it for the trampoline
+        testq   %rcx, %rcx
+        cmovnz  %rcx, %rsp
         andq    $-16, %rsp
         pushq   %rdx                    // return address: the trampoline
         jmp     *%rsi
