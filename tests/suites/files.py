@@ -61,6 +61,15 @@ def test_shared_log_is_cut_back_once(work):
 
 
 @timeout(90)
+def test_memory_that_nobody_maps_is_cut_back(work):
+    """Files in /dev/shm were thought to be made by the kernel, like the devices beside them."""
+    job = _die_after_checkpoint(work, "files_shm")
+    _restart(job)
+    check_equal(mpis.checksum(job.finish()), _expected("files_shm", work), "checksum")
+    check_equal(job.running.err.count("cut back"), 2, "times it was cut back")
+
+
+@timeout(90)
 def test_a_refused_restart_cuts_nothing_back(work):
     """It did so before it knew whether it could start."""
     job = _die_after_checkpoint(work, "files_append")

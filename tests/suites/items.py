@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One small program per thing a rank may hold (tests/programs/items), saved at every k-th MPI call
 of one rank (tests/moments) and from a timer in between, k from a seed. After a checkpoint the job
-goes on, or is stopped and restarted under the other or the same MPI. The checksum must be that of
-an uninterrupted native run.
+goes on, or is stopped and restarted under the other or the same MPI, or is killed a while later and
+restarted. The checksum must be that of an uninterrupted native run.
 
 FERMATA_SEED repeats a run; a failure prints it. What happened goes to build/tests/items, from which
 `./x items` makes the table docs/items.md. The head of a program says what is particular about it:
@@ -11,6 +11,7 @@ FERMATA_SEED repeats a run; a failure prints it. What happened goes to build/tes
     // Refused: text      it cannot be saved: each checkpoint must fail with this text, the job
     //                    must run on to the same end
     // Flags: ...         further arguments of the compiler
+    // Killed: text       why it cannot go on from where it was before
     // Environment: NAME=VALUE
     // Ranks: N           2 without it
 
@@ -22,6 +23,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import time
 
 from support import fermata, mpis, process
@@ -34,11 +36,13 @@ STEPS, STEP_MS = 24, 120
 # Moments lie in this part of a run, where the thing that is tested is held. There the program waits
 # for the last of them, if it comes late.
 LATEST, HOLD = 0.8, 0.9
-# What follows a checkpoint: the process goes on, or it is stopped and restarted.
-ON, OTHER, SAME = "goes on", "other MPI", "same MPI"
+# What follows a checkpoint: the process goes on, or it is stopped and restarted, or it goes on, is
+# killed, and restarted under the other MPI.
+ON, OTHER, SAME, KILLED = "goes on", "other MPI", "same MPI", "killed"
 # By number of the moment; call and timer take turns, call first.
-QUICK = ((ON, OTHER, ON, SAME), (ON, ON, OTHER, SAME))
-THOROUGH = (ON, ON, OTHER, ON, SAME, ON, ON, OTHER)
+QUICK = ((ON, OTHER, ON, KILLED), (ON, KILLED, OTHER, SAME))
+THOROUGH = (ON, KILLED, OTHER, ON, SAME, ON, KILLED, OTHER)
+LONGEST_LIFE_S = 0.3  # of what is killed after a checkpoint
 
 
 class Item:
@@ -47,6 +51,7 @@ class Item:
         self.head = dict(re.findall(r"^// (\w+): (.*)$", source.read_text(), re.M))
         self.ranks = int(self.head.get("Ranks", 2))
         self.refused = self.head.get("Refused")
+        self.may_be_killed = "Killed" not in self.head
         self.env = dict(word.split("=", 1) for word in self.head.get("Environment", "").split())
 
     def command(self, mpi, directory):
@@ -101,6 +106,7 @@ class Moments:
         self.k = chance.randint(min(largest, calls // (wanted + 1) + 1), largest)
         self.calls = [self.k * (i + 1) for i in range(wanted)]
         between_s = STEPS * STEP_MS * LATEST / 1000 / wanted
+        self.lives = [chance.random() * LONGEST_LIFE_S for _ in range(count)]
         self.pauses = [chance.random() * between_s / 2 for _ in range(count // 2)]
 
     def environment(self):
@@ -142,14 +148,28 @@ def _checkpoint(job, stop):
         check("PASS" not in job.running.out, "the run ended on its own before it was stopped")
 
 
+def _kill(job):
+    """Ends the job at once: its ranks, their parents, the coordinator."""
+    for pid in [job.running.process.pid, *process.descendants(job.running.process.pid)]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    job.running.wait(30)
+    check("PASS" not in job.running.out, "the run ended on its own before it was killed")
+
+
 def _save_and_restart(job, moments, plan, route, taken):
     """Takes every moment's checkpoint and does what the plan says. `route`: the MPI at the start
     and the other one. `taken` receives (moment, what followed), the last perhaps not in full."""
     current, other = route
     for number, then in enumerate(plan):
         taken.append((moments.wait(job, number), then))
-        _checkpoint(job, stop=then != ON)
-        if then == OTHER:
+        _checkpoint(job, stop=then in (OTHER, SAME))
+        if then == KILLED:
+            time.sleep(moments.lives[number])
+            _kill(job)
+        if then in (OTHER, KILLED):
             current, other = other, current
         if then != ON:
             job.restart(current)
@@ -167,6 +187,8 @@ def _be_refused(item, job, moments, plan, taken):
 def _run(item, front, route, thorough, work, seed, taken):
     chance = random.Random(f"{item.name} {front} {' '.join(route)} {seed}")
     plan = THOROUGH if thorough else chance.choice(QUICK)
+    if not item.may_be_killed:
+        plan = tuple(OTHER if then == KILLED else then for then in plan)
     moments = Moments(item, chance, len(plan), work)
     print(f"seed {seed}: {moments}")
     job = fermata.Job(work)

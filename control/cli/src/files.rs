@@ -29,6 +29,8 @@ use std::time::{Duration, UNIX_EPOCH};
 const ACCESS_MODE: u32 = 3;
 /// Their files are made by the kernel as they are read.
 const NOT_FILES: [&str; 3] = ["/proc/", "/sys/", "/dev/"];
+/// But for these. One that a rank has mapped is shared memory, which its image has whole.
+const MEMORY: &str = "/dev/shm/";
 
 /// What to do about files that have changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -105,7 +107,13 @@ fn open_files(images: &[(u32, PathBuf)], rank: Option<u32>) -> Files {
         let Ok(image) = Image::open(path) else { continue };
         for file in image.files.iter().filter(|file| file.kind == REGULAR) {
             let path = image.string(file.path_string);
-            if !NOT_FILES.iter().any(|prefix| path.starts_with(prefix)) {
+            let in_image = || image.objects.iter().any(|object| object.inode == file.inode);
+            let left_alone = if path.starts_with(MEMORY) {
+                in_image()
+            } else {
+                NOT_FILES.iter().any(|prefix| path.starts_with(prefix))
+            };
+            if !left_alone {
                 merge(&mut files, path, file, rank.is_none_or(|rank| rank == *owner));
             }
         }

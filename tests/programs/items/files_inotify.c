@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Item: files and directories watched with inotify, under the numbers they had
+// Killed: a file that it made after the checkpoint is not made again
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/inotify.h>

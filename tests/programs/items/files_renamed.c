@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Item: a file renamed while it is open, in every step
+// Killed: a file that it renamed after the checkpoint stays renamed
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Item: an open file that another one was renamed over: the old contents stay with the descriptor
+// Killed: a file that it replaced after the checkpoint stays replaced
 #include <fcntl.h>
 #include <unistd.h>
 

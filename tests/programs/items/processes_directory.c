@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Item: the working directory, changed in every step
+// Killed: a directory that it made after the checkpoint is still there
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
