@@ -53,9 +53,21 @@ inline bool taking_part() {
   return true;
 }
 
-/// Preconditions: taking_part(). True before the targets are known: they are waited for in park().
+inline bool has_known_duty() { return refresh_targets() != 0 && has_duty(); }
+
+/// Preconditions: taking_part(), in an MPI call. True before the targets are known: they are waited
+/// for in park().
 inline bool may_park() {
-  return !held_back() && (refresh_targets() == 0 || !has_duty());
+  // The main thread may never come to a place where it could end these.
+  if (!is_main_thread())
+    for_each_own_reduction([](Slot* slot) { (void)settle_if_finished(slot); });
+  return !held_back() && !has_known_duty();
+}
+
+/// Of a rank that may not park: true if it is to wait for nothing but reductions by functions of
+/// the application. They end in finite time: all members have begun them, or owe it.
+inline bool only_reduces() {
+  return function_is_unexpected() && !in_section() && !awaits_callbacks() && !has_known_duty();
 }
 
 inline void raise_quiesce() {
@@ -96,7 +108,7 @@ inline void run_on_waiting(const Awaited& awaited) {
   if (front::tls_gate.depth != 1 || !taking_part()) return;
   const StoppingPlace place;
   if (may_park()) park_here();
-  else run_on_waiting(awaited);
+  else if (!only_reduces()) run_on_waiting(awaited);
 }
 
 /// On the way out of MPI with a checkpoint pending: is this a place to stop? If not,
@@ -140,8 +152,13 @@ inline bool rank_may_park() {
     bool runs_on = true;
     if (front::tls_gate.depth == 1 && !all_have_come) {
       const StoppingPlace place;
-      runs_on = !may_park();
-      if (!runs_on) park_here();
+      const bool parks = may_park();
+      if (parks) park_here();
+      runs_on = !parks && !only_reduces();
+      if (!parks && !runs_on) {
+        const OpenBooks open;
+        (void)sys::call(SYS_sched_yield);
+      }
     }
     clock->seq++;
     compiler_barrier();
@@ -361,14 +378,16 @@ inline bool follow_protocol(void* frame) {
   ParkState& park = state().park;
   const u32 epoch = park.epoch;
   u64 wait_ns = kShortestWaitNs;
-  bool told_failed = false;
+  bool told_failed = false, stops_others = false;
   while (is_under_way(epoch)) {
     const u32 wake = __atomic_load_n(&crossing().wake, __ATOMIC_ACQUIRE);
     const Phase phase = current_phase();
-    // Before the lower half is asked for anything, and might call a function of the application.
-    // Once the rank has said that it is parked its sections are shut; others may look at the door.
-    if (phase == Phase::kGather && (park.parked_version ? may_call_function() : held_back()))
-      return true;
+    if (phase == Phase::kGather) {
+      // Once it has said that it is parked its sections are shut; others may look at the door.
+      if (park.parked_version == 0 && held_back()) return true;
+      // A thread that is stopped somewhere may hold what the function of a reduction needs.
+      if (stops_others ? reduces_by_function() : function_is_unexpected()) return true;
+    }
     const bool drains = phase == Phase::kDrain && knows_expected();
     const bool moved = make_progress(drains ? TakeIn::kAll : TakeIn::kAsked);
     if (park.failed && !park.drained_reported && !told_failed) {
@@ -384,10 +403,15 @@ inline bool follow_protocol(void* frame) {
             fail_checkpoint("a message of 2 GiB or more is matched (MPI_Mprobe) and not received");
             break;
           }
-          // What is still under way in other threads ends in finite time: it polls, or all members
-          // have begun it.
-          if (core.threads != Threads::kOne && launcher().stop_others() != 0) break;
-          if (refresh_targets() != version || has_duty() || may_call_function()) continue;
+          if (core.threads != Threads::kOne) {
+            if (!stops_others && reduces_by_function()) break;  // it ends while the others go on
+            stops_others = true;
+            // What is still under way in other threads ends in finite time: it polls, or all
+            // members have begun it.
+            if (launcher().stop_others() != 0) break;
+          }
+          if (refresh_targets() != version || has_duty()) continue;
+          if (stops_others && reduces_by_function()) continue;
           park.parked_version = version;
           forget_needs();
           report_parked(version);
@@ -437,6 +461,7 @@ inline void park(void* frame) {
     launcher().release_others();
   }
   if (run_on) gate.interrupted = 1;  // the way out of every call looks again until it may park
+  state().main_may_stop = false;  // signals may come now, and their handlers take their time
   launcher().leave(frame);
   compiler_barrier();
   gate.depth = gate.depth - 1;

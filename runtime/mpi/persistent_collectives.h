@@ -59,32 +59,42 @@ void for_each_duplicate(const Comm* parent, Visit visit) {
   }
 }
 
-/// Visits up to 64 duplicates of a communicator, from number `first` on: visit(comm, idle on every
-/// member). Returns how many these were. Collective over `parent`.
-template <typename Visit>
-u32 visit_duplicates(Slot* parent, u32 first, Visit visit) {
-  constexpr u32 kMost = 64;
-  u64 mine = 0, all = 0;
-  u32 number = 0;
-  for_each_duplicate(comm_of(parent), [&](const Comm* comm) {
-    const u32 bit = number++ - first;
-    if (bit < kMost && comm->idle) mine |= u64{1} << bit;
-  });
-  if (number <= first) return 0;
-  // Across an intercommunicator a reduction tells each group the other's result alone.
-  if (comm_of(parent)->remote_size < 0) {
-    const BlockingCall open;
-    const int error = lower().Allreduce(&mine, &all, 1, slot_at(kDatatype, abi::kUint64T)->real,
-                                        slot_at(kOp, abi::kBand)->real, parent->real);
-    if (error) all = 0;
+/// Which duplicates of a communicator are idle on every member, in the order of the visit.
+/// Collective over `parent`, if it has any.
+class IdleEverywhere {
+ public:
+  explicit IdleEverywhere(Slot* parent) {
+    u32 count = 0;
+    for_each_duplicate(comm_of(parent), [&](const Comm*) { count++; });
+    // Across an intercommunicator a reduction tells each group the other's result alone.
+    if (count == 0 || comm_of(parent)->remote_size >= 0) return;
+    const u32 words = (count + 63) / 64;
+    all_ = arena_array<u64>(words);
+    u64* const mine = arena_array<u64>(words);
+    for (u32 i = 0; i < words; i++) mine[i] = all_[i] = 0;
+    u32 number = 0;
+    for_each_duplicate(comm_of(parent), [&](const Comm* comm) {
+      mine[number / 64] |= u64{comm->idle} << number % 64;
+      number++;
+    });
+    int error;
+    {
+      const BlockingCall open;
+      error = lower().Allreduce(mine, all_, int(words), slot_at(kDatatype, abi::kUint64T)->real,
+                                slot_at(kOp, abi::kBand)->real, parent->real);
+    }
+    for (u32 i = 0; error && i < words; i++) all_[i] = 0;
+    arena_free(mine);
   }
-  number = 0;
-  for_each_duplicate(comm_of(parent), [&](Comm* comm) {
-    const u32 bit = number++ - first;
-    if (bit < kMost) visit(comm, bool(all >> bit & 1));
-  });
-  return number - first < kMost ? number - first : kMost;
-}
+  ~IdleEverywhere() { arena_free(all_); }
+  IdleEverywhere(const IdleEverywhere&) = delete;
+  IdleEverywhere& operator=(const IdleEverywhere&) = delete;
+
+  bool operator[](u32 number) const { return all_ && (all_[number / 64] >> number % 64 & 1); }
+
+ private:
+  u64* all_ = nullptr;
+};
 
 /// A duplicate of `parent` that no other persistent collective uses.
 inline int take_duplicate(Slot* parent, Slot** own) {
@@ -93,11 +103,11 @@ inline int take_duplicate(Slot* parent, Slot** own) {
   Comm* found = nullptr;
   {
     CollectiveScope scope(parent);
-    const auto take = [&](Comm* comm, bool idle) {
-      if (idle && !found) found = comm;
-    };
-    for (u32 seen = 0, more = 1; more != 0 && !found; seen += more)
-      more = visit_duplicates(parent, seen, take);
+    const IdleEverywhere idle(parent);
+    u32 number = 0;
+    for_each_duplicate(from, [&](Comm* comm) {
+      if (idle[number++] && !found) found = comm;
+    });
   }
   if (!found) {
     if (const int error = comm_duplicate(parent, own)) return error;
@@ -112,11 +122,17 @@ inline int take_duplicate(Slot* parent, Slot** own) {
 /// Ends the duplicates of a communicator that is being freed; those still in use outlive it.
 /// Collective over `parent`.
 inline void end_duplicates(Slot* parent) {
-  const auto end = [](Comm* comm, bool idle) {
-    comm->duplicate_of = nullptr;
-    if (idle) comm_discard(comm->slot);
+  const IdleEverywhere idle(parent);
+  Comm* first = nullptr;
+  const auto keep_first = [&](Comm* comm) {
+    if (!first) first = comm;
   };
-  while (visit_duplicates(parent, 0, end) != 0) {
+  // From the beginning each time: ending one opens the books, and others may end theirs.
+  for (u32 number = 0;; number++, first = nullptr) {
+    for_each_duplicate(comm_of(parent), keep_first);
+    if (!first) return;
+    first->duplicate_of = nullptr;
+    if (idle[number]) comm_discard(first->slot);
   }
 }
 
@@ -132,7 +148,8 @@ inline void kept_collective_free(Request* request) {
 
 /// True if it is a reduction whose operation is the application's.
 inline bool reduces_by_function(const Request* request) {
-  if (request->kind == RequestKind::kCollective) return request->object != nullptr;
+  if (request->kind == RequestKind::kCollective)
+    return request->object && request->object->kind == kOp;
   if (request->kind != RequestKind::kPersistentCollective) return false;
   for (const Slot* used : static_cast<KeptCollective*>(request->kept_until_done)->used)
     if (used && used->kind == kOp && used->object) return true;

@@ -49,35 +49,43 @@ inline bool awaits_callbacks() {
          __atomic_load_n(&own.epoch, __ATOMIC_ACQUIRE) != pending;
 }
 
-/// True if the lower half, asked for anything, may call a function of the application where that
-/// does not expect it. Draining ends reductions; a computation that was interrupted, in the middle
-/// of malloc perhaps, may hold what the function of their operation needs.
-inline bool may_call_function() {
-  const Core& core = state();
-  bool used = false, may = false;
-  for (Slot* const op : core.thunk_ops) used |= op && op_of(op)->users != 0;
-  if (FERMATA_LIKELY(!used || core.main_may_stop)) return false;
+/// Calls visit(slot) for each reduction under way whose operation is the application's: whoever
+/// asks the lower half for anything may call that function.
+template <typename Visit>
+void for_each_own_reduction(Visit visit) {
+  bool used = false;
+  for (Slot* const op : state().thunk_ops) used |= op && op_of(op)->users != 0;
+  if (FERMATA_LIKELY(!used)) return;
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
-    may |= request->state == RequestState::kActive && reduces_by_function(request);
+    if (request->state == RequestState::kActive && reduces_by_function(request)) visit(slot);
   });
-  return may;
+}
+inline bool reduces_by_function() {
+  bool found = false;
+  for_each_own_reduction([&](Slot*) { found = true; });
+  return found;
 }
 
-/// True if the rank must run on because of what the application has asked for. The main thread
-/// tells the coordinator once for each attempt, so that a deadline can name it.
+/// True if such a function would be called where the application does not expect it: a computation
+/// that was interrupted may be in the middle of malloc, say, and hold what the function needs.
+inline bool function_is_unexpected() { return !state().main_may_stop && reduces_by_function(); }
+
+inline bool in_section() { return __atomic_load_n(&state().sections, __ATOMIC_SEQ_CST) != 0; }
+
+/// True if the rank must run on for the application's sake. The main thread tells the coordinator
+/// once for each attempt, so that a deadline can name it.
 inline bool held_back() {
   Core& core = state();
-  const bool in_section = __atomic_load_n(&core.sections, __ATOMIC_SEQ_CST) != 0;
-  const bool awaits = !in_section && awaits_callbacks();
-  if (FERMATA_LIKELY(!in_section && !awaits && !may_call_function())) return false;
+  const bool critical = in_section(), awaits = !critical && awaits_callbacks();
+  if (FERMATA_LIKELY(!critical && !awaits && !function_is_unexpected())) return false;
   if (core.park.held_told || !is_main_thread()) return true;
   core.park.held_told = true;
   Message text;
-  text << (in_section ? "is in a critical section"
-           : awaits   ? "has not called its callbacks to the end"
-                      : "computes while a reduction with a function of its own is under way");
-  if (in_section && core.section_name[0]) text << " (" << core.section_name << ")";
+  text << (critical ? "is in a critical section"
+           : awaits ? "has not called its callbacks to the end"
+                    : "computes while a reduction with a function of its own is under way");
+  if (critical && core.section_name[0]) text << " (" << core.section_name << ")";
   (void)report(Report::kHeld, text.data, text.size);
   return true;
 }

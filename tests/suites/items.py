@@ -42,6 +42,7 @@ ON, OTHER, SAME, KILLED = "goes on", "other MPI", "same MPI", "killed"
 # By number of the moment; call and timer take turns, call first.
 QUICK = ((ON, OTHER, ON, KILLED), (ON, KILLED, OTHER, SAME))
 THOROUGH = (ON, KILLED, OTHER, ON, SAME, ON, KILLED, OTHER)
+EARLY = ("is not running", "is just being started", "returned from MPI_Init")
 LONGEST_LIFE_S = 0.3  # of what is killed after a checkpoint
 
 
@@ -123,9 +124,17 @@ class Moments:
         if number % 2:
             time.sleep(self.pauses[number // 2])
             return "timer"
-        marker = self.directory / f"moment.{number // 2 + 1}"
-        wait_until(job, marker.exists, f"call {self.calls[number // 2]} of rank {self.rank}")
+        call = number // 2
+        wait_until(job, self._marker(call).exists, f"call {self.calls[call]} of rank {self.rank}")
         return "call"
+
+    def forget_after(self, number):
+        """The killed life may have come to later ones; the next life is to come to them again."""
+        for later in range(number // 2 + 1, len(self.calls)):
+            self._marker(later).unlink(missing_ok=True)
+
+    def _marker(self, call):
+        return self.directory / f"moment.{call + 1}"
 
     def __str__(self):
         pauses = ", ".join(f"{pause * 1000:.0f}" for pause in self.pauses)
@@ -138,7 +147,7 @@ def _checkpoint(job, stop):
     while True:
         words = ["checkpoint", job.name] + (["--stop"] if stop else [])
         result = fermata.fermata(job.work, *words)
-        early = "is not running" in result.err or "returned from MPI_Init" in result.err
+        early = any(text in result.err for text in EARLY)
         if not early or time.monotonic() > until:
             break
         time.sleep(0.02)
@@ -169,6 +178,7 @@ def _save_and_restart(job, moments, plan, route, taken):
         if then == KILLED:
             time.sleep(moments.lives[number])
             _kill(job)
+            moments.forget_after(number)
         if then in (OTHER, KILLED):
             current, other = other, current
         if then != ON:

@@ -18,8 +18,9 @@ use clap::ValueEnum;
 use fermata_storage::Image;
 use fermata_sysio::tell;
 use fermata_types::file_kind::REGULAR;
+use fermata_types::object_kind::NAMED;
 use fermata_types::{ImageFile, Manifest};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, FileTimes};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ use std::time::{Duration, UNIX_EPOCH};
 const ACCESS_MODE: u32 = 3;
 /// Their files are made by the kernel as they are read.
 const NOT_FILES: [&str; 3] = ["/proc/", "/sys/", "/dev/"];
-/// But for these. One that a rank has mapped is shared memory, which its image has whole.
+/// But for these, unless a rank has mapped them: then images have their contents.
 const MEMORY: &str = "/dev/shm/";
 
 /// What to do about files that have changed.
@@ -103,21 +104,20 @@ pub fn images_of(snapshot: &Path, manifest: &Manifest) -> Vec<(u32, PathBuf)> {
 /// The regular files of all images that can be read here. `rank`: whose own they are, `None`: all.
 fn open_files(images: &[(u32, PathBuf)], rank: Option<u32>) -> Files {
     let mut files = Files::new();
+    let mut mapped = BTreeSet::new();
     for (owner, path) in images {
         let Ok(image) = Image::open(path) else { continue };
+        let named = image.objects.iter().filter(|object| object.kind == NAMED);
+        mapped.extend(named.map(|object| image.string(object.path_string)));
         for file in image.files.iter().filter(|file| file.kind == REGULAR) {
             let path = image.string(file.path_string);
-            let in_image = || image.objects.iter().any(|object| object.inode == file.inode);
-            let left_alone = if path.starts_with(MEMORY) {
-                in_image()
-            } else {
-                NOT_FILES.iter().any(|prefix| path.starts_with(prefix))
-            };
-            if !left_alone {
+            let is_no_file = NOT_FILES.iter().any(|prefix| path.starts_with(prefix));
+            if !is_no_file || path.starts_with(MEMORY) {
                 merge(&mut files, path, file, rank.is_none_or(|rank| rank == *owner));
             }
         }
     }
+    files.retain(|(path, _), _| !path.starts_with(MEMORY) || !mapped.contains(path));
     files
 }
 

@@ -198,7 +198,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
     let config = Config {
         job: options.name.clone(),
         snapshots: options.job.snapshots().to_string_lossy().into_owned(),
-        last_epoch: restored_epoch.max(committed_epoch),
+        last_epoch: restored_epoch,
         committed_epoch,
         every_ms: options.every_ms,
         timeout_ms: 60_000,

@@ -19,7 +19,8 @@ pub struct Config {
     pub job: String,
     /// Directory of the job's snapshots, as the ranks see it.
     pub snapshots: String,
-    /// Newest epoch in the job's directory or that of the images; numbering goes on after it.
+    /// Epoch of the images that the job is restored from, 0 if none; numbering goes on after it
+    /// and after the newest committed one.
     pub last_epoch: u32,
     /// Newest committed epoch, 0 if none.
     pub committed_epoch: u32,
