@@ -155,11 +155,8 @@ def test_mpi_that_cannot_be_rewritten(work):
 
 # ---- machines -----------------------------------------------------------------------------------
 
-def _on_lesser_machine(work, wrapper, case, *words):
-    """Runs under a wrapper that takes something away from the machine."""
-    tool = work / wrapper
-    process.run(["gcc", "-O2", "-o", tool, ROOT / f"tests/harness/{wrapper}.c"]
-                ).expect_success(wrapper)
+def _on_lesser_machine(work, tool, case, *words):
+    """Runs under a tool that takes something away from the machine."""
     app = mpis.program("openmpi", "selfcheck")
     result = _run(tool, work, fermata.FERMATA, "run", "-n", "2", "--", app)
     expect(record(MACHINE, case, result, REFUSED, NOTHING_RAN), *words)
@@ -169,11 +166,13 @@ def _on_lesser_machine(work, wrapper, case, *words):
 
 
 def test_machine_without_fsgsbase(work):
-    _on_lesser_machine(work, "without_fsgsbase", "no FSGSBASE", "FSGSBASE", "hint", "Linux 5.9")
+    _on_lesser_machine(work, mpis.harness(work, "without_fsgsbase"), "no FSGSBASE", "FSGSBASE",
+                       "hint", "Linux 5.9")
 
 
 def test_machine_that_forbids_seccomp(work):
-    _on_lesser_machine(work, "without_seccomp", "no seccomp", "seccomp", "container")
+    tool = mpis.harness(work, "without_call", "-DCALL=SYS_seccomp", "-DERROR=EPERM")
+    _on_lesser_machine(work, tool, "no seccomp", "seccomp", "container")
 
 
 def test_directory_that_is_not_writable(work):

@@ -204,9 +204,7 @@ def _bound_threads(job, processor):
 def test_a_binding_that_cannot_be_met_is_kept(work):
     """Saved where its processor was missing, a thread is bound to that one when it is there again,
     and not to those that it had meanwhile. So are threads that it made there."""
-    tool = work / "without_affinity"
-    process.run(["gcc", "-O2", "-o", tool, mpis.ROOT / "tests/harness/without_affinity.c"]
-                ).expect_success("without_affinity")
+    tool = mpis.harness(work, "without_call", "-DCALL=SYS_sched_setaffinity", "-DERROR=EINVAL")
     last = max(os.sched_getaffinity(0))
     if last == 0:
         raise Skipped("there is one processor only")
@@ -268,9 +266,8 @@ def test_memory_that_the_mpi_library_keeps_from_children(work):
     """The writer, a child, did not have it, and the image lacked it."""
     components = work / "components"
     components.mkdir()
-    process.run(["gcc", "-O2", "-shared", "-fPIC", "-Wl,-z,nodelete", "-o",
-                 components / "mca_btl_advises.so", mpis.ROOT / "tests/harness/advises.c"]
-                ).expect_success("advises")
+    library = mpis.harness(work, "advises", "-shared", "-fPIC", "-Wl,-z,nodelete")
+    library.rename(components / "mca_btl_advises.so")
     job = fermata.Job(work)
     program = "items/memory_fork_advice"
     job.start("openmpi", [*_command("openmpi", program, work, steps=20), "--size", 1,

@@ -56,6 +56,14 @@ def program(mpi, name):
     return path
 
 
+def harness(work, name, *flags):
+    """A tool of tests/harness, compiled into the directory."""
+    tool = work / name
+    process.run(["gcc", "-O2", "-o", tool, ROOT / f"tests/harness/{name}.c", *flags]
+                ).expect_success(name)
+    return tool
+
+
 def own_arguments(name, work):
     """The arguments that a program needs beside --steps and --step-ms."""
     if name == "argv_env":
