@@ -58,6 +58,8 @@ inline void get_messages_on() {
   constexpr int kPokes = 32;
   const LowerScope scope;
   for (int i = 0; i < kPokes; i++) poke_lower();
+  // A reduction of this thread's may be all that keeps the rank from parking.
+  if (pending_epoch() != 0 && !is_main_thread()) front::tls_gate.interrupted = 1;
 }
 
 /// Asks, and waits for the answer or for a restart. Preconditions: no other thread does.
@@ -77,7 +79,7 @@ inline int ask_and_wait(char* message, u64 bytes) {
       save_itself(&saved);
       get_messages_on();
       // A signal stops no rank that has callbacks on its main thread.
-      if (round_of(FERMATA_ON_MAIN_THREAD).in_use() && is_main_thread()) leave_interrupted();
+      if (round_of(FERMATA_ON_MAIN_THREAD).in_use() && is_main_thread()) leave_interrupted(true);
     }
     if (__atomic_load_n(&shared.answered, __ATOMIC_ACQUIRE)) {
       save_itself(&saved);  // told to, and given up since: the other ranks may need this one in it

@@ -57,14 +57,15 @@ inline void call_due(int where, bool may_begin) {
 /// Preconditions: the gate is open, or this thread's only wrapper is the caller's.
 class StoppingPlace {
  public:
-  StoppingPlace() : is_main_(is_main_thread()) {
+  explicit StoppingPlace(bool expects_calls = true) : is_main_(is_main_thread()) {
     if (!is_main_) return;
     if (round_of(FERMATA_ON_MAIN_THREAD).in_use()) call(true);
     state().main_may_stop = true;
+    state().main_expects_calls = expects_calls;
   }
   ~StoppingPlace() {
     if (!is_main_) return;
-    state().main_may_stop = false;
+    state().main_may_stop = state().main_expects_calls = false;
     const CallbackRound& round = round_of(FERMATA_ON_MAIN_THREAD);
     if (!round.in_use()) return;
     call(false);

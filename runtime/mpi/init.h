@@ -134,9 +134,10 @@ inline int Finalize() {
 }
 
 /// Seconds since some moment in the past, the same moment after a restart on another node or MPI;
-/// the time between saving and restarting does not count.
+/// the time between saving and restarting does not count. Programs call it in the middle of what
+/// they compute.
 inline double Wtime() {
-  LowerScope scope;
+  ScopeOfCall<false> scope;
   return lower().Wtime() + state().wtime_offset;
 }
 

@@ -411,8 +411,10 @@ struct Core {
   pthread_mutex_t excluded_mutex;  // of the list of excluded memory
   Callbacks callbacks;
   CallbackRound callback_rounds[2];  // by FERMATA_ON_*
-  bool main_may_stop;  // the main thread is where it may stop of its own accord
+  bool main_may_stop;       // the main thread is where it may stop of its own accord
+  bool main_expects_calls;  // and where the lower half may call functions of the application
   u32 books_lock;           // 0 free, 1 taken, 2 taken and awaited
+  u32 main_wants_books;     // 1: the main thread has given up, and is to be nudged
   const Gate* init_thread;  // the gate of the thread that called MPI_Init
   i32 thread_level;
   i32 world_rank;

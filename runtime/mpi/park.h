@@ -57,9 +57,9 @@ inline bool has_known_duty() { return refresh_targets() != 0 && has_duty(); }
 
 /// Preconditions: taking_part(), in an MPI call. True before the targets are known: they are waited
 /// for in park().
-inline bool may_park() {
+inline bool may_park(bool may_call_functions = true) {
   // The main thread may never come to a place where it could end these.
-  if (!is_main_thread())
+  if (may_call_functions && !is_main_thread())
     for_each_own_reduction([](Slot* slot) { (void)settle_if_finished(slot); });
   return !held_back() && !has_known_duty();
 }
@@ -107,19 +107,21 @@ inline void run_on_waiting(const Awaited& awaited) {
 [[gnu::noinline]] inline void safe_point(const Awaited& awaited) {
   if (front::tls_gate.depth != 1 || !taking_part()) return;
   const StoppingPlace place;
-  if (may_park()) park_here();
-  else if (!only_reduces()) run_on_waiting(awaited);
+  if (may_park()) return park_here();
+  if (!only_reduces()) return run_on_waiting(awaited);
+  (void)make_progress(TakeIn::kAsked);  // they may need room for others' messages
+  front::tls_gate.interrupted = 1;      // the way out looks again
 }
 
 /// On the way out of MPI with a checkpoint pending: is this a place to stop? If not,
 /// Gate::interrupted says that the way out of the next call is to look again.
-inline bool rank_may_park() {
+inline bool rank_may_park(bool may_call_functions) {
   Gate& gate = front::tls_gate;
   const bool shared = gate.attention & kGateShared;
   gate.depth = gate.depth + 1;
   if (shared) lock_books();
   const bool takes_part = taking_part();
-  const bool may = takes_part && may_park();
+  const bool may = takes_part && may_park(may_call_functions);
   if (takes_part && !may) tell_needs({});
   if (shared) unlock_books();
   compiler_barrier();
@@ -129,14 +131,14 @@ inline bool rank_may_park() {
   return may;
 }
 
-[[gnu::noinline]] inline void leave_interrupted() {
+[[gnu::noinline]] inline void leave_interrupted(bool may_call_functions) {
   if (front::tls_gate.depth != 0) return;  // an inner wrapper: the outermost one will look
   front::tls_gate.interrupted = 0;
-  const StoppingPlace place;
+  const StoppingPlace place(may_call_functions);
   if (pending_epoch() == 0) return;
   const bool is_main = is_main_thread();
   if (!is_main && state().threads == Threads::kOne) return raise_quiesce();
-  if (!rank_may_park()) return;
+  if (!rank_may_park(may_call_functions)) return;
   if (!is_main) launcher().nudge(crossing().mpi_tid);
   raise_quiesce();
 }
@@ -155,7 +157,7 @@ inline bool rank_may_park() {
       const bool parks = may_park();
       if (parks) park_here();
       runs_on = !parks && !only_reduces();
-      if (!parks && !runs_on) {
+      if (!parks && !runs_on && !make_progress(TakeIn::kAsked)) {
         const OpenBooks open;
         (void)sys::call(SYS_sched_yield);
       }
@@ -369,6 +371,19 @@ inline void note_restart() {
   state().park = ParkState{};
 }
 
+/// Waits for the agent's next word, or for so long. False: this thread has not got the books back,
+/// and others go on.
+inline bool sleep_with_open_books(u32 wake, u64 wait_ns) {
+  const bool shared = books_are_shared();
+  const u32 depth = shared ? open_books(false) : 0;
+  sys::futex_wait(&crossing().wake, wake, wait_ns);
+  if (!shared) return true;
+  if (current_phase() != Phase::kGather) close_books(depth);  // all others are stopped
+  else if (!lock_books_soon()) return false;
+  front::tls_gate.lock_depth = depth;
+  return true;
+}
+
 /// Takes part in one checkpoint until it is over (false) or this rank must run on (true). After a
 /// restart it must, even if the next one has begun: leave() is to bring timers and pending signals
 /// back, and its other threads wait for that.
@@ -398,13 +413,15 @@ inline bool follow_protocol(void* frame) {
       case Phase::kRun: return false;
       case Phase::kGather:
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
-          if (has_duty() || !shut_sections()) return true;
+          if (has_duty()) return true;
+          const bool others_go_on = core.threads != Threads::kOne && !stops_others;
+          if (others_go_on && reduces_by_function()) break;  // it ends meanwhile
+          if (!shut_sections()) return true;
           if (core.early_matched) {  // its sender may stand in its call until it is received
             fail_checkpoint("a message of 2 GiB or more is matched (MPI_Mprobe) and not received");
             break;
           }
           if (core.threads != Threads::kOne) {
-            if (!stops_others && reduces_by_function()) break;  // it ends while the others go on
             stops_others = true;
             // What is still under way in other threads ends in finite time: it polls, or all
             // members have begun it.
@@ -435,8 +452,7 @@ inline bool follow_protocol(void* frame) {
       wait_ns = kShortestWaitNs;
       continue;
     }
-    const OpenBooks open;
-    sys::futex_wait(&crossing().wake, wake, wait_ns);
+    if (!sleep_with_open_books(wake, wait_ns)) return true;
     wait_ns = wait_ns * 2 < kLongestWaitNs ? wait_ns * 2 : kLongestWaitNs;
   }
   return false;
@@ -448,20 +464,23 @@ inline void park(void* frame) {
   gate.depth = gate.depth + 1;
   compiler_barrier();
   const bool shared = state().threads != Threads::kOne;
-  if (shared) lock_books();
-  bool run_on = false;
+  bool has_books = !shared || lock_books_soon();
+  bool run_on = !has_books;
   gate.interrupted = 0;
   while (!run_on && taking_part()) {
     run_on = follow_protocol(frame);
-    leave_drain();
+    has_books = !shared || books_are_shared();
+    if (has_books) leave_drain();
+    if (shared) launcher().release_others();
   }
   admit_sections();
   if (shared) {
-    unlock_books();
+    if (has_books) unlock_books();
     launcher().release_others();
   }
   if (run_on) gate.interrupted = 1;  // the way out of every call looks again until it may park
-  state().main_may_stop = false;  // signals may come now, and their handlers take their time
+  // Signals may come now, and their handlers take their time.
+  state().main_may_stop = state().main_expects_calls = false;
   launcher().leave(frame);
   compiler_barrier();
   gate.depth = gate.depth - 1;

@@ -23,12 +23,12 @@ namespace fermata::mpi {
 inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 
 // Out of line on purpose; both are defined in park.h.
-[[gnu::cold]] void leave_interrupted();
+[[gnu::cold]] void leave_interrupted(bool may_call_functions);
 [[gnu::cold]] void enter_collective_pending(ClockEntry* clock, bool all_have_come);
 [[gnu::cold]] bool wait_for_all_members(Slot* comm);  // two_phase.h
 // Likewise, in threads.h.
 [[gnu::cold]] void enter_attention();
-[[gnu::cold]] void leave_attention();
+[[gnu::cold]] void leave_attention(bool may_call_functions);
 [[gnu::cold]] u32 open_books(bool for_blocking_call);
 [[gnu::cold]] void close_books(u32 depth);
 
@@ -41,23 +41,26 @@ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 }
 
 /// Holds the gate for one MPI call. The destructor gives it back and, if a quiesce signal came
-/// meanwhile, takes part in the checkpoint.
-class LowerScope {
+/// meanwhile, takes part in the checkpoint. `kMayCallFunctions`: where the application has to
+/// expect calls of its own functions, of a reduction that is under way.
+template <bool kMayCallFunctions>
+class ScopeOfCall {
  public:
-  [[gnu::always_inline]] LowerScope() {
+  [[gnu::always_inline]] ScopeOfCall() {
     front::tls_gate.depth = front::tls_gate.depth + 1;
     compiler_barrier();
     if (FERMATA_UNLIKELY(front::tls_gate.attention != 0)) enter_attention();
   }
-  [[gnu::always_inline]] ~LowerScope() {
+  [[gnu::always_inline]] ~ScopeOfCall() {
     compiler_barrier();
     front::tls_gate.depth = front::tls_gate.depth - 1;
     compiler_barrier();
-    if (leaving_needs_attention()) leave_attention();
+    if (leaving_needs_attention()) leave_attention(kMayCallFunctions);
   }
-  LowerScope(const LowerScope&) = delete;
-  LowerScope& operator=(const LowerScope&) = delete;
+  ScopeOfCall(const ScopeOfCall&) = delete;
+  ScopeOfCall& operator=(const ScopeOfCall&) = delete;
 };
+using LowerScope = ScopeOfCall<true>;
 
 /// Opens the lock of the books, if this thread holds it, until the end of the scope (threads.h).
 class OpenBooks {

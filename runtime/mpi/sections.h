@@ -69,7 +69,9 @@ inline bool reduces_by_function() {
 
 /// True if such a function would be called where the application does not expect it: a computation
 /// that was interrupted may be in the middle of malloc, say, and hold what the function needs.
-inline bool function_is_unexpected() { return !state().main_may_stop && reduces_by_function(); }
+inline bool function_is_unexpected() {
+  return !state().main_expects_calls && reduces_by_function();
+}
 
 inline bool in_section() { return __atomic_load_n(&state().sections, __ATOMIC_SEQ_CST) != 0; }
 
@@ -128,7 +130,7 @@ inline int critical_end() {
   if (before != 1 || pending_epoch() == 0) return 0;
   // The rank was asked to stop meanwhile: here it may.
   if (is_main_thread()) {
-    leave_interrupted();
+    leave_interrupted(false);
   } else {
     launcher().nudge(crossing().mpi_tid);
   }

@@ -7,6 +7,10 @@
 // length of a blocking send or collective call, and at any level between two polls. So what may
 // change between two polls is what a checkpoint may change there, and nothing else.
 //
+// A function of the application's operations is called by the lower half, hence with the lock taken,
+// and may wait for another thread. So the main thread, where it was interrupted, does not insist on
+// the lock (lock_books_soon).
+//
 // The main thread alone parks (park.h). It drives the draining, so it stops all other threads
 // before it says that the rank is parked; they stop outside MPI, or between two polls.
 //
@@ -33,11 +37,37 @@ inline bool is_main_thread() { return sys::gettid() == crossing().main_tid; }
 }
 
 [[gnu::noinline]] inline void unlock_books() {
-  u32* const lock = &state().books_lock;
-  const bool awaited = __atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2;
+  Core& core = state();
+  u32* const lock = &core.books_lock;
+  const bool awaited = __atomic_exchange_n(lock, 0, __ATOMIC_SEQ_CST) == 2;
   compiler_barrier();
   front::tls_gate.lock_depth = 0;
   if (awaited) (void)sys::call(SYS_futex, sys::word(lock), FUTEX_WAKE_PRIVATE, 1);
+  if (FERMATA_UNLIKELY(core.main_wants_books) &&
+      __atomic_exchange_n(&core.main_wants_books, 0, __ATOMIC_SEQ_CST))
+    launcher().nudge(crossing().mpi_tid);
+}
+
+/// lock_books() for the main thread where it was interrupted. It gives up after a few milliseconds
+/// (false), for whoever has the books may be in a function of the application's that waits for what
+/// the main thread holds; it is nudged when they are given back.
+[[gnu::noinline]] inline bool lock_books_soon() {
+  constexpr u64 kPatienceNs = 5'000'000;
+  Core& core = state();
+  const u64 until = sys::now_ns() + kPatienceNs;
+  u32 before = 0;
+  if (!__atomic_compare_exchange_n(&core.books_lock, &before, 1, false, __ATOMIC_ACQUIRE,
+                                   __ATOMIC_RELAXED)) {
+    while (__atomic_exchange_n(&core.books_lock, 2, __ATOMIC_SEQ_CST) != 0) {
+      if (core.main_wants_books) return false;
+      if (sys::now_ns() < until) sys::futex_wait(&core.books_lock, 2, kPatienceNs);
+      else __atomic_store_n(&core.main_wants_books, 1, __ATOMIC_SEQ_CST);  // and once more
+    }
+  }
+  core.main_wants_books = 0;
+  compiler_barrier();
+  front::tls_gate.lock_depth = front::tls_gate.depth;
+  return true;
 }
 
 /// The first call of this thread in this process: gives it a thread block of the lower half.
@@ -55,11 +85,11 @@ inline void enter_attention() {
   if ((gate.attention & kGateShared) && !gate.lock_depth) lock_books();
 }
 
-inline void leave_attention() {
+inline void leave_attention(bool may_call_functions) {
   const Gate& gate = front::tls_gate;
   if (gate.lock_depth == gate.depth + 1) unlock_books();
   compiler_barrier();
-  if (gate.interrupted) leave_interrupted();
+  if (gate.interrupted) leave_interrupted(may_call_functions);
 }
 
 inline bool books_are_shared() { return FERMATA_UNLIKELY(front::tls_gate.lock_depth != 0); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions with an operation of the program's own in programs of several threads. In odd steps
+// Reductions with an operation of the program's own in programs of several threads. In some steps
 // the main thread waits for one whose function needs a mutex that another thread holds while it
-// computes. In even ones another thread always has one under way, while the main one waits for that
-// thread, outside MPI.
+// computes; in some they have changed places; in others another thread always has one under way,
+// while the main one waits for that thread, outside MPI.
 #include <pthread.h>
 
 #include "../check.h"
@@ -32,10 +32,8 @@ static void *compute(void *unused) {
   return unused;
 }
 
-static void reduce_while_another_computes(int step) {
-  pthread_t thread;
-  over = 0;
-  CHECK(pthread_create(&thread, NULL, compute, NULL) == 0);
+static void *reduce_now_and_then(void *of_step) {
+  const int step = *(const int *)of_step;
   for (int i = 0; i < kRounds; i++) {
     MPI_Request request;
     const int mine = step + rank + i;
@@ -47,10 +45,10 @@ static void reduce_while_another_computes(int step) {
     mix_int(sum);
   }
   over = 1;
-  CHECK(pthread_join(thread, NULL) == 0);
+  return NULL;
 }
 
-static void *reduce(void *unused) {
+static void *reduce_all_the_time(void *unused) {
   MPI_Request request[2];
   int mine[2], sums[2];
   for (int i = 0; i <= kLength; i++) {
@@ -77,13 +75,16 @@ int main(int argc, char **argv) {
   for (int step = 1; step <= o.steps; step++) {
     MPI_Barrier(MPI_COMM_WORLD);
     report_step(step, 0);
-    if (step % 2) {
-      reduce_while_another_computes(step);
-    } else {
-      pthread_t thread;
-      CHECK(pthread_create(&thread, NULL, reduce, NULL) == 0);
-      CHECK(pthread_join(thread, NULL) == 0);
-    }
+    pthread_t thread;
+    const int way = step / 3 % 3;
+    void *(*const other)(void *) = way == 0   ? compute
+                                   : way == 1 ? reduce_now_and_then
+                                              : reduce_all_the_time;
+    over = 0;
+    CHECK(pthread_create(&thread, NULL, other, &step) == 0);
+    if (way == 0) reduce_now_and_then(&step);
+    if (way == 1) compute(NULL);
+    CHECK(pthread_join(thread, NULL) == 0);
   }
   MPI_Op_free(&op);
   MPI_Comm_free(&copy);
