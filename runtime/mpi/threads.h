@@ -7,9 +7,9 @@
 // length of a blocking send or collective call, and at any level between two polls. So what may
 // change between two polls is what a checkpoint may change there, and nothing else.
 //
-// A function of the application's operations is called by the lower half, hence with the lock taken,
-// and may wait for another thread. So the main thread, where it was interrupted, does not insist on
-// the lock (lock_books_soon).
+// A function of the application's operations is called by the lower half, hence with the lock
+// taken, and may wait for another thread. So the main thread, where it was interrupted, does not
+// insist on the lock (lock_books_soon).
 //
 // The main thread alone parks (park.h). It drives the draining, so it stops all other threads
 // before it says that the rank is parked; they stop outside MPI, or between two polls.
