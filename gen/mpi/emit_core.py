@@ -132,8 +132,10 @@ def straight_body(function):
     # The scope comes first: entering it may park the rank, and a restart changes real handles.
     if function.cls == "collective":
         over = function.need("kind", "COMMUNICATOR", "FILE").name
+        reduces = any(p.name == "op" for p in function.params)
+        opened = "ReducingCall open(op)" if reduces else "BlockingCall open"
         return ([f"  CollectiveScope scope({over});"] + lines
-                + ["  const BlockingCall open;", f"  return {call};"])
+                + [f"  const {opened};", f"  return {call};"])
     return ["  LowerScope scope;"] + lines + [f"  return {call};"]
 
 

@@ -727,14 +727,14 @@ inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
 
 inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
-  const BlockingCall open;
+  const ReducingCall open(op);
   return lower_mpi().Allreduce(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
 }
 
 inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(count))) {
     CollectiveScope scope(comm);
-    const BlockingCall open;
+    const ReducingCall open(op);
     return lower_mpi().Allreduce_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
   }
   int error = Allreduce(sendbuf, recvbuf, int(count), datatype, op, comm);
@@ -1007,14 +1007,14 @@ inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree,
 
 inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
-  const BlockingCall open;
+  const ReducingCall open(op);
   return lower_mpi().Exscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
 }
 
 inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(count))) {
     CollectiveScope scope(comm);
-    const BlockingCall open;
+    const ReducingCall open(op);
     return lower_mpi().Exscan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
   }
   int error = Exscan(sendbuf, recvbuf, int(count), datatype, op, comm);
@@ -2094,7 +2094,7 @@ inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype,
   CollectiveScope scope(comm);
   if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
   if (!(root != abi::kProcNull)) op = unread(kOp);
-  const BlockingCall open;
+  const ReducingCall open(op);
   return lower_mpi().Reduce(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
 }
 
@@ -2103,7 +2103,7 @@ inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatyp
     CollectiveScope scope(comm);
     if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
     if (!(root != abi::kProcNull)) op = unread(kOp);
-    const BlockingCall open;
+    const ReducingCall open(op);
     return lower_mpi().Reduce_c(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
   }
   int error = Reduce(sendbuf, recvbuf, int(count), datatype, op, root, comm);
@@ -2132,26 +2132,26 @@ inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, Slot* da
 
 inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
-  const BlockingCall open;
+  const ReducingCall open(op);
   return lower_mpi().Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
 }
 
 inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
-  const BlockingCall open;
+  const ReducingCall open(op);
   return lower_mpi().Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
 }
 
 inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
-  const BlockingCall open;
+  const ReducingCall open(op);
   return lower_mpi().Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real, comm->real);
 }
 
 inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(recvcount))) {
     CollectiveScope scope(comm);
-    const BlockingCall open;
+    const ReducingCall open(op);
     return lower_mpi().Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype->real, op->real, comm->real);
   }
   int error = Reduce_scatter_block(sendbuf, recvbuf, int(recvcount), datatype, op, comm);
@@ -2252,14 +2252,14 @@ inline int Rsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, in
 
 inline int Scan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
-  const BlockingCall open;
+  const ReducingCall open(op);
   return lower_mpi().Scan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
 }
 
 inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(count))) {
     CollectiveScope scope(comm);
-    const BlockingCall open;
+    const ReducingCall open(op);
     return lower_mpi().Scan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
   }
   int error = Scan(sendbuf, recvbuf, int(count), datatype, op, comm);

@@ -135,7 +135,7 @@ inline int Finalize() {
 
 /// Seconds since some moment in the past, the same moment after a restart on another node or MPI;
 /// the time between saving and restarting does not count. Programs call it in the middle of what
-/// they compute.
+/// they compute. What it reads changes while all threads stand.
 inline double Wtime() {
   ScopeOfCall<false> scope;
   return lower().Wtime() + state().wtime_offset;

@@ -415,6 +415,7 @@ struct Core {
   bool main_expects_calls;  // and where the lower half may call functions of the application
   u32 books_lock;           // 0 free, 1 taken, 2 taken and awaited
   u32 main_wants_books;     // 1: the main thread has given up, and is to be nudged
+  u32 own_reductions;       // threads in blocking reductions by functions of the application
   const Gate* init_thread;  // the gate of the thread that called MPI_Init
   i32 thread_level;
   i32 world_rank;

@@ -119,11 +119,14 @@ inline bool rank_may_park(bool may_call_functions) {
   Gate& gate = front::tls_gate;
   const bool shared = gate.attention & kGateShared;
   gate.depth = gate.depth + 1;
-  if (shared) lock_books();
-  const bool takes_part = taking_part();
-  const bool may = takes_part && may_park(may_call_functions);
-  if (takes_part && !may) tell_needs({});
-  if (shared) unlock_books();
+  // This may be no MPI call: the application may hold what a thread with the books waits for.
+  const bool insists = may_call_functions || !is_main_thread();
+  if (shared && insists) lock_books();
+  const bool has_books = !shared || insists || lock_books_soon();
+  const bool takes_part = !has_books || taking_part();
+  const bool may = has_books && takes_part && may_park(may_call_functions);
+  if (has_books && takes_part && !may) tell_needs({});
+  if (shared && has_books) unlock_books();
   compiler_barrier();
   gate.depth = gate.depth - 1;
   compiler_barrier();
@@ -371,15 +374,14 @@ inline void note_restart() {
   state().park = ParkState{};
 }
 
-/// Waits for the agent's next word, or for so long. False: this thread has not got the books back,
-/// and others go on.
-inline bool sleep_with_open_books(u32 wake, u64 wait_ns) {
-  const bool shared = books_are_shared();
-  const u32 depth = shared ? open_books(false) : 0;
+/// Waits for the agent's next word, or for so long. Before the rank drains others may have the
+/// books meanwhile. False: this thread has not got them back.
+inline bool wait_for_agent(u32 wake, u64 wait_ns) {
+  const bool opens = books_are_shared() && current_phase() == Phase::kGather;
+  const u32 depth = opens ? open_books(false) : 0;
   sys::futex_wait(&crossing().wake, wake, wait_ns);
-  if (!shared) return true;
-  if (current_phase() != Phase::kGather) close_books(depth);  // all others are stopped
-  else if (!lock_books_soon()) return false;
+  if (!opens) return true;
+  if (!lock_books_soon()) return false;
   front::tls_gate.lock_depth = depth;
   return true;
 }
@@ -452,7 +454,7 @@ inline bool follow_protocol(void* frame) {
       wait_ns = kShortestWaitNs;
       continue;
     }
-    if (!sleep_with_open_books(wake, wait_ns)) return true;
+    if (!wait_for_agent(wake, wait_ns)) return true;
     wait_ns = wait_ns * 2 < kLongestWaitNs ? wait_ns * 2 : kLongestWaitNs;
   }
   return false;

@@ -27,10 +27,12 @@ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 [[gnu::cold]] void enter_collective_pending(ClockEntry* clock, bool all_have_come);
 [[gnu::cold]] bool wait_for_all_members(Slot* comm);  // two_phase.h
 // Likewise, in threads.h.
-[[gnu::cold]] void enter_attention();
+[[gnu::cold]] void enter_attention(bool may_call_functions);
 [[gnu::cold]] void leave_attention(bool may_call_functions);
 [[gnu::cold]] u32 open_books(bool for_blocking_call);
 [[gnu::cold]] void close_books(u32 depth);
+[[gnu::cold]] void begin_own_reduction();  // sections.h
+[[gnu::cold]] void end_own_reduction();    // sections.h
 
 /// True if something is left to do on the way out: Gate::interrupted or Gate::attention.
 [[gnu::always_inline]] inline bool leaving_needs_attention() {
@@ -42,14 +44,15 @@ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 
 /// Holds the gate for one MPI call. The destructor gives it back and, if a quiesce signal came
 /// meanwhile, takes part in the checkpoint. `kMayCallFunctions`: where the application has to
-/// expect calls of its own functions, of a reduction that is under way.
+/// expect calls of its own functions, of a reduction that is under way, and that others are in
+/// them; without it the lock of the books is not taken.
 template <bool kMayCallFunctions>
 class ScopeOfCall {
  public:
   [[gnu::always_inline]] ScopeOfCall() {
     front::tls_gate.depth = front::tls_gate.depth + 1;
     compiler_barrier();
-    if (FERMATA_UNLIKELY(front::tls_gate.attention != 0)) enter_attention();
+    if (FERMATA_UNLIKELY(front::tls_gate.attention != 0)) enter_attention(kMayCallFunctions);
   }
   [[gnu::always_inline]] ~ScopeOfCall() {
     compiler_barrier();
@@ -61,6 +64,11 @@ class ScopeOfCall {
   ScopeOfCall& operator=(const ScopeOfCall&) = delete;
 };
 using LowerScope = ScopeOfCall<true>;
+
+/// True if other threads may be inside MPI and this one has the lock of the books.
+[[gnu::always_inline]] inline bool books_are_shared() {
+  return FERMATA_UNLIKELY(front::tls_gate.lock_depth != 0);
+}
 
 /// Opens the lock of the books, if this thread holds it, until the end of the scope (threads.h).
 class OpenBooks {
@@ -74,7 +82,7 @@ class OpenBooks {
 
  protected:
   [[gnu::always_inline]] explicit OpenBooks(bool for_blocking_call) {
-    if (FERMATA_UNLIKELY(front::tls_gate.lock_depth != 0)) depth_ = open_books(for_blocking_call);
+    if (books_are_shared()) depth_ = open_books(for_blocking_call);
   }
 
  private:
@@ -85,6 +93,26 @@ class OpenBooks {
 class BlockingCall : OpenBooks {
  public:
   [[gnu::always_inline]] BlockingCall() : OpenBooks(true) {}
+};
+
+/// The same around a blocking reduction, whose operation may be the application's.
+class ReducingCall {
+ public:
+  [[gnu::always_inline]] explicit ReducingCall(const Slot* op) : told_(op) {}
+
+ private:
+  struct Told {
+    [[gnu::always_inline]] explicit Told(const Slot* op)
+        : of_function(books_are_shared() && op->object) {
+      if (FERMATA_UNLIKELY(of_function)) begin_own_reduction();
+    }
+    [[gnu::always_inline]] ~Told() {
+      if (FERMATA_UNLIKELY(of_function)) end_own_reduction();
+    }
+    const bool of_function;
+  };
+  const Told told_;  // with the books, before they are opened and when they are closed again
+  const BlockingCall open_;
 };
 
 /// Where the clock of a communicator is: Slot::spare of a communicator's slot is its address.

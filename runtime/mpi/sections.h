@@ -61,8 +61,13 @@ void for_each_own_reduction(Visit visit) {
     if (request->state == RequestState::kActive && reduces_by_function(request)) visit(slot);
   });
 }
+inline void begin_own_reduction() { state().own_reductions++; }
+inline void end_own_reduction() {
+  state().own_reductions--;
+  if (pending_epoch() != 0) front::tls_gate.interrupted = 1;  // it may have kept the rank
+}
 inline bool reduces_by_function() {
-  bool found = false;
+  bool found = state().own_reductions != 0;
   for_each_own_reduction([&](Slot*) { found = true; });
   return found;
 }

@@ -79,10 +79,10 @@ inline void adopt_thread() {
   if (core.initialized) front::tls_gate.attention = core.threads == Threads::kOne ? 0 : kGateShared;
 }
 
-inline void enter_attention() {
+inline void enter_attention(bool may_call_functions) {
   Gate& gate = front::tls_gate;
   if (gate.attention & kGateNew) adopt_thread();
-  if ((gate.attention & kGateShared) && !gate.lock_depth) lock_books();
+  if (may_call_functions && (gate.attention & kGateShared) && !gate.lock_depth) lock_books();
 }
 
 inline void leave_attention(bool may_call_functions) {
@@ -91,8 +91,6 @@ inline void leave_attention(bool may_call_functions) {
   compiler_barrier();
   if (gate.interrupted) leave_interrupted(may_call_functions);
 }
-
-inline bool books_are_shared() { return FERMATA_UNLIKELY(front::tls_gate.lock_depth != 0); }
 
 inline u32 open_books(bool for_blocking_call) {
   // Below MPI_THREAD_MULTIPLE no other thread of the application may be in MPI, and the lower half

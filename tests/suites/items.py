@@ -128,10 +128,14 @@ class Moments:
         wait_until(job, self._marker(call).exists, f"call {self.calls[call]} of rank {self.rank}")
         return "call"
 
-    def forget_after(self, number):
-        """The killed life may have come to later ones; the next life is to come to them again."""
-        for later in range(number // 2 + 1, len(self.calls)):
-            self._marker(later).unlink(missing_ok=True)
+    def come_to(self):
+        """The markers of all calls that the program has come to."""
+        return set(self.directory.glob("moment.*"))
+
+    def forget_but(self, markers):
+        """A killed life may have come to more calls; the next one is to come to them again."""
+        for marker in self.come_to() - markers:
+            marker.unlink()
 
     def _marker(self, call):
         return self.directory / f"moment.{call + 1}"
@@ -176,9 +180,10 @@ def _save_and_restart(job, moments, plan, route, taken):
         taken.append((moments.wait(job, number), then))
         _checkpoint(job, stop=then in (OTHER, SAME))
         if then == KILLED:
+            markers = moments.come_to()
             time.sleep(moments.lives[number])
             _kill(job)
-            moments.forget_after(number)
+            moments.forget_but(markers)
         if then in (OTHER, KILLED):
             current, other = other, current
         if then != ON:
