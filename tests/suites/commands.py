@@ -99,6 +99,14 @@ def test_prune_leaves_what_a_run_needs(work):
     check(not part.exists(), "nobody runs the job")
 
 
+def _exec_again(job, name, program):
+    """Goes on from the job's oldest snapshot under a foreign mpirun, as a job of this name."""
+    command = [*mpis.mpirun("mpich", 2), fermata.FERMATA, "exec", "--mpi", "mpich", "--name", name,
+               "--restore", job.snapshots()[0], *program]
+    return process.Running(command, job.work, name="exec", cwd=job.work, env=mpis.environment(
+        FERMATA_DIR=str(job.work / "fermata")))
+
+
 @timeout(120)
 def test_prune_leaves_what_a_job_of_a_foreign_mpirun_needs(work):
     """The record of `exec --restore` did not say what it was restored from."""
@@ -108,10 +116,7 @@ def test_prune_leaves_what_a_job_of_a_foreign_mpirun_needs(work):
     fermata.wait_for_step(job, 1)
     job.checkpoint()
     job.checkpoint_and_stop()
-    command = [*mpis.mpirun("mpich", 2), fermata.FERMATA, "exec", "--mpi", "mpich", "--name", "job",
-               "--restore", job.snapshots()[0], *program]
-    job.running = process.Running(command, work, name="exec", cwd=work, env=mpis.environment(
-        FERMATA_DIR=str(work / "fermata")))
+    job.running = _exec_again(job, "job", program)
     log = work / "fermata/job/coordinator.log"
     process.wait_until(lambda: log.read_text().count("ranks are ready") == 2, "the restart")
     fermata.fermata(work, "prune", "job", "--keep", 1).expect_success("prune")
@@ -127,11 +132,8 @@ def test_a_job_of_another_name_goes_on_counting(work):
     job.start("mpich", program)
     fermata.wait_for_step(job, 2)
     job.checkpoint_and_stop()
-    command = [*mpis.mpirun("mpich", 2), fermata.FERMATA, "exec", "--mpi", "mpich", "--name",
-               "other", "--restore", job.snapshots()[0], *program]
     other = fermata.Job(work, "other")
-    other.running = process.Running(command, work, name="exec", cwd=work, env=mpis.environment(
-        FERMATA_DIR=str(work / "fermata")))
+    other.running = _exec_again(job, "other", program)
     other.running.wait_for("step 4\n", 60)
     other.checkpoint()
     job.release()

@@ -43,29 +43,31 @@ def _restart(job, *options):
     return job._launch("restart", job.name, "--mpi", "mpich", *options)
 
 
+def _go_on_after_death(work, name):
+    """Such a job, restarted from its snapshot, has come to the same end."""
+    job = _die_after_checkpoint(work, name)
+    _restart(job)
+    check_equal(mpis.checksum(job.finish()), _expected(name, work), "checksum")
+    return job
+
+
 @timeout(90)
 def test_log_is_cut_back(work):
-    job = _die_after_checkpoint(work, "files_append")
-    _restart(job)
-    check_equal(mpis.checksum(job.finish()), _expected("files_append", work), "checksum")
+    job = _go_on_after_death(work, "files_append")
     for rank in range(2):
         check(f"log.{rank}: cut back from " in job.running.err, f"a word: {job.running.err}")
 
 
 @timeout(90)
 def test_shared_log_is_cut_back_once(work):
-    job = _die_after_checkpoint(work, "files_shared_log")
-    _restart(job)
-    check_equal(mpis.checksum(job.finish()), _expected("files_shared_log", work), "checksum")
+    job = _go_on_after_death(work, "files_shared_log")
     check_equal(job.running.err.count("cut back"), 1, "times it was cut back")
 
 
 @timeout(90)
 def test_memory_that_nobody_maps_is_cut_back(work):
     """Files in /dev/shm were thought to be made by the kernel, like the devices beside them."""
-    job = _die_after_checkpoint(work, "files_shm")
-    _restart(job)
-    check_equal(mpis.checksum(job.finish()), _expected("files_shm", work), "checksum")
+    job = _go_on_after_death(work, "files_shm")
     check_equal(job.running.err.count("cut back"), 2, "times it was cut back")
 
 

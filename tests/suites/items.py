@@ -23,7 +23,6 @@ import os
 import random
 import re
 import shutil
-import signal
 import time
 
 from support import fermata, mpis, process
@@ -163,11 +162,7 @@ def _checkpoint(job, stop):
 
 def _kill(job):
     """Ends the job at once: its ranks, their parents, the coordinator."""
-    for pid in [job.running.process.pid, *process.descendants(job.running.process.pid)]:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    process.kill_tree(job.running.process.pid)
     job.running.wait(30)
     check("PASS" not in job.running.out, "the run ended on its own before it was killed")
 

@@ -3,10 +3,8 @@
 checkpoints after which the same process goes on, one that stops it, and a restart under the other
 MPI. What it prints at the end must be what an uninterrupted native run prints.
 Name: program_front_first_then_second; native_program_mpi runs it without the product."""
-import os
 import pathlib
 import re
-import signal
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, slow, timeout
@@ -190,8 +188,7 @@ def test_done_is_said_when_it_is_done(work):
         job.checkpoint()
         check_equal(len(job.snapshots()), kept, "snapshots right after the command has returned")
         fermata.fermata(work, "verify", "job").expect_success("fermata verify")
-    for pid in [job.running.process.pid, *process.descendants(job.running.process.pid)]:
-        os.kill(pid, signal.SIGKILL)
+    process.kill_tree(job.running.process.pid)
     job.running.wait(30)
     job.restart("mpich")
     check_equal(mpis.checksum(job.finish()), _expected("types", 2, STEPS), "checksum")
