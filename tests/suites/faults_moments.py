@@ -333,9 +333,9 @@ def test_a_writer_does_not_outlive_its_rank(work):
 
 
 @timeout(90)
-def test_a_snapshot_that_was_copied_counts_anew(work):
+def test_a_snapshot_that_was_copied_goes_on_counting(work):
     """The image remembers the checkpoint it was cut in. One of that number in another directory was
-    taken for the same, and had to be tried again."""
+    taken for the same, and had to be tried again; now the numbers go on above it."""
     job = FaultyJob(work).begin("openmpi")
     job.checkpoint_and_stop()
     copy = work / "copy"
@@ -348,7 +348,7 @@ def test_a_snapshot_that_was_copied_counts_anew(work):
     job.wait_until_restarted()
     taken = fermata.as_json(fermata.fermata(work, "--json", "checkpoint", job.name))
     check_equal(taken["figures"]["attempts"], 1, "attempts")
-    check_equal([path.name for path in job.snapshots()], ["1"], "snapshots")
+    check_equal([path.name for path in job.snapshots()], ["2"], "snapshots")
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
 
 
