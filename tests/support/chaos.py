@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import pathlib
 import random
 import re
 import signal
@@ -26,10 +27,14 @@ DEADLINE_S = 300
 ENDS = ("stop", "kill a rank", "kill mpirun", "kill the coordinator", "kill all",
         "kill a rank during a checkpoint", "kill all during a checkpoint")
 DAEMON_ENDS = ("kill the daemon", "kill the daemon during a checkpoint")
-# A checkpoint may be given up for these reasons, and the job runs on (docs/limits.md).
+# A checkpoint may be refused or given up for these reasons, and the job runs on (docs/limits.md).
 EARLY = ("there is no job", "is not running", "just being started", "returned from MPI_Init")
-GIVEN_UP = ("in time",)
+GIVEN_UP = ("not done so in time", "not called it in time")
+LATE = ("MPI_Finalize", "left the job", "come to its end", "the job has ended",
+        "went away before it answered", "the job ended (code 0)")
 TAKEN = "is already being taken"  # one that the program has asked for
+# What is to be seen of a checkpoint on disk when something is killed during it.
+MET = ("unwritten", "being_written", "committed")
 MOST_GIVEN_UP = 3  # of one checkpoint
 
 
@@ -55,10 +60,11 @@ class Options:
 
 @dataclasses.dataclass
 class Hop:
-    """A life of the job: some checkpoints, at calls or after a while, and an end."""
+    """A life of the job: some checkpoints, at calls or after a while, and an end; one during a
+    checkpoint comes after that part of the time that the one before took."""
     pauses_s: list
     end: str
-    during_s: float
+    during: float
     victim: float
     next_mpi: str
 
@@ -88,7 +94,7 @@ class Plan:
             pauses = [0.6 * chance.random() ** 2 for _ in range(chance.randint(2, 5))]
             end, daemon_end = chance.choice(ENDS), chance.choice(ENDS + DAEMON_ENDS)
             self.hops.append(Hop(pauses, daemon_end if self.has_daemon else end,
-                                 0.25 * chance.random(), chance.random(), mpi))
+                                 1.2 * chance.random(), chance.random(), mpi))
         # Drawn apart, so that what older seeds say stays what it was.
         manner = random.Random(f"manner {seed}").random()
         self.rest = REST if manner < 0.2 and not self.has_daemon and not options.plain else 0
@@ -143,6 +149,10 @@ class Chaos:
         self.early = (*EARLY, TAKEN) if plan.rest else EARLY
         self.answered = set()
         self.checkpoints = self.given_up = self.restarts = self.crossings = 0
+        self.calls_met = self.asked = 0
+        self.met = dict.fromkeys(MET, 0)
+        self.newest = self.promised = 0  # the checkpoint answered last, now and in the life before
+        self.took_s = 0.0  # from its request to the answer
 
     def start(self, total_calls):
         plan = self.plan
@@ -171,10 +181,10 @@ class Chaos:
         """Takes one; as soon as the job can be saved, which at its start takes a moment."""
         until, given_up = time.monotonic() + 60, 0
         while True:
-            result = fermata.fermata(self.work, "checkpoint", "job", "--timeout", "20s", *arguments)
+            result = fermata.fermata(self.work, "--json", "checkpoint", "job", "--timeout", "20s",
+                                     *arguments)
             if result.code == 0:
-                self.checkpoints += 1
-                return
+                return self.committed(result)
             if not any(text in result.err for text in self.early):
                 check(any(text in result.err for text in GIVEN_UP), result.err)
                 given_up, self.given_up = given_up + 1, self.given_up + 1
@@ -182,10 +192,24 @@ class Chaos:
             check(given_up < MOST_GIVEN_UP and time.monotonic() < until, result.err)
             time.sleep(0.02)
 
+    def committed(self, result):
+        self.checkpoints += 1
+        self.took_s = result.seconds
+        self.check_origin()
+        self.newest = int(pathlib.Path(fermata.as_json(result)["snapshot"]).name)
+
+    def check_origin(self):
+        """A restart takes up the snapshot that was promised last, or one that came after it."""
+        record = json.loads((self.work / "fermata/job/job.json").read_text())
+        check(record["restored_epoch"] >= self.promised,
+              f"life {self.restarts} began with checkpoint {record['restored_epoch']}, "
+              f"though {self.promised} was committed")
+
     def a_call_waits(self):
         """Is there a rank that waits in one of the chosen calls?"""
         fresh = {path.name for path in self.calls.glob("moment.*")} - self.answered
         self.answered |= fresh
+        self.calls_met += len(fresh)
         return bool(fresh)
 
     def hop(self, hop):
@@ -235,6 +259,12 @@ class Chaos:
               f"a checkpoint without a daemon: exit code {answer.code}\n{answer.err}")
         self.be_well()
 
+    def progress_on_disk(self, before):
+        """One of MET, of a checkpoint that began when that snapshot was the newest."""
+        if fermata.newest_snapshot(self.job) != before:
+            return "committed"
+        return "being_written" if list(before.parent.glob("*.partial")) else "unwritten"
+
     def kill(self, hop):
         """Kills what the hop says; what that leaves behind is killed a little later, as a batch
         system would."""
@@ -246,21 +276,24 @@ class Chaos:
         asked = None
         if "during" in hop.end:
             env = mpis.environment(FERMATA_DIR=str(self.work / "fermata"))
-            asked = process.Running([fermata.FERMATA, "checkpoint", "job", "--timeout", "20s"],
-                                    self.work, name=f"killed{self.restarts}", env=env,
-                                    cwd=self.work)
-            time.sleep(hop.during_s)
+            before = fermata.newest_snapshot(self.job)
+            asked = process.Running([fermata.FERMATA, "--json", "checkpoint", "job",
+                                     "--timeout", "20s"], self.work, name=f"killed{self.restarts}",
+                                    env=env, cwd=self.work)
+            time.sleep(hop.during * self.took_s)
+            self.met[self.progress_on_disk(before)] += 1
         # Later it may well complain: the MPI tells ranks of a dead one by errors (seed 31342).
         check(not self.complaints(), process.tail(run.out))
         _kill(victims)
-        if asked and asked.wait(60).code == 0:
-            self.checkpoints += 1
+        answer = asked.wait(60) if asked else None
+        if answer and answer.code == 0:
+            self.committed(answer)
         if "a rank" in hop.end:
             check(run.wait(60).code != 0, "the job has lost a rank and says so")
         elif "daemon" in hop.end:
             self.be_lost()
         else:
-            time.sleep(hop.during_s)
+            time.sleep(0.2 * hop.during)
         if "coordinator" in hop.end:
             check(not self.complaints(), process.tail(run.out))
         _kill(everybody)
@@ -275,8 +308,10 @@ class Chaos:
         return re.findall(r"^FAIL .*$", run.out, re.M) if run else []
 
     def restart(self, mpi, before):
+        self.check_asked()
         self.job.restart(mpi, self.local)
         self.restarts += 1
+        self.promised = self.newest
         self.crossings += mpi != before
 
     def finish(self):
@@ -286,10 +321,27 @@ class Chaos:
         self.job.release()
         while run.process.poll() is None and time.monotonic() < until:
             if self.a_call_waits():
-                with contextlib.suppress(Failed):  # the job may be at its end
-                    self.checkpoint()
+                self.checkpoint_if_not_too_late()
             time.sleep(0.003)
-        return sums(self.job.finish(20))
+        out = self.job.finish(20)
+        self.check_origin()
+        self.check_asked()
+        return sums(out)
+
+    def checkpoint_if_not_too_late(self):
+        try:
+            self.checkpoint()
+        except Failed as reason:
+            if not any(text in str(reason) for text in LATE):
+                raise
+
+    def check_asked(self):
+        """The program's own checkpoints, of this life."""
+        answers = re.findall(r"^asked: (.*)\n", self.job.running.out, re.M)
+        self.asked += answers.count("taken")
+        for answer in answers:
+            check(answer == "taken" or any(text in answer for text in (*GIVEN_UP, *LATE, TAKEN)),
+                  f"fermata_checkpoint: {answer}")
 
 
 def _kill(pids):
@@ -324,6 +376,8 @@ def run(seed, options, work):
             mpi = hop.next_mpi
         found = chaos.finish()
         check(found == expected, f"sums {found}, natively {expected}")
+        check(not plan.rest or options.steps < 2 * REST or chaos.asked > 0,
+              "no checkpoint that the program asked for was taken")
         why = None
     except (Failed, TestTimeout) as reason:
         why = "\n".join([str(reason), *chaos.complaints()])
@@ -334,6 +388,8 @@ def run(seed, options, work):
         record = {"seed": seed, "ranks": plan.ranks, "verdict": verdict, "why": why,
                   "checkpoints": chaos.checkpoints, "given_up": chaos.given_up,
                   "restarts": chaos.restarts, "crossings": chaos.crossings,
+                  "calls": chaos.calls_met, "asked": chaos.asked,
+                  **chaos.met,
                   "two_phases": int(plan.two_phases), "daemon": int(plan.has_daemon),
                   "asks": int(bool(plan.rest)), "itself": int(plan.saves_itself),
                   "seconds": round(time.monotonic() - began, 1)}
