@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that nobody wrote for us, straight from the distribution: LAMMPS, whose thermo output
 must be equal digit by digit, and NetPIPE, whose own integrity check must hold."""
+import re
 import shutil
 
 from support import fermata, mpis
-from support.cases import Failed, Skipped, check, slow, timeout
+from support.cases import Failed, Skipped, check, check_equal, slow, timeout
 from support.mpis import ROOT
 
 MELT = ROOT / "tests/apps/in.melt"
@@ -52,15 +53,22 @@ def _make_restart(first, second):
 
 
 def _make_netpipe(front, lower):
-    @timeout(90)
+    """Every block that comes back is compared, before the restart and after it."""
+    @timeout(120)
     def test(work):
         program = shutil.which(NETPIPE[front])
         if not program:
             raise Skipped(f"{NETPIPE[front]} is not installed")
         job = fermata.Job(work)
-        job.start(lower, [program, "-u", 10000, "-n", 20, "-o", work / "np.out"])
-        job.finish()
-        check((work / "np.out").stat().st_size > 100, "NetPIPE wrote its table")
+        job.start(lower, [program, "-i", "-u", 100000, "-n", 400, "-o", work / "np.out"])
+        job.running.wait_for_number(NETPIPE_ROW, 6, 60)
+        job.checkpoint_and_stop()
+        before = job.running.out + job.running.err
+        job.restart(mpis.OTHER[lower])
+        text = before + job.finish() + job.running.err
+        rows = {int(row) for row in re.findall(NETPIPE_ROW, text, re.M)}
+        check(rows == set(range(max(rows) + 1)) and len(rows) > 25, f"rows {sorted(rows)}")
+        check_equal(text.count("Integrity check passed"), len(rows), f"rows that passed\n{text}")
     return test
 
 

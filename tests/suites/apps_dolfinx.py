@@ -8,7 +8,7 @@ import shutil
 import time
 
 from support import fermata, moments, mpis
-from support.cases import Skipped, check_equal, slow, timeout
+from support.cases import Skipped, check, check_equal, slow, timeout
 from support.mpis import BUILD
 
 OPTIONS = ("--problem_type poisson --scaling_type strong --ndofs 60000 "
@@ -28,7 +28,9 @@ def _command():
 
 def _verdict(text):
     """Iterations and norm of the solution."""
-    return re.findall(r"^\*\*\* (.*?): +(\S+)$", text, re.M)
+    found = re.findall(r"^\*\*\* (.*?): +(\S+)$", text, re.M)
+    check(len(found) >= 2, f"no iterations and norm:\n{text[-2000:]}")
+    return found
 
 
 @functools.cache
