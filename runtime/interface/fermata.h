@@ -96,8 +96,8 @@ static __inline__ int fermata_critical_end(void) {
  * rank of the job calls it, one thread of each that may call MPI, between MPI_Init and MPI_Finalize
  * and outside critical sections. All ranks get the same result: FERMATA_COMMITTED, FERMATA_FAILED,
  * or, when the job is restarted from this snapshot, FERMATA_RESTARTED. The snapshot holds every
- * rank inside this call. Ranks that do not call it in time (`fermata run --timeout`) fail it, by
- * name. message: room for one line that says why it failed, or where the snapshot is; bytes: its
+ * rank inside this call. Ranks that do not call it within a minute of the first fail it, by name.
+ * message: room for one line that says why it failed, or where the snapshot is; bytes: its
  * size.
  */
 static __inline__ int fermata_checkpoint(char *message, size_t bytes) {
@@ -108,8 +108,10 @@ static __inline__ int fermata_checkpoint(char *message, size_t bytes) {
 }
 
 /*
- * Asks for a checkpoint soon and returns at once, with 0. Local: one rank suffices, and what others
- * ask for before it has begun is the same checkpoint. Its outcome is in the log of the coordinator.
+ * Asks for a checkpoint soon and returns at once, with 0; FERMATA_FAILED before MPI_Init, after
+ * MPI_Finalize, in a callback, or if the coordinator cannot be reached. Local: one rank suffices,
+ * and what others ask for before it has begun is the same checkpoint. Its outcome is in the log of
+ * the coordinator.
  */
 static __inline__ int fermata_request(void) {
   const struct fermata_table *const table = fermata_find();

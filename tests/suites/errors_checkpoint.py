@@ -81,7 +81,7 @@ def test_two_at_once(work):
     check(result.seconds >= 2, f"it waited for {result.seconds:.1f} s")
     os.kill(stopped, signal.SIGCONT)
     first.wait(30).expect_success("the first checkpoint")
-    text = record(NOW, "a second checkpoint while one is being taken", result, REFUSED,
+    text = record(NOW, "another checkpoint takes longer than --timeout", result, REFUSED,
                   "the first one succeeds, and " + UNHARMED)
     expect(text, "already being taken", "hint")
     job.came_through(snapshots=2)

@@ -50,7 +50,7 @@ pub struct StartArgs {
     /// Take a checkpoint this often, e.g. 10m
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ms, default_value = "0s")]
     every: u64,
-    /// Snapshots to keep [default: 2]
+    /// Snapshots to keep [default: 2; at a restart, as before]
     #[arg(long, value_name = "K")]
     keep: Option<u32>,
     /// Hosts to run on, e.g. a,b or a:4,b:4 [default: this one]
@@ -216,7 +216,7 @@ Example:
 Example:
   fermata snapshots work")]
     Snapshots {
-        /// Job name [default: the last one]
+        /// Job name [default: the one that runs, else the one begun last]
         job: Option<String>,
     },
     /// Show what a snapshot holds
@@ -245,7 +245,7 @@ Example:
 Example:
   fermata prune work --keep 1")]
     Prune {
-        /// Job name [default: the last one]
+        /// Job name [default: the one that runs, else the one begun last]
         job: Option<String>,
         /// Snapshots to keep
         #[arg(long, value_name = "K", default_value_t = KEEP_DEFAULT)]
