@@ -9,8 +9,11 @@
 namespace fermata::launch {
 namespace {
 
-struct CacheHeader {  // the sites tool's format, version 1
-  char magic[8];      // FSITES01
+constexpr char kCacheMagic[9] = "FSITES01";
+constexpr u32 kCacheVersion = 1;
+
+struct CacheHeader {  // the sites tool's format
+  char magic[8];
   u32 version;
   u32 status;         // 0 ok, 1 refused: a NUL-terminated reason follows
   u64 count;
@@ -56,8 +59,9 @@ i32 open_sites(const image::BuildId& key, const char* directory, SiteFile& out) 
   out.mapped = map.value;
   out.mapped_bytes = bytes;
   const CacheHeader* header = reinterpret_cast<const CacheHeader*>(map.value);
-  if (bytes < sizeof *header || __builtin_memcmp(header->magic, "FSITES01", 8) ||
-      header->version != 1)
+  if (bytes < sizeof *header ||
+      __builtin_memcmp(header->magic, kCacheMagic, sizeof header->magic) ||
+      header->version != kCacheVersion)
     return sys::kEinval;
   out.offsets = reinterpret_cast<const u64*>(header + 1);
   out.count = header->count;

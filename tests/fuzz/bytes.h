@@ -4,6 +4,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -20,6 +21,22 @@
   } while (0)
 
 namespace fermata::fuzz {
+
+/// A version in an input becomes the current one, so that no corpus ends at it when there is a new
+/// version. Inputs with this one (cut to the field's width) keep it: they try another.
+inline constexpr u32 kOtherVersion = ~u32(0);
+
+/// What became of an input, for tests/support/fuzz.py: how far it was read.
+[[gnu::format(printf, 1, 2)]] inline void tell(const char* format, ...) {
+  static const bool wanted = getenv("FERMATA_FUZZ_TELL");
+  if (!wanted) return;
+  va_list values;
+  va_start(values, format);
+  fprintf(stderr, "outcome: ");
+  vfprintf(stderr, format, values);
+  fprintf(stderr, "\n");
+  va_end(values);
+}
 
 /// A file in memory that readers which want a path or a descriptor can open.
 class MemoryFile {

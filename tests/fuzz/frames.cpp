@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control protocol: a stream of bytes for the agent's connection and for the control plane's.
 //
-// Input: one byte, the length of the pieces in which the stream arrives; then the stream.
+// Input: one byte, the length of the pieces in which the stream arrives; then the stream. The
+// versions in its frames become that of today (kOtherVersion).
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "agent/connection.cpp"
 #include "bytes.h"
@@ -19,6 +21,7 @@ namespace {
 
 int listener = -1;
 char socket_path[64];
+u64 taken;  // messages that the agent has understood
 
 void listen_once() {
   if (listener >= 0) return;
@@ -33,6 +36,19 @@ void listen_once() {
   atexit([] { unlink(socket_path); });
 }
 
+std::vector<u8> with_version(const u8* data, size_t size) {
+  std::vector<u8> stream(data, data + size);
+  u32 length;
+  u16 words[2];  // type and version
+  for (u64 at = 0; at + kFrameHeadBytes <= size; at += kFrameHeadBytes + length) {
+    memcpy(&length, &stream[at], sizeof length);
+    memcpy(words, &stream[at + sizeof length], sizeof words);
+    if (words[1] != u16(fuzz::kOtherVersion)) words[1] = protocol::kVersion;
+    memcpy(&stream[at + sizeof length], words, sizeof words);
+  }
+  return stream;
+}
+
 /// A message that was read is written as it came.
 template <class Message>
 bool takes(const Frame& frame) {
@@ -45,6 +61,7 @@ bool takes(const Frame& frame) {
   message.write(writer);
   REQUIRE(writer.ok() && writer.used() == frame.bytes);
   REQUIRE(memcmp(again, frame.payload, frame.bytes) == 0);
+  taken++;
   return true;
 }
 
@@ -60,22 +77,24 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   static Connection connection;
   if (size == 0) return 0;
   const u64 piece = u64(data[0]) + 1;
-  data++, size--;
-  (void)fermata_fuzz_frames(data, size, piece);
+  const std::vector<u8> stream = with_version(data + 1, size - 1);
+  const u32 taken_by_control = fermata_fuzz_frames(stream.data(), stream.size(), piece);
+  taken = 0;
   listen_once();
   REQUIRE(connection.open(socket_path) == 0);
   const int peer = accept(listener, nullptr, nullptr);
   REQUIRE(peer >= 0);
-  for (u64 at = 0; at < size; at += piece) {
-    const u64 bytes = std::min<u64>(piece, size - at);
-    if (send(peer, data + at, bytes, MSG_NOSIGNAL) != ssize_t(bytes)) break;  // it hung up
+  for (u64 at = 0; at < stream.size(); at += piece) {
+    const u64 bytes = std::min<u64>(piece, stream.size() - at);
+    if (send(peer, &stream[at], bytes, MSG_NOSIGNAL) != ssize_t(bytes)) break;  // it hung up
     if (connection.receive(0) != 0) break;
     Frame frame;
     while (connection.next(&frame))
-      take_any<Welcome, Request, Targets, Drain, Expected, Save, Resume, Abort, Committed, Exit>(
-          frame);
+      take_any<Welcome, Request, Targets, Drain, Expected, Save, Resume, Abort, Committed, Asked,
+               Alive, Exit>(frame);
   }
   close(peer);
   connection.close();
+  fuzz::tell("the control plane took %u, the agent %lu", taken_by_control, taken);
   return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cache entry of the sites tool, as the launcher reads it. Input: the entry's file; the checksum
-// is made to fit if the first byte, which is no part of it, is odd.
+// is made to fit if the first byte, which is no part of it, is odd. Magic and version become those
+// of today (kOtherVersion).
 #include <string.h>
 #include <sys/stat.h>
 
@@ -23,10 +24,14 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   if (size == 0) return 0;
   std::vector<u8> entry(data + 1, data + size);
   CacheHeader header;
-  if ((data[0] & 1) && entry.size() >= sizeof header) {
+  if (entry.size() >= sizeof header) {
     memcpy(&header, entry.data(), sizeof header);
+    if (header.version != fuzz::kOtherVersion) {
+      memcpy(header.magic, kCacheMagic, sizeof header.magic);
+      header.version = kCacheVersion;
+    }
     const u64 offsets = (entry.size() - sizeof header) / 8;
-    if (header.count <= offsets)
+    if ((data[0] & 1) && header.count <= offsets)
       header.crc = crc32c(entry.data() + sizeof header, header.count * 8);
     memcpy(entry.data(), &header, sizeof header);
   }
@@ -44,6 +49,10 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   }
   if (error == 0)
     for (u64 i = 0; i < sites.count; i++) REQUIRE(sys::word(sites.offsets + i + 1) <= end);
+  if (error == 0)
+    fuzz::tell("accepted: %lu", sites.count);
+  else
+    fuzz::tell("%s", error == sys::kEperm ? "accepted: a reason" : "damaged");
   if (sites.mapped) munmap(reinterpret_cast<void*>(sites.mapped), entry.size());
   return 0;
 }

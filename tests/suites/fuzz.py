@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The readers of foreign bytes, fuzzed: what was found before is replayed, then each target runs on
-for a moment. `./x fuzz` looks for longer."""
+"""The readers of foreign bytes, fuzzed: what was found before is replayed and must be read as far
+as it was, then each target runs on for a moment. `./x fuzz` looks for longer."""
 from support import fuzz
 from support.cases import Skipped, check, timeout
 
@@ -12,7 +12,9 @@ def _make(target):
     def test(work):
         if fuzz.lacks(target):
             raise Skipped(f"{fuzz.lacks(target)} is not installed: ./x setup --fuzz")
-        check(fuzz.replay(target) > 0, f"tests/fuzz/corpus/{target} is empty")
+        told = fuzz.replay(target)
+        check(told, f"tests/fuzz/corpus/{target} is empty")
+        fuzz.check_made(target, told)
         check(fuzz.explore(target, SECONDS, work, work / "grown") > 0, "no input ran")
     return test
 

@@ -12,8 +12,8 @@ import re
 import shutil
 import tempfile
 
-from support import process
-from support.cases import Failed
+from support import fuzz_inputs, process
+from support.cases import Failed, check
 from support.mpis import BUILD, ROOT
 
 HERE = ROOT / "tests/fuzz"
@@ -110,11 +110,40 @@ def _environment():
 
 
 def replay(target):
-    """Runs every input of the corpus once. Returns how many there are."""
+    """Runs every input of the corpus once. Returns the outcomes by the inputs' names; an empty text
+    of a target that does not tell them."""
     inputs = sorted(corpus(target).iterdir())
-    process.run([build(target), *LIMITS, *inputs], 120, env=_environment()
-                ).expect_success(f"replaying the corpus of {target}")
+    ran = process.run([build(target), *LIMITS, *inputs], 120,
+                      env={**_environment(), "FERMATA_FUZZ_TELL": "1"})
+    ran.expect_success(f"replaying the corpus of {target}")
+    told = {path.name: "" for path in inputs}
+    for block in ran.err.split("\nRunning: ")[1:]:
+        outcome = re.search("^outcome: (.*)$", block, re.MULTILINE)
+        told[pathlib.Path(block.split("\n", 1)[0]).name] = outcome[1] if outcome else ""
+    return told
+
+
+def write_made(target):
+    """Writes the inputs that are made (fuzz_inputs.py) into the corpus. Returns how many."""
+    inputs = fuzz_inputs.made(target)
+    for name, (contents, _outcome) in inputs.items():
+        (corpus(target) / name).write_bytes(contents)
     return len(inputs)
+
+
+def check_made(target, told):
+    """Fails if the inputs that are made are not what the corpus holds, or if one of them is not
+    read as far as it should be: then the corpus no longer tests the reader behind that place."""
+    inputs = fuzz_inputs.made(target)
+    for name, (contents, outcome) in inputs.items():
+        path = corpus(target) / name
+        check(path.exists() and path.read_bytes() == contents,
+              f"{path.relative_to(ROOT)} is not what tests/support/fuzz_inputs.py makes: has a "
+              f"layout changed? `./x fuzz {target} --made` writes it; then grow the corpus anew "
+              "(docs/fuzzing.md)")
+        check(told[name].startswith(outcome),
+              f"{target}: the outcome of {name} is '{told[name]}', not '{outcome}': it is not read "
+              "as far as it was. Mend tests/support/fuzz_inputs.py or, if it is right, the reader")
 
 
 def minimize(target):

@@ -4,7 +4,10 @@
 #![allow(unsafe_code)] // the boundary to libFuzzer is C
 
 use fermata_storage::{Image, build_id};
-use fermata_types::{FrameBuffer, JobRecord, Manifest, decode_frame, encode_frame};
+use fermata_types::{
+    FrameBuffer, JobRecord, MANIFEST_FORMAT, Manifest, decode_frame, encode_frame,
+};
+use serde_json::Value;
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -82,14 +85,32 @@ pub unsafe extern "C" fn fermata_fuzz_frames(stream: *const u8, bytes: usize, pi
     count
 }
 
-/// Reads a text as the two records. What was read is written and read again as the same.
+/// What became of a text: `Outcome` of `tests/fuzz/records.cpp`.
+#[repr(u32)]
+pub enum Outcome {
+    /// No record, or one that lacks something.
+    Neither,
+    /// A manifest in which nothing is missing, with all it may have.
+    Manifest,
+    /// Such a job record.
+    Job,
+}
+
+/// Reads a text as the two records. What was read is written and read again as the same. Formats
+/// become the current one, except `other`.
 ///
 /// # Safety
 /// `text` points at `bytes` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fermata_fuzz_records(text: *const u8, bytes: usize) {
+pub unsafe extern "C" fn fermata_fuzz_records(
+    text: *const u8,
+    bytes: usize,
+    other: u32,
+) -> Outcome {
     // SAFETY: the caller's promise.
-    let Ok(text) = std::str::from_utf8(unsafe { slice_of(text, bytes) }) else { return };
+    let Ok(text) = std::str::from_utf8(unsafe { slice_of(text, bytes) }) else {
+        return Outcome::Neither;
+    };
     if let Ok(manifest) = Manifest::unseal(text) {
         reseal(&manifest);
     }
@@ -101,12 +122,29 @@ pub unsafe extern "C" fn fermata_fuzz_records(text: *const u8, bytes: usize) {
         let again = serde_json::to_string_pretty(&record).unwrap_or_default();
         assert_eq!(serde_json::from_str::<JobRecord>(&again).ok(), Some(record));
     }
+    whole_record(text, other).unwrap_or(Outcome::Neither)
 }
 
-fn reseal(manifest: &Manifest) {
+fn whole_record(text: &str, other: u32) -> Option<Outcome> {
+    let text: Value = serde_json::from_str(text).ok()?;
+    let content = text.get("manifest").unwrap_or(&text);
+    if let Ok(mut manifest) = serde_json::from_value::<Manifest>(content.clone()) {
+        let whole = serde_json::to_value(&manifest).ok()? == *content;
+        if manifest.format != other {
+            manifest.format = MANIFEST_FORMAT;
+        }
+        return (reseal(&manifest) && whole).then_some(Outcome::Manifest);
+    }
+    let record = serde_json::from_value::<JobRecord>(text.clone()).ok()?;
+    (serde_json::to_value(&record).ok()? == text).then_some(Outcome::Job)
+}
+
+/// Whether a manifest can be read again.
+fn reseal(manifest: &Manifest) -> bool {
     let again = manifest.seal().and_then(|text| Manifest::unseal(&text));
-    let known = manifest.format == fermata_types::MANIFEST_FORMAT;
+    let known = manifest.format == MANIFEST_FORMAT;
     assert_eq!(again.ok().as_ref(), known.then_some(manifest));
+    known
 }
 
 /// The build-id of a file, in hexadecimal without a closing NUL. Returns its length, -1 if the file
