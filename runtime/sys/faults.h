@@ -92,17 +92,18 @@ inline Status failing(Fault point) {
   return error ? failure(error) : success();
 }
 
-/// sys::pwrite_full with a point before it.
+/// sys::pwrite_full with a point before it. Its first write is the short one, if that is armed: it
+/// takes one byte and says so, and the rest is left to the loop.
 inline Status pwrite_full(Fault point, int fd, const void* from, u64 bytes, u64 offset) {
   const Effect effect = fault(point);
   if (effect.error()) return failure(effect.error());
-  u64 done = 0;
-  if (effect.action == Action::kShort) {
-    const Result<u64> half = sys::pwrite(fd, from, bytes / 2, offset);
-    if (half) done = half.value;
-  }
-  const Status put = sys::pwrite_full(fd, static_cast<const char*>(from) + done, bytes - done,
-                                      offset + done);
+  bool is_short = effect.action == Action::kShort;
+  const Status put = sys::pwrite_full(
+      fd, from, bytes, offset, [&is_short](int to, const void* what, u64 most, u64 at) {
+        const u64 taken = is_short ? 1 : most;
+        is_short = false;
+        return sys::pwrite(to, what, taken, at);
+      });
   if (!put || effect.action != Action::kFlip || bytes == 0) return put;
   const char flipped = char(*static_cast<const char*>(from) ^ 0x10);
   return sys::pwrite_full(fd, &flipped, 1, offset);

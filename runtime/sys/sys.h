@@ -105,12 +105,14 @@ inline Result<u64> read_text(const char* path, char* to, u64 capacity) {
   return got;
 }
 
-/// Writes all of `bytes` at `offset`; a short write is continued.
-inline Status pwrite_full(int fd, const void* from, u64 bytes, u64 offset) {
+/// Writes all of `bytes` at `offset`; a short write is continued. `writes` is what takes a part of
+/// it, or all, each time: pwrite, but for faults.h.
+template <typename Writes = decltype(&pwrite)>
+Status pwrite_full(int fd, const void* from, u64 bytes, u64 offset, Writes writes = pwrite) {
   u64 done = 0;
   while (done < bytes) {
     const Result<u64> put =
-        pwrite(fd, static_cast<const char*>(from) + done, bytes - done, offset + done);
+        writes(fd, static_cast<const char*>(from) + done, bytes - done, offset + done);
     if (!put && put.error == kEintr) continue;
     if (!put) return failure(put.error);
     done += put.value;

@@ -130,26 +130,39 @@ pub fn failing(point: Fault) -> io::Result<()> {
     }
 }
 
-/// `write_all` with a point before it.
-///
-/// # Errors
-/// The one that is armed, or what the writer says.
-pub fn write_all(point: Fault, out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    match fault(point) {
-        Effect::Error(errno) => Err(io::Error::from_raw_os_error(errno)),
-        Effect::Act(Action::Flip) => {
-            let mut damaged = bytes.to_vec();
-            if let Some(byte) = damaged.get_mut(bytes.len() / 2) {
-                *byte ^= 0x10;
+/// A writer with a point before its first write, which is the one that fails, is short or flips a
+/// bit. What a short write leaves is the caller's to go on with.
+#[derive(Debug)]
+pub struct Writing<W> {
+    point: Option<Fault>,
+    out: W,
+}
+
+impl<W: Write> Writing<W> {
+    /// What is written to this goes to `out`.
+    pub const fn new(point: Fault, out: W) -> Self {
+        Self { point: Some(point), out }
+    }
+}
+
+impl<W: Write> Write for Writing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.point.take().map_or(Effect::Nothing, fault) {
+            Effect::Error(errno) => Err(io::Error::from_raw_os_error(errno)),
+            Effect::Act(Action::Flip) => {
+                let mut damaged = bytes.to_vec();
+                if let Some(byte) = damaged.get_mut(bytes.len() / 2) {
+                    *byte ^= 0x10;
+                }
+                self.out.write(&damaged)
             }
-            out.write_all(&damaged)
+            Effect::Act(Action::Short) => self.out.write(&bytes[..bytes.len().min(1)]),
+            _ => self.out.write(bytes),
         }
-        Effect::Act(Action::Short) => {
-            let (half, rest) = bytes.split_at(bytes.len() / 2);
-            out.write_all(half)?;
-            out.write_all(rest)
-        }
-        _ => out.write_all(bytes),
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

@@ -4,11 +4,11 @@
 use crate::image::read_header;
 use crate::job::JobDir;
 use crate::program::program_problems;
-use fermata_faults::{Fault, failing, fault};
+use fermata_faults::{Fault, Writing, failing, fault};
 use fermata_types::{Checkpointer, ImageRecord, Manifest};
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -150,7 +150,7 @@ pub fn is_whole(snapshot: &Path) -> bool {
 
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
-    fermata_faults::write_all(Fault::CommitManifest, &mut file, bytes)?;
+    Writing::new(Fault::CommitManifest, &mut file).write_all(bytes)?;
     failing(Fault::CommitManifestFlush)?;
     file.sync_all()
 }
