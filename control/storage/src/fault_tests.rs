@@ -1,17 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every fault at every point of a commit, in a process of its own, since most of them end it.
-//! Whatever happens: a good snapshot is there, and the next commit leaves no trace of it.
+//! What the commit says is so: after Ok the new snapshot verifies, but for a bit that was flipped
+//! in it. Without, the one before does, and so does all that is listed. The next commit leaves no
+//! trace of it.
 
 use crate::verify::tests::Scratch;
 use crate::{commit, discard, list_snapshots, prune, verify};
 use fermata_faults::{Fault, VARIABLE};
+use fermata_sysio::tell;
 use std::mem::ManuallyDrop;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
 const PLACE: &str = "FERMATA_TEST_PLACE";
 const KEEP: &str = "FERMATA_TEST_KEEP";
+const COMMITTED: &str = "the commit said Ok";
+const FAILED: &str = "the commit said Err";
 const SIGKILL: i32 = 9;
+
+/// What the process that meets the fault says of its commit; one that was killed, or could not even
+/// begin, perhaps nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Answer {
+    Ok,
+    Err,
+    Nothing,
+}
+
+fn expected(point: &str, action: &str) -> Answer {
+    match action {
+        // What comes later is no part of the answer.
+        "kill" if point.starts_with("commit-prun") => Answer::Ok,
+        "kill" if point.starts_with("discard") => Answer::Err,
+        "kill" => Answer::Nothing,
+        _ if point.starts_with("discard") => Answer::Err,
+        "error:28" if point == "coordinator-prepare" => Answer::Nothing,
+        // `latest` is found again by counting.
+        "error:28" if point != "commit-latest" && !point.starts_with("commit-prun") => Answer::Err,
+        _ => Answer::Ok,
+    }
+}
 
 /// The process that meets the fault: it does what a coordinator does.
 #[test]
@@ -21,8 +49,14 @@ fn second_snapshot() {
     let scratch = ManuallyDrop::new(Scratch(place.into()));
     let job = scratch.job();
     match commit(&job, &scratch.fill(2)) {
-        Ok(_) => drop(prune(&job, std::env::var(KEEP).unwrap().parse().unwrap(), None)),
-        Err(_) => discard(&job, 2),
+        Ok(_) => {
+            tell(format_args!("{COMMITTED}"));
+            prune(&job, std::env::var(KEEP).unwrap().parse().unwrap(), None);
+        }
+        Err(error) => {
+            tell(format_args!("{FAILED}: {error}"));
+            discard(&job, 2);
+        }
     }
 }
 
@@ -37,6 +71,14 @@ fn meet(scratch: &Scratch, point: &str, action: &str) -> Output {
         .env(VARIABLE, format!("{point}={action}{more}"))
         .output()
         .unwrap()
+}
+
+fn answer_of(said: &str) -> Answer {
+    match (said.contains(COMMITTED), said.contains(FAILED)) {
+        (true, false) => Answer::Ok,
+        (false, true) => Answer::Err,
+        _ => Answer::Nothing,
+    }
 }
 
 #[test]
@@ -56,9 +98,20 @@ fn every_fault_of_a_commit() {
             let case = format!("{point}={action}: {said}");
             assert!(said.contains(&format!("fermata: fault: {point}=")), "{case}");
             assert_eq!(ended.status.signal(), (action == "kill").then_some(SIGKILL), "{case}");
+            let answer = answer_of(&said);
+            assert_eq!(answer, expected(point, action), "{case}");
             let job = scratch.job();
             let good = |epoch| verify(&job.snapshots().join(epoch), |_| {}).is_good();
-            assert!(good("1") || good("2"), "{case}");
+            let is_damaged = action == "flip" && point == "commit-manifest";
+            if answer == Answer::Ok {
+                assert_eq!(list_snapshots(&job).last().map(|s| s.epoch), Some(2), "{case}");
+                assert_eq!(good("2"), !is_damaged, "{case}");
+            } else {
+                let mut listed = list_snapshots(&job).into_iter();
+                assert!(listed.all(|s| verify(&s.path, |_| {}).is_good()), "{case}");
+            }
+            // Only where it is to be pruned may the first one be gone.
+            assert!(good("1") || point == "commit-pruning", "{case}");
             scratch.snapshot(3);
             prune(&job, 1, None);
             assert_eq!(list_snapshots(&job).len(), 1, "{case}");
