@@ -5,8 +5,8 @@ other with the fault armed and meets it in its next checkpoint, or on its way th
 either the new snapshot or the one before verifies and restarts to the right result, and the job, if
 it was not the one killed, has run on to it. Nothing waits for ever.
 
-`./x faults` runs all of them and makes docs/faults.md; --quick runs a few, chosen by a seed that is
-printed (FERMATA_SEED repeats it)."""
+Which of it, docs/faults.md says for each, and nothing else passes. `./x faults` runs all of them;
+--quick runs a few, chosen by a seed that is printed (FERMATA_SEED repeats it)."""
 import json
 import os
 import random
@@ -14,8 +14,9 @@ import time
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, slow, timeout
-from support.errors import USAGE
-from support.faults import POINTS, WITH_THREADS, FaultyJob, wanted
+from support.errors import FAILED, USAGE
+from support.faults import (ENDED, POINTS, RAN_ON, STOPPED, WITH_THREADS, FaultyJob, cell_of,
+                            compare, wanted)
 from support.mpis import BUILD, MPIS
 
 RECORDS = BUILD / "tests/faults"
@@ -24,8 +25,10 @@ SAMPLE = 12
 SLEEP_MS = 2500
 NO_SPACE, READ_ONLY = 28, 30
 OF_RANKS = ("agent-", "save-", "restore-")
-# The snapshot is committed, and the command knows.
-AFTER_THE_ANSWER = ("commit-prune", "commit-pruning")
+# The snapshot has its name, and who was to tell the command is killed, or cannot be sure that it
+# would last. Everywhere else a checkpoint has succeeded if, and only if, there is a new snapshot.
+UNTOLD = {("commit-renamed", "kill"), ("commit-renamed", "error"), ("commit-latest", "kill"),
+          ("coordinator-sends-committed", "kill")}
 # What is met by threads beside the MPI thread only.
 OF_THREADS = ("save-leaving",)
 # The first rank that ends makes its mpirun end the others, perhaps before they come there.
@@ -78,45 +81,44 @@ def met(job, case):
 
 
 def in_a_restart(job, case):
-    """Returns what became of the run."""
+    """Returns what became of the run, and no answer of a checkpoint."""
     job.go_on(case.second, case.armed())
     job.ends()
     met(job, case)
     if case.action in ("kill", "error"):
         check(job.running.process.poll() != 0, "the restart has failed and says so")
-        return "ended"
+        return ENDED, FAILED
     check_equal(mpis.checksum(job.running.out), job.expected(), "checksum of the run")
-    return "ran on"
+    return RAN_ON, FAILED
 
 
 def in_a_checkpoint(job, case):
-    """Returns what became of the run."""
+    """Returns what became of the run, and the exit code of the checkpoint."""
     keep = ["--keep", "1"] if case.point["name"] == "commit-pruning" else []
     job.go_on(case.second, case.armed(), *keep)
     job.wait_until_restarted()
     stop = ["--stop"] if case.part == "stop" else []
     result = job.try_checkpoint("--timeout", "20s", *stop)
-    check(result.code in (0, 1, 2, 3), f"exit code {result.code}\n{result.err}")
+    check(result.code in (0, FAILED), f"exit code {result.code}\n{result.err}")
     if case.part == "abort":
         check(result.code != 0, "the checkpoint fails, as it was to")
     if case.part == "stop" and result.code == 0:
         job.ends()
         met(job, case)
-        return "stopped"
+        check("\nPASS " not in "\n" + job.running.out, "the run is stopped, not through")
+        return STOPPED, result.code
     if case.kills(*OF_RANKS):
         job.ends()
         met(job, case)
         check(job.running.process.poll() != 0, "the job has failed and says so")
-        return "ended"
+        return ENDED, result.code
     if case.kills("coordinator-", "commit-", "discard-"):
-        answered = case.point["name"] in AFTER_THE_ANSWER
-        check_equal(result.code == 0, answered, f"the command has its answer\n{result.err}")
         job.ends()
     else:
         job.finish()
     met(job, case)
     check_equal(mpis.checksum(job.running.out), job.expected(), "checksum of the run")
-    return "ran on"
+    return RAN_ON, result.code
 
 
 def try_case(work, case):
@@ -124,15 +126,21 @@ def try_case(work, case):
     job.checkpoint_and_stop()
     before = job.snapshots()
     part = in_a_restart if case.part == "restart" else in_a_checkpoint
-    became = part(job, case)
-    good = job.good_snapshot(may_be_damaged=case.action == "flip")
+    run, code = part(job, case)
+    left, good = job.left(before)
+    check(left != "damaged" or case.action == "flip", "the new snapshot is damaged")
+    if left == "new" and (case.point["name"], case.action) in UNTOLD:
+        check_equal(code, FAILED, "exit code of the checkpoint that nobody could tell of")
+        left = "new (untold)"
+    else:
+        check_equal(code == 0, left != "before", f"'{left}' is left; the checkpoint has succeeded")
     job.hold.touch()
     job._launch("restart", good, "--mpi", case.first)
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum after the restart")
     RECORDS.mkdir(parents=True, exist_ok=True)
-    value = {"point": case.point["name"], "action": case.action, "run": became,
-             "snapshot": "before" if good in before else "new"}
+    value = {"point": case.point["name"], "action": case.action, "cell": cell_of(left, run)}
     (RECORDS / f"{case.name}.json").write_text(json.dumps(value, indent=1))
+    compare(case.point, case.action, left, run)
 
 
 def test_unknown_names_are_refused(work):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The points of spec/faults.toml and what is to be tried at each: the suite `faults` tries it, and
-docs/faults.md (tools/faults_table.py) has a result for it. And the job that is tried."""
+docs/faults.md (tools/faults_table.py) says what is to come of it. And the job that is tried."""
+import os
 import time
 import tomllib
 
@@ -11,6 +12,12 @@ from support.mpis import ROOT
 
 SPEC = tomllib.loads((ROOT / "spec/faults.toml").read_text())
 ACTIONS, POINTS = SPEC["actions"], SPEC["point"]
+TABLE = ROOT / "docs/faults.md"
+# Set by `./x faults --write`: the table is made from what is seen now, and expects nothing.
+WRITES = "FERMATA_FAULTS_WRITE"
+# What is left, and what becomes of the run; a cell of the table is one of each.
+LEFT = ("new", "new (untold)", "damaged", "before")
+RAN_ON, ENDED, STOPPED = RUNS = ("ran on", "ended", "stopped")
 ENDS_S = 60
 # A program of several threads.
 WITH_THREADS = "items/signals_sleeps"
@@ -19,6 +26,45 @@ WITH_THREADS = "items/signals_sleeps"
 def wanted(point):
     """The actions that make sense at a point."""
     return [action for action in SPEC["kinds"][point["kind"]] if point.get(action, True)]
+
+
+def shown(text):
+    """(point, action) -> the cell of the table that `text` holds."""
+    results, actions = {}, []
+    for line in text.split("\n"):
+        cells = [cell.strip() for cell in line.split("|")[1:-1]] or [""]
+        if cells[0] == "point":
+            actions = cells[2:]
+        results |= {(cells[0].strip("`"), action): cell
+                    for action, cell in zip(actions, cells[2:], strict=False) if cell}
+    return results
+
+
+def cell_of(left, run):
+    return f"{left}, {run}"
+
+
+def allowed(point, action, cell):
+    """The (left, run) that a cell lets pass. It is one, unless the specification says why not."""
+    left, _, run = cell.rpartition(", ")
+    several = left.split(" or ")
+    varies = point.get("varies", {}).get(action)
+    check(left == varies["left"] if varies else len(several) == 1,
+          f"docs/faults.md: {point['name']}={action}: '{cell}' is not as spec/faults.toml has it")
+    check(run in RUNS and set(several) <= set(LEFT),
+          f"docs/faults.md: {point['name']}={action}: '{cell}' is no result")
+    return [(one, run) for one in several]
+
+
+def compare(point, action, left, run):
+    """Fails if the committed table expects another result."""
+    if os.environ.get(WRITES):
+        return
+    name = f"{point['name']}={action}"
+    cell = shown(TABLE.read_text()).get((point["name"], action))
+    check(cell, f"docs/faults.md expects nothing of {name}: ./x faults --write")
+    check((left, run) in allowed(point, action, cell),
+          f"{name}: found '{cell_of(left, run)}', docs/faults.md expects '{cell}'")
 
 
 class FaultyJob(HealthyJob):
@@ -43,11 +89,17 @@ class FaultyJob(HealthyJob):
             time.sleep(0.05)
         check(not process.descendants(), "all ranks have ended")
 
-    def good_snapshot(self, may_be_damaged):
-        """The newest, or the one before where the newest has been damaged, which verify says."""
-        for snapshot in reversed(self.snapshots()):
+    def left(self, before):
+        """What is there beside the snapshots `before`, "new", "damaged" or nothing ("before"), and
+        the newest good snapshot."""
+        new = [snapshot for snapshot in self.snapshots() if snapshot not in before]
+        check(len(new) <= 1, f"new snapshots: {new}")
+        for snapshot in new:
             verified = fermata.fermata(self.work, "verify", snapshot)
             if verified.code == 0:
-                return snapshot
-            check_equal((verified.code, may_be_damaged), (DAMAGED, True), verified.err)
-        check(False, "no snapshot is good")
+                return "new", snapshot
+            check_equal(verified.code, DAMAGED, f"exit code of verify\n{verified.err}")
+        kept = [snapshot for snapshot in self.snapshots() if snapshot in before]
+        check(kept, "no snapshot is good")
+        fermata.fermata(self.work, "verify", kept[-1]).expect_success("verify of the one before")
+        return "damaged" if new else "before", kept[-1]
