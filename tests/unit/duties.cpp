@@ -2,31 +2,65 @@
 // When a rank may park and what it says that it waits for: the runtime's text of the rules against
 // the table of what the checked machine decides (control/protocol/tests/duties.rs).
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 #include "unit/front.h"
 
+// As control/protocol/tests/duties.rs says.
 struct Situation {
   u64 seq[2], target[2];
-  u64 needed, sent;
-  char place[16];
-  u64 arrived;
-  u32 duty;
-  u64 need;
+  char kind[16];
+  u64 needed, sent, arrived, kept, held;
+};
+struct Decisions {
+  u32 computing;
+  u64 receiving;
+  u32 ending;
+  char sending[16], synchronous[16], door[16];
+  u32 room;
 };
 
+static constexpr u32 kEpoch = 7;
 static Comm world;
 static i32 members[] = {0, 1, 2};
+static LowerCalls calls{};
+static Early kept_messages[4];
+
+static u64 raised_group, raised_to;
+static int note_raise(Report kind, u32 epoch, const void* payload, u64 bytes) {
+  EXPECT(kind == Report::kRaise && epoch == kEpoch && bytes == sizeof(Count));
+  raised_group = static_cast<const Count*>(payload)->key;
+  raised_to = static_cast<const Count*>(payload)->value;
+  return 0;
+}
+
+// Stands for park(). What the rank stopped with is seen, and the checkpoint is over.
+static u32 times_held;
+static u64 held_with;
+static void hold(int) {
+  times_held++;
+  held_with = clocks()[0].seq;
+  crossing().pending = 0;
+}
 
 static void start() {
   Core& core = state();
   core.world_size = 2;
   core.sent = arena_array<u64>(4);
   core.received = arena_array<u64>(4);
+  core.initialized = true;
   world.members = members;
   world.size = 2;
   world.remote_size = -1;
+  crossing().lower = &calls;
+  crossing().state = RankState::kRunning;
+  crossing().phase = Phase::kGather;
+  crossing().main_tid = u32(sys::gettid());
+  signal(kSignalQuiesce, hold);
 }
+
+static bool needs_of_kind(const Situation& s, const char* kind) { return !strcmp(s.kind, kind); }
 
 static void enter(const Situation& s, u64 version) {
   Core& core = state();
@@ -36,12 +70,77 @@ static void enter(const Situation& s, u64 version) {
     clocks()[i] = ClockEntry{i + 1, s.seq[i]};
     mailbox().targets[i] = Count{i + 1, s.target[i]};
   }
-  mailbox().needs[0] = Count{need_key(NeedKind::kMessage, 1), s.needed};
+  const NeedKind kind = needs_of_kind(s, "receipt") ? NeedKind::kReceipt
+                        : needs_of_kind(s, "room")  ? NeedKind::kRoom
+                                                    : NeedKind::kMessage;
+  mailbox().needs[0] = Count{need_key(kind, 1), s.needed};
   crossing().needs_count = s.needed != 0;
-  crossing().targets_version = version;
+  crossing().targets_version = needs_of_kind(s, "unordered") ? 0 : version;
+  crossing().pending = kEpoch;
+  core.park = ParkState{};
+  core.park.epoch = kEpoch;
   core.sent[1] = s.sent;
   core.received[1] = s.arrived;
-  core.ending = strcmp(s.place, "ending") == 0;
+  core.comms = &world;
+  core.early_held = s.held;
+  world.early_first = world.early_last = nullptr;
+  EXPECT(s.kept <= 4);
+  for (u64 i = 0; i < s.kept; i++) {
+    Early& early = kept_messages[i] = Early{};
+    early.comm = &world;
+    early.source = 1;
+    early.counted = true;
+    early.state = i < s.held ? EarlyState::kHeld : EarlyState::kWhole;
+    early_append(&early);
+  }
+}
+
+// What a rank that waits for this request needs of rank 1, in the words of the table.
+static void word_of_need(Slot* slot, RequestKind kind, bool synchronous, char* word) {
+  Request* const request = request_of(slot);
+  request_start(request, kind, RequestState::kActive);
+  request->peer = request->receiver = 1;
+  crossing().synchronous = synchronous;
+  Count needs[4];
+  const Wanted wanted = new_wanted();
+  mark_awaited({&slot, 1}, wanted);
+  const u64 found = list_needs(wanted, needs);
+  arena_free(wanted.senders);
+  arena_free(wanted.receivers);
+  crossing().synchronous = 0;
+  EXPECT(found == 1 && rank_of_need(needs[0]) == 1);
+  const NeedKind need = kind_of_need(needs[0]);
+  snprintf(word, 16, "%s%lu",
+           need == NeedKind::kReceipt ? "receipt" : need == NeedKind::kRoom ? "room" : "",
+           needs[0].value);
+}
+
+static bool has_duty_when(bool ending) {
+  state().ending = ending;
+  const bool has = has_known_duty();
+  EXPECT(may_park() == !has);
+  state().ending = false;
+  return has;
+}
+
+// The rank counts a call on the first clock while the checkpoint is pending.
+static void word_of_door(const Situation& s, char* word) {
+  const u32 before = times_held;
+  raised_group = 0;
+  calls.report = note_raise;
+  front::tls_gate.depth = 1;
+  count_collective(&clocks()[0]);
+  front::tls_gate.depth = 0;
+  EXPECT(clocks()[0].seq == s.seq[0] + 1);
+  if (times_held != before) {
+    EXPECT(times_held == before + 1 && held_with == s.seq[0] && raised_group == 0);
+    strcpy(word, "hold");
+  } else if (raised_group) {
+    EXPECT(raised_group == 1);
+    snprintf(word, 16, "raise%lu", raised_to);
+  } else {
+    snprintf(word, 16, "enter%lu", clocks()[0].seq);
+  }
 }
 
 static void test_table() {
@@ -50,33 +149,38 @@ static void test_table() {
   Slot comm{};
   comm.object = &world;
   Slot* const slot = request_slot_new();
+  request_of(slot)->comm = &comm;
+  Situation s;
+  Decisions d;
   u64 lines = 0;
-  for (Situation s;; lines++) {
-    const int read = fscanf(table, "%lu %lu %lu %lu %lu %lu %15s %lu %u %lu", &s.seq[0],
-                            &s.target[0], &s.seq[1], &s.target[1], &s.needed, &s.sent, s.place,
-                            &s.arrived, &s.duty, &s.need);
+  for (;; lines++) {
+    const int read = fscanf(
+        table, "%lu %lu %lu %lu %15s %lu %lu %lu %lu %lu %u %lu %u %15s %15s %15s %u", &s.seq[0],
+        &s.target[0], &s.seq[1], &s.target[1], s.kind, &s.needed, &s.sent, &s.arrived, &s.kept,
+        &s.held, &d.computing, &d.receiving, &d.ending, d.sending, d.synchronous, d.door, &d.room);
     if (read == EOF) break;
-    EXPECT(read == 10);
+    EXPECT(read == 17);
     enter(s, lines + 1);
-    const bool receives = strcmp(s.place, "receiving") == 0;
-    request_start(request_of(slot), RequestKind::kRecv,
-                  receives ? RequestState::kActive : RequestState::kDone);
-    request_of(slot)->peer = 1;
-    request_of(slot)->comm = &comm;
-    EXPECT(refresh_targets() == lines + 1);
-    EXPECT(has_duty() == (s.duty != 0));
-    Count needs[4];
-    const Wanted wanted = new_wanted();
-    mark_awaited({&slot, 1}, wanted);
-    const u64 found = has_duty() ? list_needs(wanted, needs) : 0;
-    arena_free(wanted.senders);
-    arena_free(wanted.receivers);
-    EXPECT(found == (s.need != 0));
-    EXPECT(!found || (rank_of_need(needs[0]) == 1 && needs[0].value == s.need));
+    char word[16];
+    EXPECT(has_duty_when(false) == (d.computing != 0));
+    EXPECT(has_duty_when(true) == (d.ending != 0));
+    word_of_need(slot, RequestKind::kRecv, false, word);
+    EXPECT(d.receiving == (d.computing ? strtoul(word, nullptr, 10) : 0));
+    word_of_need(slot, RequestKind::kSend, false, word);
+    EXPECT(strcmp(word, d.sending) == 0);
+    word_of_need(slot, RequestKind::kSend, true, word);
+    EXPECT(strcmp(word, d.synchronous) == 0);
+    EXPECT(takes_from(1, TakeIn::kAsked) == (d.room != 0));
+    request_start(request_of(slot), RequestKind::kSend, RequestState::kDone);
+    word_of_door(s, word);
+    EXPECT(strcmp(word, d.door) == 0);
   }
-  EXPECT(lines == 1296);
+  EXPECT(lines == 1848);
   fclose(table);
   request_slot_free(slot);
+  world.early_first = world.early_last = nullptr;
+  state().early_held = 0;
+  state().comms = nullptr;
 }
 
 static bool has_duty_by(NeedKind kind, u64 count, u64 version) {
@@ -143,7 +247,7 @@ static void test_announcements() {
 static u32 reports;
 static u64 reported_bytes;
 static int count_report(Report kind, u32 epoch, const void*, u64 bytes) {
-  EXPECT(kind == Report::kNeeds && epoch == 7);
+  EXPECT(kind == Report::kNeeds && epoch == kEpoch);
   reports++;
   reported_bytes = bytes;
   return 0;
@@ -152,11 +256,9 @@ static int count_report(Report kind, u32 epoch, const void*, u64 bytes) {
 // A need is told once, after a moment in which nothing has moved; that it is over, at once. It is
 // one of the checkpoint that the rank takes part in, though the next is pending already.
 static void test_telling() {
-  static LowerCalls calls{};
   calls.report = count_report;
-  crossing().lower = &calls;
   state().park = ParkState{};
-  state().park.epoch = 7;
+  state().park.epoch = kEpoch;
   crossing().pending = 8;
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 0);
@@ -193,7 +295,7 @@ static void* wait_for_rank_2(void*) {
 static void test_two_threads_tell_together() {
   state().world_size = world.size = 3;
   state().park = ParkState{};
-  state().park.epoch = 7;
+  state().park.epoch = kEpoch;
   state().waits = nullptr;
   pthread_t other;
   pthread_barrier_init(&turn, nullptr, 2);

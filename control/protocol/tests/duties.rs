@@ -2,19 +2,30 @@
 //! tests/fixtures/duties.txt: what the rank's machine decides, in many small situations. The
 //! runtime's own text of these rules is held against the same table (tests/unit/duties.cpp).
 //!
-//! A line: clock and target of group 1, of group 2; the messages that rank 1 needs, and those sent
-//! to it; where the rank is (computing, receiving from rank 1, ending) and what has arrived from
-//! rank 1; then the answer: has it a duty, and which message of rank 1 does it need (0: none).
+//! A line is a situation: clock and target of group 1, of group 2; what rank 1 needs and how many
+//! (`none` without needs, `unordered` without any orders); the messages sent to rank 1, those that
+//! have arrived from it, those of them that are kept unmatched, and those of these that are held.
+//! Then what is decided there:
+//! - computing: has it a duty? If not, it may park;
+//! - receiving from rank 1: which message it needs, 0 if it has no duty;
+//! - before MPI_Finalize: has it a duty?
+//! - in a standard send to rank 1, and in a synchronous one: what it needs of it;
+//! - at the door of a collective call of group 1, which has been counted and is taken back: `hold`,
+//!   or `enter` or `raise` with the clock that the call then has;
+//! - parked: does it take in what comes from rank 1?
 use fermata_protocol::{
-    Books, Clock, Need, NeedKind, Orders, Position, RankId, RankMachine, Version,
+    Books, Clock, Door, Need, NeedKind, Orders, Position, RankId, RankMachine, Version,
 };
 use std::fmt::Write;
 
 const TABLE: &str = include_str!("../../../tests/fixtures/duties.txt");
 
+#[derive(Clone, Copy)]
 struct Counts {
     sent: u64,
     arrived: u64,
+    kept: u64,
+    held: u64,
 }
 
 impl Books for Counts {
@@ -24,50 +35,99 @@ impl Books for Counts {
     fn arrived(&self, _from: RankId) -> u64 {
         self.arrived
     }
+    fn held(&self, _from: RankId) -> u64 {
+        self.held
+    }
     fn matched(&self, _from: RankId) -> u64 {
-        self.arrived
+        self.arrived - self.kept
     }
 }
 
-fn machine(clocks: &[Clock], targets: &[Clock], needed: u64) -> RankMachine<2, 1> {
+type Machine = RankMachine<2, 1>;
+
+fn machine(clocks: [u64; 2], targets: [u64; 2], orders: Option<&[Need]>) -> Machine {
     let mut machine = RankMachine::default();
-    for clock in clocks {
-        assert!(machine.join(clock.group));
-        (0..clock.seq).for_each(|_| machine.count(clock.group));
+    for (group, seq) in (1..).zip(clocks) {
+        assert!(machine.join(group));
+        (0..seq).for_each(|_| machine.count(group));
     }
     machine.on_request();
-    let need = Need { peer: 1, kind: NeedKind::Message, count: needed };
-    let needs = if needed == 0 { Vec::new() } else { vec![need] };
-    machine.on_orders(&Orders { version: Version(1), targets: targets.to_vec(), needs });
+    if let Some(needs) = orders {
+        let targets = (1..).zip(targets).map(|(group, seq)| Clock { group, seq }).collect();
+        machine.on_orders(&Orders { version: Version(1), targets, needs: needs.to_vec() });
+    }
     machine
 }
 
-fn answer(machine: &RankMachine<2, 1>, at: &Position<'_>, books: &Counts) -> (bool, u64) {
-    (machine.has_duty(at, books), machine.needs(at, books).map(|need| need.count).sum())
+fn needs(machine: &Machine, at: &Position<'_>, books: &Counts) -> String {
+    let words = machine.needs(at, books).map(|need| match need.kind {
+        NeedKind::Message => need.count.to_string(),
+        NeedKind::Receipt => format!("receipt{}", need.count),
+        NeedKind::Room => format!("room{}", need.count),
+    });
+    words.reduce(|all, word| all + &word).unwrap_or_else(|| "0".to_owned())
+}
+
+fn door(mut machine: Machine, books: &Counts) -> String {
+    machine.count(1);
+    machine.uncount(1);
+    let answer = machine.door(1, books);
+    let seq = machine.clocks().next().map_or(0, |clock| clock.seq);
+    match answer {
+        Door::Hold => "hold".to_owned(),
+        Door::Enter => format!("enter{seq}"),
+        Door::Raise(clock) => format!("raise{}", clock.seq),
+    }
+}
+
+fn decisions(machine: &Machine, books: &Counts) -> String {
+    let duty = |at: &Position<'_>| {
+        let has_duty = machine.has_duty(at, books);
+        assert_eq!(machine.may_park(at, books), !has_duty);
+        u8::from(has_duty)
+    };
+    format!(
+        "{} {} {} {} {} {} {}",
+        duty(&Position::Computing),
+        needs(machine, &Position::Receiving(&[1]), books),
+        duty(&Position::Ending),
+        needs(machine, &Position::Sending(1), books),
+        needs(machine, &Position::Synchronous(1), books),
+        door(machine.clone(), books),
+        u8::from(machine.gives_room(1, books))
+    )
 }
 
 fn table() -> String {
     let mut text = String::new();
-    let groups = |a, b| [Clock { group: 1, seq: a }, Clock { group: 2, seq: b }];
-    let positions = [
-        ("computing", Position::Computing),
-        ("receiving", Position::Receiving(&[1])),
-        ("ending", Position::Ending),
-    ];
-    for case in 0..2 * 3 * 2 * 2 * 3 * 3 {
+    let kinds =
+        [("message", NeedKind::Message), ("receipt", NeedKind::Receipt), ("room", NeedKind::Room)];
+    let some = kinds.iter().flat_map(|(word, kind)| {
+        (1..3).map(|count| (*word, count, vec![Need { peer: 1, kind: *kind, count }]))
+    });
+    let orders: Vec<_> = [("none", 0, Vec::new())].into_iter().chain(some).collect();
+    // Arrived, kept, held.
+    let arrivals = [(0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1), (2, 0, 0), (2, 1, 0), (2, 2, 1)];
+    for case in 0..2 * 3 * 2 * 3 {
         let mut rest = case;
         let mut digit = |base: u64| (rest % base, rest /= base).0;
-        let (a, a_target, b, b_target) = (digit(2), digit(3), digit(2), digit(2));
-        let (needed, sent) = (digit(3), digit(3));
-        let machine = machine(&groups(a, b), &groups(a_target, b_target), needed);
-        for (name, at) in &positions {
-            for arrived in 0..2 {
-                let (duty, need) = answer(&machine, at, &Counts { sent, arrived });
+        let (a, a_target, b, b_target) = (digit(2), digit(3), digit(2), 1);
+        let sent = digit(3);
+        for (arrived, kept, held) in arrivals {
+            let books = Counts { sent, arrived, kept, held };
+            let mut line = |word: &str, count: u64, machine: &Machine| {
                 let _ = writeln!(
                     text,
-                    "{a} {a_target} {b} {b_target} {needed} {sent} {name} {arrived} {} {need}",
-                    u8::from(duty)
+                    "{a} {a_target} {b} {b_target} {word} {count} {sent} {arrived} {kept} {held} \
+                     {}",
+                    decisions(machine, &books)
                 );
+            };
+            for (word, count, needs) in &orders {
+                line(word, *count, &machine([a, b], [a_target, b_target], Some(needs)));
+            }
+            if a_target == 0 {
+                line("unordered", 0, &machine([a, b], [0, b_target], None));
             }
         }
     }
