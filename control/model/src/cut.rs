@@ -13,6 +13,7 @@ use crate::rule::Rule;
 use crate::state::{Down, Outcome, State};
 use crate::world::{Lane, Phase, World, index_of, members};
 use fermata_protocol::Report;
+use std::sync::PoisonError;
 
 impl Job {
     /// The coordinator has said that the state is safe. If it is: the drain, and SAVE to everybody.
@@ -82,7 +83,8 @@ impl Job {
         steps(&state.world, program, groups, rank).into_iter().map(with).collect()
     }
 
-    /// All have been cut. Do the images show one moment, and can the program go on from it?
+    /// All have been cut. Do the images show one moment, and does the program come to its end from
+    /// it in every schedule?
     pub(crate) fn judge_images(&self, state: &State) -> Outcome {
         let (program, _) = &self.programs[state.program];
         let Some(snapshot) = state.snapshot.clone() else { return Outcome::Unsafe };
@@ -91,7 +93,9 @@ impl Job {
         if !snapshot.lanes.iter().all(adds_up) {
             return Outcome::Unsafe;
         }
-        if comes_to_its_end(snapshot, program) { Outcome::Safe } else { Outcome::Lost }
+        let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = comes_to_its_end(snapshot, program, &mut good[state.program]);
+        if ends { Outcome::Safe } else { Outcome::Lost }
     }
 }
 

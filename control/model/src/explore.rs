@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A job as a model for stateright: every order in which ranks step, agents read and lines deliver.
 //!
-//! Fewer orders of steps are looked at where nobody could tell the difference (`Lines::Merged`; the
-//! tests compare with `Lines::Apart`):
+//! Fewer orders of steps are looked at where nobody could tell the difference (`Lines::Merged`;
+//! `merged.rs` compares with `Lines::Apart`):
 //! - the agent reads the clocks as soon as the request is visible, unless a wrapper has counted a
 //!   call and not looked yet: only that can change a clock;
 //! - what it reads is at the coordinator at once: before all clocks are there it only takes maxima,
 //!   and the orders that the last of them makes are as slow as they like;
+//! - a rank's word that it has been cut is there at once: only the last one makes a difference;
 //! - nobody parks before the first orders: not to move is the same;
-//! - the request reaches a rank that has made all its calls at once: its clocks are final;
+//! - the request reaches a rank that has made all its calls at once, before any other step: its
+//!   clocks are final (not with MPI_Finalize);
 //! - states that differ only in how many orders there have been are one.
 //!
 //! Checked, in every state that can be reached:
@@ -19,7 +21,9 @@
 //! - termination: no state is without a next step before the end (`Outcome::Stuck`), and no run
 //!   goes on for ever (`endless`);
 //! - promise: before that, no synchronous message is received without its receive;
-//! - resumption: from the images the program comes to its end and every message is received once.
+//! - resumption: from the images the program comes to its end in every schedule, and every message
+//!   is received once;
+//! - and each program has a run that comes to a safe state, or all that would hold of nothing.
 
 use crate::job::{Job, Lines};
 use crate::program::Program;
@@ -27,7 +31,8 @@ use crate::rule::Rule;
 use crate::state::{Outcome, State};
 use crate::world::BooksOf;
 use fermata_protocol::Version;
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, Expectation, Model, Property};
+use std::collections::BTreeSet;
 
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,15 +99,21 @@ impl Model for Job {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![
+        let mut properties = vec![
             Property::always("safety", |_, s: &State| s.outcome != Some(Outcome::Unsafe)),
             Property::always("termination", |_, s: &State| s.outcome != Some(Outcome::Stuck)),
             Property::always("resumption", |_, s: &State| s.outcome != Some(Outcome::Lost)),
             Property::always("promise", |_, s: &State| {
                 s.snapshot.is_some() || s.world.keeps_promises()
             }),
-            Property::sometimes("a safe state", |_, s: &State| s.outcome == Some(Outcome::Safe)),
-        ]
+            Property::sometimes(SAFE, |_, s: &State| s.outcome == Some(Outcome::Safe)),
+        ];
+        if self.finalizes {
+            properties.push(Property::sometimes(REFUSED, |_, s: &State| {
+                s.outcome == Some(Outcome::Refused)
+            }));
+        }
+        properties
     }
 }
 
@@ -143,8 +154,13 @@ impl Job {
     }
 }
 
+/// What has to occur in some run of each program, or all that was found of it may be empty.
+const SAFE: &str = "a safe state";
+/// Likewise, if ranks go on into MPI_Finalize.
+const REFUSED: &str = "a refusal";
+
 /// What the checker has found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Verdict {
     /// Different states.
     pub states: usize,
@@ -152,19 +168,54 @@ pub struct Verdict {
     pub depth: usize,
     /// Property, program and run of what was violated.
     pub violations: Vec<(&'static str, Program, Vec<Action>)>,
+    /// What has to occur in some run and occurs in none, and the program.
+    pub missing: Vec<(&'static str, Program)>,
 }
 
-/// Looks at every state that can be reached; stops early once each property has been violated.
-#[must_use]
-pub fn check(job: Job) -> Verdict {
-    let checker = job.checker().spawn_dfs().join();
-    let mut violations = Vec::new();
-    for (property, path) in checker.discoveries() {
-        if property == "a safe state" {
-            continue;
-        }
-        let program = checker.model().program(path.last_state()).clone();
-        violations.push((property, program, path.into_actions()));
+impl Verdict {
+    /// What is wrong, each once.
+    #[must_use]
+    pub fn faults(&self) -> BTreeSet<String> {
+        let violated = self.violations.iter().map(|violation| violation.0.to_owned());
+        violated.chain(self.missing.iter().map(|missing| format!("never {}", missing.0))).collect()
     }
-    Verdict { states: checker.unique_state_count(), depth: checker.max_depth(), violations }
+}
+
+/// Looks at every state that can be reached, each program by itself; stops with a program early
+/// once each property has been decided.
+#[must_use]
+pub fn check(job: &Job) -> Verdict {
+    let mut verdict = Verdict::default();
+    for single in job.split() {
+        verdict.add(&single.checker().spawn_dfs().join());
+    }
+    verdict
+}
+
+/// True if the job has no more states than that; looks at not many more to find out.
+#[must_use]
+pub fn is_small(job: Job, most: usize) -> bool {
+    let steps = 8 * most;
+    let checker = job.checker().target_state_count(steps).spawn_dfs().join();
+    checker.unique_state_count() <= most && checker.state_count() < steps
+}
+
+impl Verdict {
+    fn add(&mut self, checker: &impl Checker<Job>) {
+        self.states += checker.unique_state_count();
+        self.depth = self.depth.max(checker.max_depth());
+        let program = &checker.model().programs[0].0;
+        let mut found = checker.discoveries();
+        for property in checker.model().properties() {
+            let is_wanted = property.expectation == Expectation::Sometimes;
+            match found.remove(property.name) {
+                None if is_wanted => self.missing.push((property.name, program.clone())),
+                Some(path) if !is_wanted => {
+                    let run = path.into_actions();
+                    self.violations.push((property.name, program.clone(), run));
+                }
+                _ => {}
+            }
+        }
+    }
 }

@@ -14,8 +14,8 @@ use crate::world::{BooksOf, Phase, World, index_of};
 use fermata_protocol::{
     Books, Clock, Coordinator, Door, NeedKind, Output, Position, RankId, Report, Tell, Version,
 };
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
 
 /// How much is one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Job {
     pub(crate) lines: Lines,
     /// Ranks go on into MPI_Finalize; otherwise they stop before it.
     pub(crate) finalizes: bool,
+    /// By program: where it comes to its end from, as far as that has been looked at.
+    pub(crate) good: Arc<Mutex<Vec<HashSet<World>>>>,
 }
 
 impl Job {
@@ -44,12 +46,9 @@ impl Job {
             let groups = program.groups();
             (program, groups)
         };
-        Self {
-            programs: programs.into_iter().map(with_groups).collect(),
-            rule,
-            lines: Lines::Merged,
-            finalizes: false,
-        }
+        let programs: Vec<_> = programs.into_iter().map(with_groups).collect();
+        let good = Arc::new(Mutex::new(vec![HashSet::new(); programs.len()]));
+        Self { programs, rule, lines: Lines::Merged, finalizes: false, good }
     }
 
     /// The same with every step by itself.
@@ -62,6 +61,15 @@ impl Job {
     #[must_use]
     pub fn finalizing(self) -> Self {
         Self { finalizes: true, ..self }
+    }
+
+    /// Each program as a job of its own.
+    pub(crate) fn split(&self) -> impl Iterator<Item = Self> + '_ {
+        self.programs.iter().map(|(program, _)| Self {
+            lines: self.lines,
+            finalizes: self.finalizes,
+            ..Self::new([program.clone()], self.rule)
+        })
     }
 
     /// The program of a state.

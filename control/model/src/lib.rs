@@ -8,6 +8,7 @@
 //!     cut        what follows the safe state    state      one state of a job
 //!     rule       the protocol as it is, the papers', and broken ones
 //!     named      programs with a history       report     what is printed and kept in docs
+//!     merged     what is left out of all orders hides nothing
 //!     sim        thousands of ranks under LogP
 //! ```
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod endless;
 pub mod enumerate;
 pub mod explore;
 pub mod job;
+pub mod merged;
 pub mod named;
 pub mod native;
 pub mod program;

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `./x model`: checks the protocol and prints the tables of `docs/protocol.md`.
 #![allow(clippy::print_stdout)]
-use fermata_model::report::{bounds_table, large, named_table, sizes_table, standard};
+use fermata_model::report::{
+    bounds_table, comparisons, large, merged_table, named_table, sizes_table, standard,
+};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let is_large = std::env::args().any(|arg| arg == "--large");
     let (bounds, holds) = bounds_table(&if is_large { large() } else { standard() });
     println!("{bounds}");
+    let (merged, hides_nothing) = merged_table(comparisons(is_large));
+    println!("{merged}");
+    let holds = holds && hides_nothing;
     if is_large {
         return if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }

@@ -5,7 +5,9 @@ use crate::endless::endless;
 use crate::enumerate::{Alphabet, programs};
 use crate::explore::{Verdict, check};
 use crate::job::Job;
+use crate::merged::compare;
 use crate::named;
+use crate::program::Program;
 use crate::rule::Rule;
 use crate::sim::{LogP, Setting, run};
 use std::fmt::Write;
@@ -50,7 +52,8 @@ fn tagged() -> Alphabet {
     Alphabet { tags: true, ..any(2) }
 }
 
-/// What the tests check every time: half a minute on one core, with the programs that have names.
+/// What the tests check every time: half a minute on one core, with the programs that have names;
+/// `comparisons` take another one and a half.
 #[must_use]
 pub fn standard() -> Vec<Bound> {
     vec![
@@ -91,11 +94,14 @@ pub fn bounds_table(bounds: &[Bound]) -> (String, bool) {
         let count = list.len();
         let job = Job::new(list, bound.rule);
         let is_endless = endless(&job).is_some();
-        let verdict = check(job);
-        let mut broken: Vec<&str> = verdict.violations.iter().map(|v| v.0).collect();
-        broken.extend(is_endless.then_some("endless"));
+        let verdict = check(&job);
+        let mut broken: Vec<String> = verdict.faults().into_iter().collect();
+        broken.extend(is_endless.then(|| "endless".to_owned()));
         for (property, program, run) in &verdict.violations {
             eprintln!("{property}: {program}\n{run:?}");
+        }
+        for (property, program) in &verdict.missing {
+            eprintln!("never {property}: {program}");
         }
         good &= broken.is_empty();
         let result = if broken.is_empty() { "holds".into() } else { broken.join(", ") };
@@ -123,9 +129,9 @@ pub fn named_table() -> (String, bool) {
     for (name, program) in named::all() {
         let job = Job::new([program.clone()], Rule::Ours);
         good &= endless(&job).is_none();
-        let ours = check(job);
-        let theirs = check(Job::new([program.clone()], Rule::Published));
-        good &= ours.violations.is_empty();
+        let ours = check(&job);
+        let theirs = check(&Job::new([program.clone()], Rule::Published));
+        good &= ours.faults().is_empty();
         let _ = writeln!(
             text,
             "| {name}: `{program}` | {} | {} | {} | {} |",
@@ -134,6 +140,60 @@ pub fn named_table() -> (String, bool) {
             word(&ours),
             word(&theirs)
         );
+    }
+    (text, good)
+}
+
+/// Programs whose steps are looked at one by one, too: what they are, and the most states that they
+/// may have.
+#[must_use]
+pub fn comparisons(is_large: bool) -> Vec<(&'static str, Vec<Program>, usize)> {
+    let of_name = |calls: usize| {
+        let programs = named::all().into_iter().map(|(_, program)| program);
+        programs.filter(|program| program.calls() <= calls).collect::<Vec<_>>()
+    };
+    let both_tags = Alphabet { tags: true, ..Alphabet::full(2) };
+    if is_large {
+        return vec![
+            ("with a name, 6 calls at most", of_name(6), 400_000),
+            ("2 ranks, all kinds, two tags, 5 calls at most", programs(&both_tags, 5), 100_000),
+            ("3 ranks, all kinds, 3 calls at most", programs(&Alphabet::full(3), 3), 100_000),
+        ];
+    }
+    vec![
+        ("with a name, 6 calls at most", of_name(6), 40_000),
+        ("2 ranks, all kinds, two tags, 4 calls at most", programs(&both_tags, 4), 40_000),
+    ]
+}
+
+/// Checks with merged steps and with every step by itself. Returns the table, and whether the two
+/// agreed everywhere.
+#[must_use]
+pub fn merged_table(comparisons: Vec<(&'static str, Vec<Program>, usize)>) -> (String, bool) {
+    let mut text = String::from(
+        "| programs | states under ours, at most | compared | jobs | with a fault | \
+         states, merged | states, every step by itself | verdicts |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    let mut good = true;
+    for (name, programs, most) in comparisons {
+        let count = programs.len();
+        let found = compare(programs, most);
+        good &= found.differences.is_empty();
+        for difference in &found.differences {
+            eprintln!("merged steps hide something: {difference}");
+        }
+        let row = format!(
+            "| {name} | {most} | {} of {count} | {} | {} | {} | {} | {} |",
+            found.programs,
+            found.programs * (Rule::ALL.len() + 1),
+            found.faulty,
+            found.merged,
+            found.apart,
+            if found.differences.is_empty() { "the same" } else { "**differ**" }
+        );
+        eprintln!("{row}");
+        let _ = writeln!(text, "{row}");
     }
     (text, good)
 }
@@ -172,10 +232,11 @@ pub fn sizes_table(seeds: u64) -> String {
 }
 
 fn word(verdict: &Verdict) -> String {
-    match verdict.violations.first().map(|violation| violation.0) {
-        None => "holds".to_owned(),
-        Some("termination") => "**stuck**".to_owned(),
-        Some(property) => format!("**{property}**"),
+    let faults: Vec<String> = verdict.faults().into_iter().collect();
+    match &faults[..] {
+        [] => "holds".to_owned(),
+        [only] if only == "termination" => "**stuck**".to_owned(),
+        several => format!("**{}**", several.join(", ")),
     }
 }
 

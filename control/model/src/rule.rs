@@ -33,6 +33,19 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// Every one.
+    pub const ALL: [Self; 9] = [
+        Self::Ours,
+        Self::Published,
+        Self::TwoPhase,
+        Self::StopsEarly,
+        Self::RaisesInSilence,
+        Self::OldWordCounts,
+        Self::ReadsFirst,
+        Self::Receives,
+        Self::GoesOnAlone,
+    ];
+
     /// What the line makes of a report. None: it is lost.
     #[must_use]
     pub fn report(self, report: Report) -> Option<Report> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every program up to a size: the tables in docs/protocol.md are what this run finds.
-use fermata_model::report::{bounds_table, named_table, standard};
+use fermata_model::report::{bounds_table, comparisons, merged_table, named_table, standard};
 
 const DOCUMENT: &str = include_str!("../../../docs/protocol.md");
 
@@ -17,4 +17,10 @@ fn all_programs_within_the_bounds_are_sound() {
 #[test]
 fn all_programs_with_names_are_sound() {
     must_be_in_the_document(named_table());
+}
+
+/// What is merged in the model hides nothing: every step by itself gives the same verdicts.
+#[test]
+fn merged_steps_hide_nothing() {
+    must_be_in_the_document(merged_table(comparisons(false)));
 }
