@@ -9,7 +9,7 @@
 //!     rule       the protocol as it is, the papers', and broken ones
 //!     named      programs with a history       report     what is printed and kept in docs
 //!     merged     what is left out of all orders hides nothing
-//!     sim        thousands of ranks under LogP
+//!     sim        thousands of ranks under LogP    grid       their programs
 //! ```
 #![forbid(unsafe_code)]
 // The model is small by construction: ranks, calls and counts fit in eight bits.
@@ -21,6 +21,7 @@ mod cut;
 pub mod endless;
 pub mod enumerate;
 pub mod explore;
+mod grid;
 pub mod job;
 pub mod merged;
 pub mod named;

@@ -2,7 +2,7 @@
 //! `./x model`: checks the protocol and prints the tables of `docs/protocol.md`.
 #![allow(clippy::print_stdout)]
 use fermata_model::report::{
-    bounds_table, comparisons, large, merged_table, named_table, sizes_table, standard,
+    SIDES, bounds_table, comparisons, large, merged_table, named_table, sizes_table, standard,
 };
 use std::process::ExitCode;
 
@@ -18,6 +18,6 @@ fn main() -> ExitCode {
     }
     let (named, named_hold) = named_table();
     println!("{named}");
-    println!("{}", sizes_table(9));
+    println!("{}", sizes_table(&SIDES, 9));
     if holds && named_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

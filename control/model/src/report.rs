@@ -9,7 +9,7 @@ use crate::merged::compare;
 use crate::named;
 use crate::program::Program;
 use crate::rule::Rule;
-use crate::sim::{LogP, Setting, run};
+use crate::sim::{Figures, LogP, Setting, run};
 use std::fmt::Write;
 
 /// All programs of an alphabet up to a number of calls, under one rule.
@@ -198,37 +198,59 @@ pub fn merged_table(comparisons: Vec<(&'static str, Vec<Program>, usize)>) -> (S
     (text, good)
 }
 
-/// Random programs on grids of ranks, medians over seeds.
+/// Sides of the grids of `sizes_table`. The tests do without the largest, which takes a minute.
+pub const SIDES: [u32; 4] = [2, 10, 32, 100];
+
+/// Random programs on grids of ranks: medians over seeds, and in brackets the most.
 #[must_use]
-pub fn sizes_table(seeds: u64) -> String {
-    let logp = LogP { latency: 5_000, overhead: 500, gap: 500 };
+pub fn sizes_table(sides: &[u32], seeds: u64) -> String {
     let mut text = String::from(
-        "| ranks | collectives | rounds | messages per rank | NEEDs | time to the safe state, ms | \
-         published: stuck |\n|---|---|---|---|---|---|---|\n",
+        "| ranks | programs | collectives | rounds | messages per rank | NEEDs | raises | \
+         time to the safe state, ms | published: stuck |\n|---|---|---|---|---|---|---|---|---|\n",
     );
-    for side in [2, 10, 32, 100] {
-        for collectives in [10, 50] {
+    for &side in sides {
+        for (collectives, uneven) in [(10, false), (50, false), (50, true)] {
             let setting =
-                |seed| Setting { side, steps: 40, compute_ns: 100_000, collectives, seed };
-            let mut all: Vec<_> =
-                (1..=seeds).map(|seed| run(setting(seed), logp, Rule::Ours)).collect();
-            let stuck =
-                (1..=seeds).filter(|seed| !run(setting(*seed), logp, Rule::Published).safe).count();
-            assert!(all.iter().all(|figures| figures.safe), "ours was stuck at {side} x {side}");
-            all.sort_by_key(|figures| figures.time_ns);
-            let middle = all[all.len() / 2];
-            let ranks = u64::from(side * side);
-            let _ = writeln!(
-                text,
-                "| {ranks} | {collectives} % | {} | {:.1} | {} | {:.2} | {stuck} of {seeds} |",
-                middle.rounds,
-                middle.messages as f64 / ranks as f64,
-                middle.needs,
-                middle.time_ns as f64 / 1e6
-            );
+                Setting { side, steps: 40, compute_ns: 100_000, collectives, uneven, seed: 0 };
+            let _ = writeln!(text, "{}", sizes_row(setting, seeds));
         }
     }
     text
+}
+
+fn sizes_row(setting: Setting, seeds: u64) -> String {
+    let logp = LogP { latency: 5_000, overhead: 500, gap: 500 };
+    let all_under = |rule: Rule| {
+        let figures = (1..=seeds).map(|seed| run(Setting { seed, ..setting }, logp, rule));
+        figures.collect::<Vec<_>>()
+    };
+    let mut all = all_under(Rule::Ours);
+    for figures in &all {
+        assert!(figures.safe, "ours, {setting:?}: {:?}", figures.fault);
+    }
+    let published = all_under(Rule::Published);
+    assert!(published.iter().all(|figures| figures.fault.is_none()), "published, {setting:?}");
+    let stuck = published.iter().filter(|figures| !figures.safe).count();
+    all.sort_by_key(|figures| figures.time_ns);
+    let middle = all[all.len() / 2];
+    let most = |figure: fn(&Figures) -> u64| all.iter().map(figure).max().unwrap_or(0);
+    let both = |figure: fn(&Figures) -> u64| format!("{} ({})", figure(&middle), most(figure));
+    let ranks = u64::from(setting.side * setting.side);
+    let each = |messages: u64| messages as f64 / ranks as f64;
+    let ms = |time_ns: u64| time_ns as f64 / 1e6;
+    format!(
+        "| {ranks} | {} | {} % | {} | {:.1} ({:.1}) | {} | {} | {:.2} ({:.2}) | \
+         {stuck} of {seeds} |",
+        if setting.uneven { "uneven" } else { "even" },
+        setting.collectives,
+        both(|figures| figures.rounds),
+        each(middle.messages),
+        each(most(|figures| figures.messages)),
+        both(|figures| figures.needs),
+        both(|figures| figures.raises),
+        ms(middle.time_ns),
+        ms(most(|figures| figures.time_ns))
+    )
 }
 
 fn word(verdict: &Verdict) -> String {

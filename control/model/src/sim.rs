@@ -6,11 +6,9 @@
 //! another, beside its program. Messages of the application cost the ranks the same.
 //! Source: Culler et al., "LogP: Towards a Realistic Model of Parallel Computation" (1993).
 //!
-//! The programs stand on a square grid of ranks. All ranks do the same sequence of steps, each of
-//! which is computing, a message to a random partner, or a collective call on the rows, the columns
-//! or the world; ranks are at different steps when the request comes. Such programs come to their
-//! end, for the sequence is one order of all calls that every rank keeps.
+//! The programs are those of `grid.rs`.
 
+use crate::grid::{Random, Step, WORLD, column, programs, row};
 use crate::rule::Rule;
 use fermata_protocol::{
     Books, Coordinator, Door, Need, Orders, Output, Position, RankId, RankMachine, Report, Tell,
@@ -18,6 +16,8 @@ use fermata_protocol::{
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+
+pub use crate::grid::Setting;
 
 /// Times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -41,47 +41,13 @@ pub struct Figures {
     pub rounds: u64,
     /// Reports of needs.
     pub needs: u64,
-    /// False if nobody could move before the state was safe.
+    /// Targets that were raised.
+    pub raises: u64,
+    /// The coordinator said that the state was safe, and it was. Otherwise nobody could move before
+    /// that, or there is a fault.
     pub safe: bool,
-}
-
-/// What to simulate.
-#[derive(Clone, Copy, Debug)]
-pub struct Setting {
-    /// Side of the grid; its square is the number of ranks.
-    pub side: u32,
-    /// Steps of each rank's program.
-    pub steps: u32,
-    /// Length of a computing step, on average.
-    pub compute_ns: u64,
-    /// Of a hundred steps these are collective calls; half of the rest are messages.
-    pub collectives: u64,
-    /// Makes the program and the times.
-    pub seed: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Compute(u64),
-    Send(u32),
-    Recv(u32),
-    Collective(u64),
-}
-
-/// Small, seeded, good enough: splitmix64 (Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
+    /// Why the state was not safe when the coordinator said so.
+    pub fault: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,19 +114,21 @@ struct Sim {
     figures: Figures,
 }
 
-const WORLD: u64 = 1;
-
 /// Runs one program with a checkpoint in its middle.
 #[must_use]
 pub fn run(setting: Setting, logp: LogP, rule: Rule) -> Figures {
+    finished(setting, logp, rule).figures
+}
+
+fn finished(setting: Setting, logp: LogP, rule: Rule) -> Sim {
     let mut sim = Sim::new(setting, logp, rule);
     while let Some(Reverse((now, _, event))) = sim.queue.pop() {
         sim.on_event(event, now);
-        if sim.figures.safe {
+        if sim.figures.safe || sim.figures.fault.is_some() {
             break;
         }
     }
-    sim.figures
+    sim
 }
 
 impl Sim {
@@ -250,7 +218,10 @@ impl Sim {
         // It is taken up when the coordinator has time.
         self.coordinator_busy =
             self.coordinator_busy.max(now) + self.logp.gap.max(self.logp.overhead);
-        let (rank, report) = self.reports[number].clone();
+        let (rank, mut report) = self.reports[number].clone();
+        if let (Rule::OldWordCounts, Report::Parked(version, _)) = (self.rule, &mut report) {
+            *version = self.newest(rank);
+        }
         let mut outputs = Vec::new();
         self.coordinator.on_report(rank, &report, &mut outputs);
         for output in outputs {
@@ -262,17 +233,50 @@ impl Sim {
                 }
                 Output::Safe => {
                     self.figures.time_ns = self.coordinator_busy - self.begun_ns;
-                    self.figures.safe = true;
+                    self.figures.fault = self.fault();
+                    self.figures.safe = self.figures.fault.is_none();
                 }
                 Output::Refused(_) | Output::Resume => {}
             }
         }
     }
 
+    /// Of the orders last sent to this rank.
+    fn newest(&self, rank: u32) -> Version {
+        let sent = self.orders.iter().rev().find(|(to, _)| *to == rank);
+        sent.map_or(Version(0), |(_, orders)| orders.version)
+    }
+
+    /// The coordinator says that the state is safe. If it is not: why. What has been begun is seen
+    /// from the programs, not from the machines' clocks.
+    fn fault(&self) -> Option<&'static str> {
+        let is_word = |event: &Event| !matches!(event, Event::Run(_) | Event::Arrives(..));
+        let mut begun: BTreeMap<u64, u64> = BTreeMap::new();
+        for (rank, place) in self.places.iter().enumerate() {
+            if !place.parked {
+                return Some("a rank runs");
+            }
+            if place.begun {
+                return Some("a rank is inside a collective call");
+            }
+            for clock in self.machines[rank].clocks() {
+                let done = &self.programs[rank][..place.pc];
+                let calls = done.iter().filter(|step| **step == Step::Collective(clock.group));
+                let calls = calls.count() as u64;
+                if *begun.entry(clock.group).or_insert(calls) != calls || clock.seq != calls {
+                    return Some("the members of a group have begun different calls");
+                }
+            }
+        }
+        let words = self.queue.iter().filter(|Reverse((.., event))| is_word(event));
+        (words.count() > 0).then_some("a word is on a line")
+    }
+
     fn say(&mut self, rank: u32, report: Report, now: u64) {
         let Some(report) = self.rule.report(report) else { return };
         self.figures.messages += 1;
         self.figures.needs += u64::from(matches!(report, Report::Needs(_)));
+        self.figures.raises += u64::from(matches!(report, Report::Raise(_)));
         let agent = &mut self.places[rank as usize].agent_busy;
         let sent = (*agent).max(now) + self.logp.overhead;
         *agent = (*agent).max(now) + self.logp.gap.max(self.logp.overhead);
@@ -410,41 +414,50 @@ impl Sim {
     }
 }
 
-fn row(rank: u32, side: u32) -> u64 {
-    2 + u64::from(rank / side)
-}
+#[cfg(test)]
+mod tests {
+    use super::{Event, LogP, Report, Reverse, Rule, Setting, Sim, Step, finished};
 
-fn column(rank: u32, side: u32) -> u64 {
-    2 + u64::from(side) + u64::from(rank % side)
-}
-
-fn programs(setting: &Setting, random: &mut Random) -> Vec<Vec<Step>> {
-    let ranks = setting.side * setting.side;
-    let mut all = vec![Vec::new(); ranks as usize];
-    for _ in 0..setting.steps {
-        for rank in 0..ranks {
-            let time = random.below(2 * setting.compute_ns);
-            all[rank as usize].push(Step::Compute(time));
-        }
-        let kind = random.below(100);
-        if kind < setting.collectives {
-            // One in eight over the world, the others over rows or columns.
-            let which = random.below(8);
-            for rank in 0..ranks {
-                let group = match which {
-                    0 => WORLD,
-                    1..=4 => row(rank, setting.side),
-                    _ => column(rank, setting.side),
-                };
-                all[rank as usize].push(Step::Collective(group));
-            }
-        } else if kind < setting.collectives + (100 - setting.collectives) / 2 {
-            for from in 0..ranks {
-                let to = (u64::from(from) + 1 + random.below(u64::from(ranks) - 1)) as u32 % ranks;
-                all[from as usize].push(Step::Send(to));
-                all[to as usize].push(Step::Recv(from));
-            }
-        }
+    fn fault_of(harm: impl Fn(&mut Sim)) -> Option<&'static str> {
+        let setting = Setting {
+            side: 3,
+            steps: 40,
+            compute_ns: 100_000,
+            collectives: 30,
+            uneven: true,
+            seed: 1,
+        };
+        let mut sim =
+            finished(setting, LogP { latency: 5_000, overhead: 500, gap: 500 }, Rule::Ours);
+        assert!(sim.figures.safe);
+        harm(&mut sim);
+        sim.fault()
     }
-    all
+
+    /// Each way in which a state can fail to be safe is seen by itself.
+    #[test]
+    fn every_fault_has_its_name() {
+        assert_eq!(fault_of(|_| ()), None);
+        assert_eq!(fault_of(|sim| sim.places[4].parked = false), Some("a rank runs"));
+        assert_eq!(
+            fault_of(|sim| sim.places[4].begun = true),
+            Some("a rank is inside a collective call")
+        );
+        let different = Some("the members of a group have begun different calls");
+        assert_eq!(fault_of(|sim| sim.machines[4].count(super::WORLD)), different);
+        let one_more = |sim: &mut Sim| {
+            let program = &sim.programs[4];
+            let is_next = |at: &usize| matches!(program[*at], Step::Collective(_));
+            let next = (sim.places[4].pc..program.len()).find(is_next);
+            sim.places[4].pc = next.map_or(0, |at| at + 1);
+        };
+        assert_eq!(fault_of(one_more), different);
+        assert_eq!(
+            fault_of(|sim| {
+                sim.reports.push((4, Report::Runs));
+                sim.queue.push(Reverse((0, 0, Event::Report(sim.reports.len() - 1))));
+            }),
+            Some("a word is on a line")
+        );
+    }
 }
