@@ -33,6 +33,7 @@ GIVEN_UP = ("not done so in time", "not called it in time")
 LATE = ("MPI_Finalize", "left the job", "come to its end", "the job has ended",
         "went away before it answered", "the job ended (code 0)")
 TAKEN = "is already being taken"  # one that the program has asked for
+GONE = "the coordinator is gone"  # in a life that has been killed
 # What is to be seen of a checkpoint on disk when something is killed during it.
 MET = ("unwritten", "being_written", "committed")
 MOST_GIVEN_UP = 3  # of one checkpoint
@@ -150,6 +151,7 @@ class Chaos:
         self.answered = set()
         self.checkpoints = self.given_up = self.restarts = self.crossings = 0
         self.calls_met = self.asked = 0
+        self.killed = False  # something of this life, by the test
         self.met = dict.fromkeys(MET, 0)
         self.newest = self.promised = 0  # the checkpoint answered last, now and in the life before
         self.took_s = 0.0  # from its request to the answer
@@ -285,6 +287,7 @@ class Chaos:
         # Later it may well complain: the MPI tells ranks of a dead one by errors (seed 31342).
         check(not self.complaints(), process.tail(run.out))
         _kill(victims)
+        self.killed = True
         answer = asked.wait(60) if asked else None
         if answer and answer.code == 0:
             self.committed(answer)
@@ -339,9 +342,11 @@ class Chaos:
         """The program's own checkpoints, of this life."""
         answers = re.findall(r"^asked: (.*)\n", self.job.running.out, re.M)
         self.asked += answers.count("taken")
+        good = (*GIVEN_UP, *LATE, TAKEN, *[GONE] * self.killed)
         for answer in answers:
-            check(answer == "taken" or any(text in answer for text in (*GIVEN_UP, *LATE, TAKEN)),
+            check(answer == "taken" or any(text in answer for text in good),
                   f"fermata_checkpoint: {answer}")
+        self.killed = False
 
 
 def _kill(pids):
