@@ -33,7 +33,7 @@ GIVEN_UP = ("not done so in time", "not called it in time")
 LATE = ("MPI_Finalize", "left the job", "come to its end", "the job has ended",
         "went away before it answered", "the job ended (code 0)")
 TAKEN = "is already being taken"  # one that the program has asked for
-GONE = "the coordinator is gone"  # in a life that has been killed
+GONE = ("the coordinator is gone", "the coordinator cannot be reached")  # in a life that was killed
 # What is to be seen of a checkpoint on disk when something is killed during it.
 MET = ("unwritten", "being_written", "committed")
 MOST_GIVEN_UP = 3  # of one checkpoint
@@ -342,7 +342,7 @@ class Chaos:
         """The program's own checkpoints, of this life."""
         answers = re.findall(r"^asked: (.*)\n", self.job.running.out, re.M)
         self.asked += answers.count("taken")
-        good = (*GIVEN_UP, *LATE, TAKEN, *[GONE] * self.killed)
+        good = (*GIVEN_UP, *LATE, TAKEN, *GONE * self.killed)
         for answer in answers:
             check(answer == "taken" or any(text in answer for text in good),
                   f"fermata_checkpoint: {answer}")
