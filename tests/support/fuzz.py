@@ -206,6 +206,9 @@ def _comes_again(program, finding):
     return False
 
 
+INTERRUPTED = 72  # libFuzzer's exit code after SIGINT or SIGTERM: not a finding
+
+
 def explore(target, seconds, findings, grown):
     """Looks for new inputs for some seconds, beginning with the corpus and with those that earlier
     runs left in the directory `grown`, where it keeps what it finds. A finding is kept in the
@@ -222,7 +225,7 @@ def explore(target, seconds, findings, grown):
                              left + 60, env=_environment())
         ran = re.search(r"number_of_executed_units: *(\d+)", result.err)
         inputs += int(ran[1]) if ran else 0
-        if result.code == 0:
+        if result.code in (0, INTERRUPTED):
             return inputs
         late = re.search(r"Test unit written to (.*/timeout-\w+)$", result.err, re.MULTILINE)
         if not late or _comes_again(program, pathlib.Path(late[1])):
