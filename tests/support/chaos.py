@@ -265,7 +265,7 @@ class Chaos:
         """One of MET, of a checkpoint that began when that snapshot was the newest."""
         if fermata.newest_snapshot(self.job) != before:
             return "committed"
-        return "being_written" if list(before.parent.glob("*.partial")) else "unwritten"
+        return "being_written" if list(before.parent.glob("*.partial/*")) else "unwritten"
 
     def kill(self, hop):
         """Kills what the hop says; what that leaves behind is killed a little later, as a batch
