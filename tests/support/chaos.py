@@ -27,6 +27,7 @@ DEADLINE_S = 300
 ENDS = ("stop", "kill a rank", "kill mpirun", "kill the coordinator", "kill all",
         "kill a rank during a checkpoint", "kill all during a checkpoint")
 DAEMON_ENDS = ("kill the daemon", "kill the daemon during a checkpoint")
+CHECKPOINT = ("--json", "checkpoint", "job", "--timeout", "20s")
 # A checkpoint may be refused or given up for these reasons, and the job runs on (docs/limits.md).
 EARLY = ("there is no job", "is not running", "just being started", "returned from MPI_Init")
 GIVEN_UP = ("not done so in time", "not called it in time")
@@ -183,8 +184,7 @@ class Chaos:
         """Takes one; as soon as the job can be saved, which at its start takes a moment."""
         until, given_up = time.monotonic() + 60, 0
         while True:
-            result = fermata.fermata(self.work, "--json", "checkpoint", "job", "--timeout", "20s",
-                                     *arguments)
+            result = fermata.fermata(self.work, *CHECKPOINT, *arguments)
             if result.code == 0:
                 return self.committed(result)
             if not any(text in result.err for text in self.early):
@@ -256,7 +256,7 @@ class Chaos:
 
     def be_lost(self):
         """A job whose daemon is gone cannot be saved, says so, and runs on."""
-        answer = fermata.fermata(self.work, "checkpoint", "job", "--timeout", "20s")
+        answer = fermata.fermata(self.work, *CHECKPOINT)
         check(answer.code != 0 and re.search("is lost|left the job", answer.err),
               f"a checkpoint without a daemon: exit code {answer.code}\n{answer.err}")
         self.be_well()
@@ -279,9 +279,8 @@ class Chaos:
         if "during" in hop.end:
             env = mpis.environment(FERMATA_DIR=str(self.work / "fermata"))
             before = fermata.newest_snapshot(self.job)
-            asked = process.Running([fermata.FERMATA, "--json", "checkpoint", "job",
-                                     "--timeout", "20s"], self.work, name=f"killed{self.restarts}",
-                                    env=env, cwd=self.work)
+            asked = process.Running([fermata.FERMATA, *CHECKPOINT], self.work,
+                                    name=f"killed{self.restarts}", env=env, cwd=self.work)
             time.sleep(hop.during * self.took_s)
             self.met[self.progress_on_disk(before)] += 1
         # Later it may well complain: the MPI tells ranks of a dead one by errors (seed 31342).

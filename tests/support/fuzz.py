@@ -56,6 +56,7 @@ RUST_FLAGS = ["-Zsanitizer=address", "-Cdebug-assertions", "-Coverflow-checks",
                 ("level=4", "inline-8bit-counters", "pc-table", "trace-compares"))]
 # A hang is a finding, too; and no input makes a reader take much memory.
 LIMITS = ["-timeout=10", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=16384"]
+INTERRUPTED = 72  # libFuzzer's exit code after SIGINT or SIGTERM: not a finding
 
 
 def lacks(target):
@@ -204,9 +205,6 @@ def _comes_again(program, finding):
     print(f"{program.name}: {finding.name} was not a finding: alone it ends in time",
           file=sys.stderr, flush=True)
     return False
-
-
-INTERRUPTED = 72  # libFuzzer's exit code after SIGINT or SIGTERM: not a finding
 
 
 def explore(target, seconds, findings, grown):
