@@ -19,7 +19,7 @@ pub struct Bound {
     pub name: &'static str,
     /// The calls to choose from.
     pub alphabet: Alphabet,
-    /// Of all ranks together.
+    /// Of all ranks together. Of two ranks an even number: each call has its counterpart.
     pub calls: usize,
     /// Whose protocol.
     pub rule: Rule,
@@ -59,7 +59,7 @@ pub fn standard() -> Vec<Bound> {
     vec![
         bound(EVERYTHING, Alphabet::full(2), 4),
         bound(PLAIN, Alphabet::plain(2), 6),
-        bound(TAGGED, tagged(), 5),
+        bound(TAGGED, tagged(), 4),
         bound(NO_WAIT, no_wait(3), 4),
         bound(WAITING, waiting(3), 4),
         Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(2), 6) },
@@ -156,7 +156,7 @@ pub fn comparisons(is_large: bool) -> Vec<(&'static str, Vec<Program>, usize)> {
     if is_large {
         return vec![
             ("with a name, 6 calls at most", of_name(6), 400_000),
-            ("2 ranks, all kinds, two tags, 5 calls at most", programs(&both_tags, 5), 100_000),
+            ("2 ranks, any source, two tags, 6 calls at most", programs(&tagged(), 6), 100_000),
             ("3 ranks, all kinds, 3 calls at most", programs(&Alphabet::full(3), 3), 100_000),
         ];
     }
