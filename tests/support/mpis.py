@@ -91,6 +91,7 @@ def checksum(text):
 @contextlib.contextmanager
 def scratch():
     """A directory for something that several tests need, of which each worker makes its own."""
+    WORK.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=WORK, prefix="scratch-") as directory:
         yield pathlib.Path(directory)
 
