@@ -7,7 +7,7 @@ import time
 
 from support import fermata, moments, mpis, process
 from support.cases import Skipped, check, check_equal, slow, timeout
-from support.mpis import BUILD, ROOT
+from support.mpis import ROOT
 
 STEPS = 2000
 # Four threads share what may be two cores: waiting ones must not spin.
@@ -25,9 +25,7 @@ def run_input():
     """The run input file, made by GROMACS itself."""
     if not shutil.which("gmx_mpi"):
         raise Skipped("gromacs is not installed: ./x setup --apps")
-    work = BUILD / "tests/gromacs"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    work = mpis.kept("gromacs")
     shutil.copy(BOX / "water.top", work)
     _gmx("solvate -cs spc216 -box 2.5 2.5 2.5 -o box.gro -p water.top", work)
     _gmx(f"grompp -f {BOX / 'water.mdp'} -c box.gro -p water.top -o water.tpr", work)
@@ -49,10 +47,9 @@ def _results(directory):
 
 @functools.cache
 def _native():
-    work = BUILD / "tests/gromacs/native"
-    work.mkdir()
-    mpis.native("openmpi", _command(), 2, work, 90, env=PATIENT).expect_success("gmx_mpi")
-    return _results(work)
+    with mpis.scratch() as work:
+        mpis.native("openmpi", _command(), 2, work, 90, env=PATIENT).expect_success("gmx_mpi")
+        return _results(work)
 
 
 def _check(directory):

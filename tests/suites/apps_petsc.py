@@ -10,7 +10,6 @@ import shutil
 
 from support import fermata, moments, mpis, process
 from support.cases import Skipped, check, check_equal, slow, timeout
-from support.mpis import BUILD
 
 EXAMPLES = pathlib.Path("/usr/share/petsc/3.18/share/petsc/examples/src/ksp/ksp/tutorials")
 OPTIONS = "-m 300 -n 300 -ksp_type pipecg -pc_type jacobi -ksp_rtol 1e-10 -ksp_monitor"
@@ -23,8 +22,7 @@ def program():
                       "./x setup --apps")
     flags = process.run(["pkg-config", "--cflags", "--libs", "petsc"])
     flags.expect_success("pkg-config petsc")
-    work = BUILD / "tests/petsc"
-    work.mkdir(parents=True, exist_ok=True)
+    work = mpis.kept("petsc")
     shutil.copy(EXAMPLES / "ex2.c", work)
     process.run(["mpicc.openmpi", "-O2", "-o", "ex2", "ex2.c", *shlex.split(flags.out)], 120,
                 cwd=work).expect_success("compiling ex2.c")
@@ -44,7 +42,8 @@ def _lines(text):
 
 @functools.cache
 def _native():
-    return _lines(mpis.native("openmpi", _command(), 2, BUILD, 90).expect_success("ex2").out)
+    with mpis.scratch() as work:
+        return _lines(mpis.native("openmpi", _command(), 2, work, 90).expect_success("ex2").out)
 
 
 def _make_plain(lower):

@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import shutil
-from unittest import mock
 
 from support import guide, mpis, process
 from support.cases import Skipped, check, slow, timeout
@@ -56,9 +55,3 @@ def test_links_lead_somewhere(_work):
     for chapter in guide.chapters():
         for target in re.findall(r"\]\(([^)#]+)\)", chapter.read_text()):
             check((chapter.parent / target).exists(), f"{chapter.name}: {target}")
-
-
-def test_the_demo_needs_no_test_before_it(work):
-    """`./x demo` is the first command of the README: the tests' directory is not there yet."""
-    with mock.patch.object(mpis, "WORK", work / "tests/work"), mpis.scratch() as made:
-        check(made.is_dir(), f"{made} is there")

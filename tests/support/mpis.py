@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The MPI installations the tests use, and how to run a program natively under each."""
+import atexit
 import contextlib
 import functools
 import os
@@ -90,10 +91,19 @@ def checksum(text):
 
 @contextlib.contextmanager
 def scratch():
-    """A directory for something that several tests need, of which each worker makes its own."""
+    """A directory for a moment, to find out what several tests need: each worker does so."""
     WORK.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=WORK, prefix="scratch-") as directory:
         yield pathlib.Path(directory)
+
+
+def kept(name):
+    """A new directory for what several tests need, of which each worker makes its own: it stays
+    until the worker, or a program that is none, ends."""
+    directory = tempfile.mkdtemp(prefix=f"{name}-", dir=own_environment.get("TMPDIR"))
+    if "TMPDIR" not in own_environment:
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return pathlib.Path(directory)
 
 
 @functools.cache
