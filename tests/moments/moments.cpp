@@ -4,7 +4,9 @@
 //
 // At a chosen call it tells the test, by a file, and waits until a checkpoint is pending, with the
 // gate held as in a wrapper, so that the quiesce signal finds this thread inside MPI. Then the call
-// goes its way and has to deal with the checkpoint that came while it was being entered.
+// goes its way and has to deal with the checkpoint that came while it was being entered. A file
+// that was taken away is made again as soon as the rank runs: a restarted job tells by itself which
+// of the moments lie behind it.
 //
 //   FERMATA_MOMENTS=RANK:K1,K2,...   the calls, counted from 1 (MPI_Init), of this world rank
 //   FERMATA_MOMENTS_DIR=DIR          where moment.1, moment.2, ... appear
@@ -37,16 +39,28 @@ int chosen_count, chosen_rank, next_moment;
 bool armed;
 const char* directory;
 
-void sleep_1_ms() {
-  const timespec pause{0, 1'000'000};
-  nanosleep(&pause, nullptr);
+bool is_there(const char* name) {
+  char path[1024];
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  return access(path, F_OK) == 0;
 }
 
-void tell(int moment) {
+/// All moments up to this call. Newest last: where it is there, so are the others.
+void tell() {
   char path[1024];
-  snprintf(path, sizeof path, "%s/moment.%d", directory, moment + 1);
-  const int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
-  if (file >= 0) close(file);
+  snprintf(path, sizeof path, "moment.%d", next_moment);
+  if (next_moment == 0 || is_there(path)) return;
+  for (int moment = 1; moment <= next_moment; moment++) {
+    snprintf(path, sizeof path, "%s/moment.%d", directory, moment);
+    const int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    if (file >= 0) close(file);
+  }
+}
+
+void wait_1_ms() {
+  tell();
+  const timespec pause{0, 1'000'000};
+  nanosleep(&pause, nullptr);
 }
 
 /// Holds the gate while it waits, as a wrapper does; gives it back before the call.
@@ -55,23 +69,22 @@ void wait_for_checkpoint() {
   auto* const gate = reinterpret_cast<volatile Gate*>(
       reinterpret_cast<i64>(__builtin_thread_pointer()) + shared.gate_offset);
   gate->depth = gate->depth + 1;
-  tell(next_moment++);
+  next_moment++;
+  tell();
   for (int ms = 0; ms < kWaitMs && __atomic_load_n(&shared.pending, __ATOMIC_ACQUIRE) == 0; ms++)
-    sleep_1_ms();
-  for (int ms = 0; ms < kNudgeMs && !gate->interrupted; ms++) sleep_1_ms();
+    wait_1_ms();
+  for (int ms = 0; ms < kNudgeMs && !gate->interrupted; ms++) wait_1_ms();
   gate->depth = gate->depth - 1;
 }
 
 void hold() {
-  char path[1024];
-  snprintf(path, sizeof path, "%s/done", directory);
   const Crossing& shared = crossing();
   for (int ms = 0; ms < kHoldMs && __atomic_load_n(&shared.pending, __ATOMIC_ACQUIRE) == 0; ms++) {
-    if (access(path, F_OK) == 0) {
+    if (is_there("done")) {
       hold_at = 0;
       return;
     }
-    sleep_1_ms();
+    wait_1_ms();
   }
 }
 
@@ -103,6 +116,7 @@ extern "C" __attribute__((visibility("hidden"))) void moments_on_call() {
   const u32 number = __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
   if (!armed) return;
   const bool is_chosen = crossing().world_rank == u32(chosen_rank);
+  if (is_chosen) tell();
   if (hold_at != 0 && number >= hold_at && is_chosen) hold();
   if (next_moment >= chosen_count || number != chosen[next_moment]) return;
   if (is_chosen) wait_for_checkpoint();

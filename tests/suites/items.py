@@ -127,13 +127,10 @@ class Moments:
         wait_until(job, self._marker(call).exists, f"call {self.calls[call]} of rank {self.rank}")
         return "call"
 
-    def come_to(self):
-        """The markers of all calls that the program has come to."""
-        return set(self.directory.glob("moment.*"))
-
-    def forget_but(self, markers):
-        """A killed life may have come to more calls; the next one is to come to them again."""
-        for marker in self.come_to() - markers:
+    def forget(self):
+        """Before a restart: the new life tells which calls lie behind it. What the ended one came
+        to while its checkpoint was being committed need not be in the snapshot."""
+        for marker in self.directory.glob("moment.*"):
             marker.unlink()
 
     def _marker(self, call):
@@ -175,13 +172,12 @@ def _save_and_restart(job, moments, plan, route, taken):
         taken.append((moments.wait(job, number), then))
         _checkpoint(job, stop=then in (OTHER, SAME))
         if then == KILLED:
-            markers = moments.come_to()
             time.sleep(moments.lives[number])
             _kill(job)
-            moments.forget_but(markers)
         if then in (OTHER, KILLED):
             current, other = other, current
         if then != ON:
+            moments.forget()
             job.restart(current)
 
 
