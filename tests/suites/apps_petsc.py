@@ -12,7 +12,7 @@ from support import fermata, moments, mpis, process
 from support.cases import Skipped, check, check_equal, slow, timeout
 
 EXAMPLES = pathlib.Path("/usr/share/petsc/3.18/share/petsc/examples/src/ksp/ksp/tutorials")
-OPTIONS = "-m 300 -n 300 -ksp_type pipecg -pc_type jacobi -ksp_rtol 1e-10 -ksp_monitor"
+OPTIONS = "-m 600 -n 600 -ksp_type pipecg -pc_type jacobi -ksp_rtol 1e-10 -ksp_monitor"
 
 
 @functools.cache
