@@ -137,7 +137,8 @@ bool is_gathering() { return pending_epoch() != 0 && agent::load_phase() == Phas
 void tell_send() {
   u64 count = 0;
   if (agent::send_has_to_be_told(self.clocks, &count))
-    self.connection.send(wire::Needs{crossing().pending, wire::Pairs{self.clocks, count}});
+    self.connection.send(
+        wire::Needs{crossing().pending, u32(Cause::kOwn), wire::Pairs{self.clocks, count}});
 }
 
 bool copy_pairs(const wire::Pairs& list, Count* out) {
@@ -410,6 +411,7 @@ int agent_report(Report kind, u32 epoch, const void* payload, u64 bytes) {
   }
   Count pair{};
   u64 version = 0;
+  Cause cause{};
   switch (kind) {
     case Report::kFinalizing:
       return out.send(wire::Finalizing{});
@@ -424,7 +426,11 @@ int agent_report(Report kind, u32 epoch, const void* payload, u64 bytes) {
           epoch, version,
           wire::Pairs{words + sizeof(version), (bytes - sizeof(version)) / sizeof(Count)}});
     case Report::kNeeds:
-      return out.send(wire::Needs{epoch, wire::Pairs{payload, bytes / sizeof(Count)}});
+      if (bytes < sizeof(cause)) return -EINVAL;
+      memcpy(&cause, payload, sizeof(cause));
+      return out.send(
+          wire::Needs{epoch, u32(cause),
+                      wire::Pairs{words + sizeof(cause), (bytes - sizeof(cause)) / sizeof(Count)}});
     case Report::kSent:
       return out.send(wire::Sent{epoch, wire::Pairs{payload, bytes / sizeof(Count)}});
     case Report::kDrained:

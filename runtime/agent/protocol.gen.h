@@ -6,7 +6,7 @@
 
 namespace fermata::protocol {
 
-inline constexpr u16 kVersion = 7;
+inline constexpr u16 kVersion = 8;
 inline constexpr u64 kPayloadBytesMax = 9437184;
 
 enum class Type : u16 {
@@ -247,13 +247,15 @@ struct Saved {
 struct Needs {
   static constexpr Type kType = Type::kNeeds;
   u32 epoch{};
+  u32 own{};  // 1: it must for its own sake; 0: only because others need it
   Pairs list{};  // kind << 32 | world rank of the other, count
   void write(Writer& w) const {
     w.put(epoch);
+    w.put(own);
     w.put(list);
   }
   bool read(Reader& r) {
-    return r.get(epoch) && r.get(list) && r.at_end();
+    return r.get(epoch) && r.get(own) && r.get(list) && r.at_end();
   }
 };
 

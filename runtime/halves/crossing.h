@@ -24,7 +24,7 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 9;
+inline constexpr u32 kCrossingVersion = 10;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 inline constexpr u32 kSendingToAny = 0xffff'ffff;  // to whoever has been sent to
 
@@ -66,6 +66,11 @@ enum class NeedKind : u32 {
   kMessage = 1,  // it has sent so many messages to the needy rank
   kReceipt = 2,  // it has matched so many messages of the needy rank
   kRoom = 3,     // parked, it has taken in so many messages of the needy rank
+};
+// Why such a rank does not park instead.
+enum class Cause : u64 {
+  kOthers = 0,  // only because other ranks need it
+  kOwn = 1,     // whatever they need
 };
 inline u64 need_key(NeedKind kind, u32 rank) { return u64(kind) << 32 | rank; }
 inline NeedKind kind_of_need(const Count& need) { return NeedKind(need.key >> 32); }
@@ -114,8 +119,8 @@ enum class Report : u32 {
   kHeld = 9,        // payload: text, why this rank runs on instead of parking
   kAsk = 10,        // payload: u32 whether it waits for the answer until all ranks have asked,
                     // u32 whether the program has a function to save itself
-  kNeeds = 11,      // payload: Count[] {need_key, count}: what this rank waits for and must have;
-                    // none: it waits for nobody any more
+  kNeeds = 11,      // payload: Cause, then Count[] {need_key, count}: what this rank waits for and
+                    // must have; none: it waits for nobody any more
 };
 
 struct LowerCalls {

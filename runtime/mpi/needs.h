@@ -12,6 +12,10 @@
 // come for a moment: a rank that gets on by itself costs no word. What the threads of a rank wait
 // for is told together.
 //
+// Told with it is why the rank runs on at all. Where only others keep it running, its needs count as
+// long as theirs do: two ranks whose threads wait for each other would keep each other running
+// otherwise.
+//
 // The receiver counts what it has taken of all that was sent to it, in whatever order; so the need
 // of a send names the last message that was sent there, not its own number.
 //
@@ -84,12 +88,16 @@ inline u64 list_needs(const Wanted& wanted, Count* needs) {
   return found;
 }
 
-/// Never 0, which stands for "nobody".
-inline u64 digest_of(const Count* needs, u64 count) {
+/// Why this rank does not park. Preconditions: it has a known duty, or is held back.
+inline Cause cause_of_running() {
+  return held_back() || owes_collective() ? Cause::kOwn : Cause::kOthers;
+}
+
+/// 0, which stands for "nobody", of no words only.
+inline u64 digest_of(const u64* words, u64 count) {
   if (count == 0) return 0;
   u64 digest = kHashStart;
-  for (u64 i = 0; i < count; i++)
-    digest = hash_word(hash_word(digest, needs[i].key), needs[i].value);
+  for (u64 i = 0; i < count; i++) digest = hash_word(digest, words[i]);
   return digest ? digest : 1;
 }
 
@@ -117,7 +125,8 @@ inline ThreadWait* own_wait() {
 inline void note_wait(const Awaited& awaited, u64 now, Count* needs) {
   ThreadWait* const wait = own_wait();
   mark_awaited(awaited, wait->wanted);
-  const u64 digest = digest_of(needs, list_needs(wait->wanted, needs));
+  const u64 found = list_needs(wait->wanted, needs);
+  const u64 digest = digest_of(reinterpret_cast<const u64*>(needs), found * (sizeof(Count) / sizeof(u64)));
   const u32 epoch = state().park.epoch;
   if (wait->epoch == epoch && wait->digest == digest) return;
   wait->epoch = epoch;
@@ -150,7 +159,9 @@ inline u64 settled_needs(u64 now, Count* needs, bool* is_open) {
 /// last moment, it is told. That it waits for nobody any more is told at once.
 inline void tell_needs(const Awaited& awaited) {
   ParkState& park = state().park;
-  Count* const needs = arena_array<Count>(2 * u64(state().world_size));
+  // The report: the cause, and two needs of every rank.
+  u64* const payload = arena_array<u64>(1 + 4 * u64(state().world_size));
+  Count* const needs = reinterpret_cast<Count*>(payload + 1);
   const u64 now = sys::now_ns();
   if (crossing().sending_told) {  // in our stead; that send has ended
     crossing().sending_told = 0;
@@ -159,12 +170,14 @@ inline void tell_needs(const Awaited& awaited) {
   note_wait(awaited, now, needs);
   bool is_open = false;
   const u64 count = settled_needs(now, needs, &is_open);
-  const u64 digest = digest_of(needs, count);
+  const u64 bytes = sizeof(Cause) + count * sizeof(Count);
+  payload[0] = u64(cause_of_running());
+  const u64 digest = count ? digest_of(payload, bytes / sizeof(u64)) : 0;
   if (digest != park.told && (count != 0 || !is_open)) {
     park.told = digest;
-    (void)report(Report::kNeeds, needs, count * sizeof(Count));
+    (void)report(Report::kNeeds, payload, bytes);
   }
-  arena_free(needs);
+  arena_free(payload);
 }
 
 /// PARKED takes back what has been told, and who waits begins anew.

@@ -29,6 +29,7 @@ namespace fermata::mpi {
 void rebuild();  // rebuild.h
 
 inline constexpr u64 kShortestWaitNs = 20'000, kLongestWaitNs = 1'000'000;
+inline constexpr u64 kBeforeRaiseNs = 2'000'000;
 inline constexpr u64 kLeavingNs = 2'000'000'000;
 
 inline Phase current_phase() {
@@ -146,11 +147,19 @@ inline bool rank_may_park(bool may_call_functions) {
   raise_quiesce();
 }
 
+/// A rank that only others keep running may be about to be let go: the rank that all of it began
+/// with has made its last call together with this one, and needs a moment to say so. Who raises a
+/// target at once makes that rank owe the next call, and so on.
+inline bool hesitates(u64 since) {
+  return cause_of_running() == Cause::kOthers && sys::now_ns() - since < kBeforeRaiseNs;
+}
+
 /// `clock` has been counted up. Returns when the call it stands for may begin; at once if all
 /// members have come (two_phase.h).
 [[gnu::noinline]] inline void enter_collective_pending(ClockEntry* clock, bool all_have_come) {
   Core& core = state();
   if (clock == core.unused_clock) return;
+  const u64 since = sys::now_ns();
   while (taking_part()) {
     if (refresh_targets() && clock->seq <= core.targets[clock - clocks()]) return;
     clock->seq--;  // as if the call had not been begun: what would this rank do?
@@ -159,7 +168,7 @@ inline bool rank_may_park(bool may_call_functions) {
       const StoppingPlace place;
       const bool parks = may_park();
       if (parks) park_here();
-      runs_on = !parks && !only_reduces();
+      runs_on = !parks && !only_reduces() && !hesitates(since);
       if (!parks && !runs_on && !make_progress(TakeIn::kAsked)) {
         const OpenBooks open;
         (void)sys::call(SYS_sched_yield);

@@ -10,6 +10,7 @@ from support import fermata, mpis, process
 from support.cases import check, check_equal, slow, timeout
 
 NATIVE_STEPS, STEPS, STEP_MS = 5, 14, 60
+SERVED_STEPS = 60
 SAVE_AT, STOP_AT = (2, 5), 8
 
 # Where a program built for `front` is saved and where it goes on; the last element: slow.
@@ -99,6 +100,22 @@ def _make_held(mpi, name, steps):
         job.restart(mpis.OTHER[mpi])
         check_equal(mpis.checksum(job.finish()), _expected(name, ranks, steps), "checksum")
         check_equal([path.name for path in job.snapshots()], ["1"], "attempts")
+    return test
+
+
+def _make_served(mpi, ranks):
+    @timeout(90)
+    def test(work):
+        """Ranks whose threads wait for each other do not keep each other running until these get
+        what they wait for, in the last three steps."""
+        job = fermata.Job(work)
+        job.start(mpi, _command(mpi, "serving_threads", work, SERVED_STEPS), ranks)
+        for step in (2, 4, 6):
+            fermata.wait_for_step(job, step)
+            job.checkpoint()
+        check(f"step {SERVED_STEPS - 3}\n" not in job.running.out, "they were kept running until then")
+        expected = _expected("serving_threads", ranks, SERVED_STEPS)
+        check_equal(mpis.checksum(job.finish()), expected, "checksum")
     return test
 
 
@@ -222,6 +239,9 @@ def generate():
             tests[f"test_synchronous_and_{name}_{mpi}"] = _make_given_up(mpi, *fault)
         for way, steps in ROOM_IN.items():
             tests[f"test_makes_room_for_a_{way}_{mpi}"] = _make_held(mpi, "room", steps)
+        for ranks in (2, 3):
+            test = _make_served(mpi, ranks)
+            tests[f"test_threads_that_serve_{ranks}_ranks_{mpi}"] = slow(test) if ranks > 2 else test
         for call, steps in LATE_IN.items():
             tests[f"test_late_for_{call}_{mpi}"] = _make_held(mpi, "latecomers", steps)
     for name in programs():

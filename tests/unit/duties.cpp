@@ -18,7 +18,7 @@ struct Decisions {
   u64 receiving;
   u32 ending;
   char sending[16], synchronous[16], door[16];
-  u32 room;
+  u32 room, own;
 };
 
 static constexpr u32 kEpoch = 7;
@@ -155,15 +155,17 @@ static void test_table() {
   u64 lines = 0;
   for (;; lines++) {
     const int read = fscanf(
-        table, "%lu %lu %lu %lu %15s %lu %lu %lu %lu %lu %u %lu %u %15s %15s %15s %u", &s.seq[0],
+        table, "%lu %lu %lu %lu %15s %lu %lu %lu %lu %lu %u %lu %u %15s %15s %15s %u %u", &s.seq[0],
         &s.target[0], &s.seq[1], &s.target[1], s.kind, &s.needed, &s.sent, &s.arrived, &s.kept,
-        &s.held, &d.computing, &d.receiving, &d.ending, d.sending, d.synchronous, d.door, &d.room);
+        &s.held, &d.computing, &d.receiving, &d.ending, d.sending, d.synchronous, d.door, &d.room,
+        &d.own);
     if (read == EOF) break;
-    EXPECT(read == 17);
+    EXPECT(read == 18);
     enter(s, lines + 1);
     char word[16];
     EXPECT(has_duty_when(false) == (d.computing != 0));
     EXPECT(has_duty_when(true) == (d.ending != 0));
+    if (d.computing) EXPECT((cause_of_running() == Cause::kOwn) == (d.own != 0));
     word_of_need(slot, RequestKind::kRecv, false, word);
     EXPECT(d.receiving == (d.computing ? strtoul(word, nullptr, 10) : 0));
     word_of_need(slot, RequestKind::kSend, false, word);
@@ -265,7 +267,7 @@ static void test_telling() {
   own_wait()->since_ns -= kBeforeNeedNs;
   tell_needs({nullptr, 0, &world, 1});
   tell_needs({nullptr, 0, &world, 1});
-  EXPECT(reports == 1 && reported_bytes == sizeof(Count));
+  EXPECT(reports == 1 && reported_bytes == sizeof(Cause) + sizeof(Count));
   state().received[1]++;  // with another tag: not what it waits for
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 1);
@@ -273,7 +275,7 @@ static void test_telling() {
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 2);
   tell_needs({});
-  EXPECT(reports == 3 && reported_bytes == 0);
+  EXPECT(reports == 3 && reported_bytes == sizeof(Cause));
   tell_needs({});
   EXPECT(reports == 3);
   crossing().pending = 0;
@@ -305,12 +307,12 @@ static void test_two_threads_tell_together() {
   for (ThreadWait* wait = state().waits; wait; wait = wait->next) wait->since_ns -= kBeforeNeedNs;
   pthread_barrier_wait(&turn);
   pthread_barrier_wait(&turn);
-  EXPECT(reported_bytes == 2 * sizeof(Count));
+  EXPECT(reported_bytes == sizeof(Cause) + 2 * sizeof(Count));
   pthread_barrier_wait(&turn);
   pthread_join(other, nullptr);
-  EXPECT(reported_bytes == sizeof(Count));
+  EXPECT(reported_bytes == sizeof(Cause) + sizeof(Count));
   tell_needs({});
-  EXPECT(reported_bytes == 0);
+  EXPECT(reported_bytes == sizeof(Cause));
 }
 
 int main() {

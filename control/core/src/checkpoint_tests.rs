@@ -214,11 +214,11 @@ fn a_need_makes_a_parked_rank_run_on_until_it_is_met_or_taken_back() {
     let parked = |version| Parked { epoch: 1, version, list: vec![] };
     let first = w.targets(2);
     w.say(2, parked(first.version));
-    w.say(0, Needs { epoch: 1, list: vec![(1 << 32 | 2, 7)] });
+    w.say(0, Needs { epoch: 1, own: 1, list: vec![(1 << 32 | 2, 7)] });
     let second = w.targets(2);
     assert!(second.version > first.version);
     assert_eq!(second.needs, vec![(1 << 32, 7)], "rank 0 needs the seventh message");
-    w.say(0, Needs { epoch: 1, list: vec![] });
+    w.say(0, Needs { epoch: 1, own: 0, list: vec![] });
     let third = w.targets(2);
     assert!(third.version > second.version && third.needs.is_empty());
     for conn in [0, 1] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The words of the safe-state protocol as messages of the wire.
 
-use fermata_protocol::{Clock, Need, NeedKind, Orders, RankId, Report, Version};
+use fermata_protocol::{Cause, Clock, Need, NeedKind, Orders, RankId, Report, Version};
 use fermata_types::{Message, Targets};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,10 @@ pub(crate) fn report_of(message: &Message, epoch: u32) -> Option<Report> {
         Message::Clocks(m) => (m.epoch, Report::Clocks(clocks(&m.list))),
         Message::Raise(m) => (m.epoch, Report::Raise(Clock { group: m.comm_id, seq: m.seq })),
         Message::Needs(m) if m.list.is_empty() => (m.epoch, Report::Runs),
-        Message::Needs(m) => (m.epoch, Report::Needs(m.list.iter().filter_map(need_of).collect())),
+        Message::Needs(m) => {
+            let cause = if m.own == 0 { Cause::Others } else { Cause::Own };
+            (m.epoch, Report::Needs(cause, m.list.iter().filter_map(need_of).collect()))
+        }
         Message::Parked(m) => {
             let version = Version(m.version & u64::from(u32::MAX));
             (m.epoch, Report::Parked(version, clocks(&m.list)))

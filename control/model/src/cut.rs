@@ -12,7 +12,7 @@ use crate::program::Mask;
 use crate::rule::Rule;
 use crate::state::{Down, Outcome, State};
 use crate::world::{Lane, Phase, World, index_of, members};
-use fermata_protocol::Report;
+use fermata_protocol::{Position, Report};
 use std::sync::PoisonError;
 
 impl Job {
@@ -33,7 +33,7 @@ impl Job {
         let (_, groups) = &self.programs[state.program];
         let stands = |rank: usize| {
             let side = &state.sides[rank];
-            let parkable = self.at(state, rank, |at| at.is_parkable());
+            let parkable = self.at(state, rank, |at| at.iter().all(Position::is_parkable));
             side.parked && side.up.is_empty() && side.down.is_empty() && parkable
         };
         let whole = |group: &Mask| {

@@ -100,7 +100,7 @@ impl Run {
 pub fn programs(alphabet: &Alphabet, calls: usize) -> Vec<Program> {
     let ranks = usize::from(alphabet.ranks);
     let start = Run {
-        program: Program { ranks: vec![Vec::new(); ranks] },
+        program: Program::new(vec![Vec::new(); ranks]),
         under_way: vec![Vec::new(); ranks * ranks],
         to_join: vec![Vec::new(); ranks],
         to_wait: vec![Vec::new(); ranks],

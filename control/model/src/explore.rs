@@ -20,6 +20,8 @@
 //!   has arrived in another, and no other has;
 //! - termination: no state is without a next step before the end (`Outcome::Stuck`), and no run
 //!   goes on for ever (`endless`);
+//! - rest: when all has been said and heard, and nobody has a cause of its own to run on, nobody
+//!   runs on;
 //! - promise: before that, no synchronous message is received without its receive;
 //! - resumption: from the images the program comes to its end in every schedule, and every message
 //!   is received once;
@@ -105,6 +107,9 @@ impl Model for Job {
             Property::always("resumption", |_, s: &State| s.outcome != Some(Outcome::Lost)),
             Property::always("promise", |_, s: &State| {
                 s.snapshot.is_some() || s.world.keeps_promises()
+            }),
+            Property::always("rest", |job: &Self, s: &State| {
+                s.outcome.is_some() || !job.runs_for_nothing(s)
             }),
             Property::sometimes(SAFE, |_, s: &State| s.outcome == Some(Outcome::Safe)),
         ];

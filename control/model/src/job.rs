@@ -7,12 +7,12 @@
 //! park can still make point-to-point calls first, for it notices late; it cannot pass the door of
 //! a collective call. What comes after the safe state is in `cut.rs`.
 
-use crate::program::{Mask, Mode, Op, Program};
+use crate::program::{Mask, Mode, Op, Program, Server};
 use crate::rule::Rule;
 use crate::state::{Down, Machine, Outcome, Side, State};
 use crate::world::{BooksOf, Phase, World, index_of};
 use fermata_protocol::{
-    Books, Clock, Coordinator, Door, NeedKind, Output, Position, RankId, Report, Tell, Version,
+    Books, Cause, Clock, Coordinator, Door, NeedKind, Output, Position, RankId, Report, Tell, Version,
 };
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -105,32 +105,41 @@ impl Job {
         }
     }
 
-    /// Asks with the rank's position; the sources of a receive need a place to live.
+    /// Asks with where the rank's threads are; the sources of receives need a place to live.
     pub(crate) fn at<T>(
         &self,
         state: &State,
         rank: usize,
-        ask: impl FnOnce(&Position<'_>) -> T,
+        ask: impl FnOnce(&[Position<'_>]) -> T,
     ) -> T {
         let (program, _) = &self.programs[state.program];
         let phase = state.world.ranks[rank].phase;
-        let Some(op) = state.world.op(program, rank) else { return ask(&Position::Ending) };
-        match op {
-            Op::Recv(Some(from), _) => ask(&Position::Receiving(&[from.into()])),
-            Op::Recv(None, _) => {
-                let others: Vec<RankId> =
-                    (0..program.size()).filter(|r| *r != rank).map(|r| r as RankId).collect();
-                ask(&Position::Receiving(&others))
+        let sources = |from: Option<u8>| -> Vec<RankId> {
+            let all = (0..program.size()).filter(|r| *r != rank).map(|r| r as RankId);
+            from.map_or_else(|| all.collect(), |from| vec![from.into()])
+        };
+        let server = state.world.server(program, rank);
+        let served = server.map(|Server(from)| sources(from));
+        let awaited;
+        let main = match state.world.op(program, rank) {
+            None => Position::Ending,
+            Some(Op::Recv(from, _)) => {
+                awaited = sources(from);
+                Position::Receiving(&awaited)
             }
-            Op::Send(to, mode, _) if phase == Phase::Inside => match mode {
-                Mode::Synchronous => ask(&Position::Synchronous(to.into())),
-                Mode::Eager | Mode::Rendezvous => ask(&Position::Sending(to.into())),
+            Some(Op::Send(to, mode, _)) if phase == Phase::Inside => match mode {
+                Mode::Synchronous => Position::Synchronous(to.into()),
+                Mode::Eager | Mode::Rendezvous => Position::Sending(to.into()),
             },
-            Op::Send(..) => ask(&Position::Computing),
-            Op::Coll(..) if phase == Phase::Inside => ask(&Position::Collective),
-            Op::Coll(..) if phase == Phase::Trivial => ask(&Position::Completing),
-            Op::Coll(..) | Op::Start(_) => ask(&Position::Door),
-            Op::Wait(_) => ask(&Position::Completing),
+            Some(Op::Send(..)) => Position::Computing,
+            Some(Op::Coll(..)) if phase == Phase::Inside => Position::Collective,
+            Some(Op::Coll(..)) if phase == Phase::Trivial => Position::Completing,
+            Some(Op::Coll(..) | Op::Start(_)) => Position::Door,
+            Some(Op::Wait(_)) => Position::Completing,
+        };
+        match &served {
+            None => ask(&[main]),
+            Some(sources) => ask(&[main, Position::Receiving(sources)]),
         }
     }
 
@@ -247,7 +256,7 @@ impl Job {
         let mut machine = next.sides[rank].machine.clone();
         let report = self.at(next, rank, |at| {
             machine.tell(at, &books).map(|tell| match tell {
-                Tell::Needs => Report::Needs(machine.needs(at, &books).collect()),
+                Tell::Needs => Report::Needs(machine.cause(at), machine.needs(at, &books).collect()),
                 Tell::Runs => Report::Runs,
             })
         });
@@ -345,6 +354,28 @@ impl Job {
         let is_there =
             !state.world.lane(from, rank).net.is_empty() || books.held(from as RankId) > 0;
         is_there && state.sides[rank].machine.gives_room(from as RankId, &books)
+    }
+
+    /// True if nothing is under way, nobody has anything to say, nobody has a cause of its own to
+    /// run on, and yet somebody runs on.
+    pub(crate) fn runs_for_nothing(&self, state: &State) -> bool {
+        let ranks = 0..state.sides.len();
+        let is_quiet = |rank: usize| {
+            let side = &state.sides[rank];
+            let books = BooksOf(&state.world, rank);
+            let counted = state.world.ranks[rank].phase == Phase::Counted;
+            let silent = side.up.is_empty() && side.down.is_empty() && side.has_read;
+            silent
+                && !counted
+                && self.at(state, rank, |at| {
+                    side.machine.cause(at) == Cause::Others && !side.machine.has_to_tell(at, &books)
+                })
+        };
+        let has_duty = |rank: usize| {
+            let books = BooksOf(&state.world, rank);
+            self.at(state, rank, |at| state.sides[rank].machine.has_duty(at, &books))
+        };
+        state.snapshot.is_none() && ranks.clone().all(is_quiet) && ranks.clone().any(has_duty)
     }
 
     /// A message without a receive, and the rank has told that it waits for one of this sender.

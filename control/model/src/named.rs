@@ -24,7 +24,7 @@ const fn recv(from: u8) -> Op {
 }
 
 fn program(ranks: &[&[Op]]) -> Program {
-    Program { ranks: ranks.iter().map(|ops| ops.to_vec()).collect() }
+    Program::new(ranks.iter().map(|ops| ops.to_vec()).collect())
 }
 
 /// The hole of the published rule: P1 is in the Bcast, P0 owes it and waits for P2, which has
@@ -76,6 +76,13 @@ pub fn synchronous_meanwhile() -> Program {
         &[Op::Send(0, Mode::Eager, 1)],
         &[Op::Coll(0b101, Kind::Bcast(2)), ssend(0)],
     ])
+}
+
+/// Who owes the barrier needs the other rank, for which its second thread waits. That one runs on,
+/// and so its own second thread's need is told.
+#[must_use]
+pub fn servers() -> Program {
+    program(&[&[barrier(0b011)], &[barrier(0b011)]]).with_servers()
 }
 
 /// All with their names.
@@ -147,5 +154,6 @@ pub fn all() -> Vec<(&'static str, Program)> {
                 &[Op::Coll(0b111, Kind::Reduce(0)), Op::Coll(0b111, Kind::Bcast(0))],
             ]),
         ),
+        ("second threads that wait for each other's ranks", servers()),
     ]
 }

@@ -72,7 +72,7 @@ pub fn with_barriers(program: &Program) -> Program {
         op => vec![op],
     };
     let ranks = program.ranks.iter().map(|ops| ops.iter().flat_map(with_barrier).collect());
-    Program { ranks: ranks.collect() }
+    Program { ranks: ranks.collect(), servers: program.servers.clone() }
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
     fn ends(first: Option<u8>) -> bool {
         let send = vec![Op::Send(0, Mode::Eager, 0)];
         let receives = vec![Op::Recv(first, 0), Op::Recv(Some(2), 0)];
-        let program = Program { ranks: vec![receives, send.clone(), send] };
+        let program = Program::new(vec![receives, send.clone(), send]);
         comes_to_its_end(World::new(&program), &program, &mut HashSet::new())
     }
 
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_message_that_nobody_receives_is_lost() {
         let ranks = vec![Vec::new(), vec![Op::Send(0, Mode::Eager, 0)]];
-        let program = Program { ranks };
+        let program = Program::new(ranks);
         assert!(super::is_deadlock_free(&program));
         assert!(!comes_to_its_end(World::new(&program), &program, &mut HashSet::new()));
     }

@@ -45,14 +45,35 @@ pub enum Op {
     Wait(Mask),
 }
 
+/// A second thread of a rank, which waits for a message from this rank, or from any, that does not
+/// come; it is there until the first thread has made all its calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Server(pub Option<u8>);
+
 /// The calls of each rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Program {
     /// By rank.
     pub ranks: Vec<Vec<Op>>,
+    /// By rank; none at all if it is empty.
+    pub servers: Vec<Option<Server>>,
 }
 
 impl Program {
+    /// Without any servers.
+    #[must_use]
+    pub fn new(ranks: Vec<Vec<Op>>) -> Self {
+        Self { ranks, servers: Vec::new() }
+    }
+
+    /// The same, each rank with a server that waits for the next one.
+    #[must_use]
+    pub fn with_servers(self) -> Self {
+        let size = self.size();
+        let servers = (0..size).map(|rank| Some(Server(Some(((rank + 1) % size) as u8))));
+        Self { servers: servers.collect(), ..self }
+    }
+
     /// Number of ranks.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -74,7 +95,7 @@ impl Program {
         groups
     }
 
-    /// The same with ranks renumbered: rank r becomes `to[r]`.
+    /// The same with ranks renumbered: rank r becomes `to[r]`. Without servers.
     #[must_use]
     pub fn renumbered(&self, to: &[u8]) -> Self {
         let mask = |m: Mask| -> Mask {
@@ -98,7 +119,7 @@ impl Program {
         for (rank, ops) in self.ranks.iter().enumerate() {
             ranks[usize::from(to[rank])] = ops.iter().map(op).collect();
         }
-        Self { ranks }
+        Self::new(ranks)
     }
 }
 
@@ -144,7 +165,11 @@ impl fmt::Display for Program {
         for (rank, ops) in self.ranks.iter().enumerate() {
             let list: Vec<String> = ops.iter().map(Op::to_string).collect();
             let end = if rank + 1 < self.size() { ". " } else { "" };
-            write!(f, "P{rank}: {}{end}", list.join("; "))?;
+            let server = match self.servers.get(rank) {
+                Some(Some(Server(from))) => format!(" (meanwhile {})", Op::Recv(*from, 0)),
+                _ => String::new(),
+            };
+            write!(f, "P{rank}: {}{server}{end}", list.join("; "))?;
         }
         Ok(())
     }

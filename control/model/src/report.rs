@@ -21,6 +21,8 @@ pub struct Bound {
     pub alphabet: Alphabet,
     /// Of all ranks together. Of two ranks an even number: each call has its counterpart.
     pub calls: usize,
+    /// Each rank has a second thread that waits for the next one.
+    pub servers: bool,
     /// Whose protocol.
     pub rule: Rule,
 }
@@ -30,10 +32,17 @@ const NO_WAIT: &str = "all but waiting sends";
 const WAITING: &str = "all sends, receives, barriers";
 const PLAIN: &str = "eager sends, receives, barriers";
 const TAGGED: &str = "the same, any source, two tags";
+const SERVED_EVERYTHING: &str = "all kinds, one tag, second threads";
+const SERVED_PLAIN: &str = "eager sends, receives, barriers, second threads";
 const ANY: &str = "the same, any source";
 
 fn bound(name: &'static str, alphabet: Alphabet, calls: usize) -> Bound {
-    Bound { name, alphabet, calls, rule: Rule::Ours }
+    Bound { name, alphabet, calls, servers: false, rule: Rule::Ours }
+}
+
+/// The same beside second threads.
+fn served(bound: Bound) -> Bound {
+    Bound { servers: true, ..bound }
 }
 
 fn no_wait(ranks: u8) -> Alphabet {
@@ -62,6 +71,8 @@ pub fn standard() -> Vec<Bound> {
         bound(TAGGED, tagged(), 4),
         bound(NO_WAIT, no_wait(3), 4),
         bound(WAITING, waiting(3), 4),
+        served(bound(SERVED_EVERYTHING, Alphabet::full(2), 2)),
+        served(bound(SERVED_PLAIN, Alphabet::plain(3), 2)),
         Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(2), 6) },
         Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(3), 4) },
     ]
@@ -76,6 +87,7 @@ pub fn large() -> Vec<Bound> {
         bound(NO_WAIT, no_wait(2), 6),
         bound(ANY, any(3), 6),
         bound(PLAIN, Alphabet::plain(4), 4),
+        served(bound(SERVED_PLAIN, Alphabet::plain(2), 4)),
         Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(3), 6) },
     ]
 }
@@ -90,7 +102,10 @@ pub fn bounds_table(bounds: &[Bound]) -> (String, bool) {
     );
     let mut good = true;
     for bound in bounds {
-        let list = programs(&bound.alphabet, bound.calls);
+        let mut list = programs(&bound.alphabet, bound.calls);
+        if bound.servers {
+            list = list.into_iter().map(Program::with_servers).collect();
+        }
         let count = list.len();
         let job = Job::new(list, bound.rule);
         let is_endless = endless(&job).is_some();
@@ -271,6 +286,7 @@ fn rule_name(rule: Rule) -> &'static str {
         Rule::RaisesInSilence => "damaged: raises in silence",
         Rule::OldWordCounts => "damaged: an old word counts",
         Rule::ReadsFirst => "damaged: reads first",
+        Rule::EveryNeedCounts => "damaged: every need counts",
         Rule::Receives => "damaged: receives what it is to hold",
         Rule::GoesOnAlone => "damaged: goes on alone",
     }

@@ -4,7 +4,7 @@
 //! The machines know nothing of this. A rule changes what goes over the lines, or the order in
 //! which the agent does things; so there is nothing in the product that only a test can reach.
 
-use fermata_protocol::{NeedKind, Orders, Report};
+use fermata_protocol::{Cause, NeedKind, Orders, Report};
 
 /// What is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,13 +28,15 @@ pub enum Rule {
     ReadsFirst,
     /// Damaged: a rank that needs a message receives what else its sender has sent.
     Receives,
+    /// Damaged: every need counts, whatever keeps the rank running that has it.
+    EveryNeedCounts,
     /// Damaged: a rank goes on as soon as its own image has been cut.
     GoesOnAlone,
 }
 
 impl Rule {
     /// Every one.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Ours,
         Self::Published,
         Self::TwoPhase,
@@ -43,6 +45,7 @@ impl Rule {
         Self::OldWordCounts,
         Self::ReadsFirst,
         Self::Receives,
+        Self::EveryNeedCounts,
         Self::GoesOnAlone,
     ];
 
@@ -50,9 +53,12 @@ impl Rule {
     #[must_use]
     pub fn report(self, report: Report) -> Option<Report> {
         match (self, report) {
-            (Self::Published | Self::TwoPhase, Report::Needs(mut needs)) => {
+            (Self::Published | Self::TwoPhase, Report::Needs(cause, mut needs)) => {
                 needs.retain(|need| need.kind == NeedKind::Room);
-                Some(if needs.is_empty() { Report::Runs } else { Report::Needs(needs) })
+                Some(if needs.is_empty() { Report::Runs } else { Report::Needs(cause, needs) })
+            }
+            (Self::EveryNeedCounts, Report::Needs(_, needs)) => {
+                Some(Report::Needs(Cause::Own, needs))
             }
             (Self::RaisesInSilence, Report::Raise(_)) => None,
             (Self::RaisesInSilence, Report::Parked(version, _)) => {

@@ -275,7 +275,7 @@ impl Sim {
     fn say(&mut self, rank: u32, report: Report, now: u64) {
         let Some(report) = self.rule.report(report) else { return };
         self.figures.messages += 1;
-        self.figures.needs += u64::from(matches!(report, Report::Needs(_)));
+        self.figures.needs += u64::from(matches!(report, Report::Needs(..)));
         self.figures.raises += u64::from(matches!(report, Report::Raise(_)));
         let agent = &mut self.places[rank as usize].agent_busy;
         let sent = (*agent).max(now) + self.logp.overhead;
@@ -317,7 +317,7 @@ impl Sim {
         let place = &self.places[rank as usize];
         let machine = &mut self.machines[rank as usize];
         let source: [RankId; 1];
-        let position = match step {
+        let position = [match step {
             None => Position::Ending,
             Some(_) if place.busy > now => Position::Computing,
             Some(Step::Compute(_) | Step::Send(_)) => Position::Computing,
@@ -327,7 +327,7 @@ impl Sim {
             }
             Some(Step::Collective(_)) if place.begun => Position::Collective,
             Some(Step::Collective(_)) => Position::Door,
-        };
+        }];
         if machine.version() > Version(0) && machine.may_park(&position, place) {
             machine.park();
             let report = Report::Parked(machine.version(), machine.clocks().collect());
@@ -340,9 +340,10 @@ impl Sim {
         if matches!(step, Some(Step::Recv(from)) if place.arrived(from) > place.matched(from)) {
             return false;
         }
+        let cause = machine.cause(&position);
         let needs: Vec<Need> = machine.needs(&position, place).collect();
         match machine.tell(&position, place) {
-            Some(Tell::Needs) => self.say(rank, Report::Needs(needs), now),
+            Some(Tell::Needs) => self.say(rank, Report::Needs(cause, needs), now),
             Some(Tell::Runs) => self.say(rank, Report::Runs, now),
             None => {}
         }

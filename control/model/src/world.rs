@@ -5,7 +5,7 @@
 //! the protocol on top. A call is begun and ended in separate steps wherever it can be caught
 //! between.
 
-use crate::program::{Kind, Mask, Mode, Op, Program};
+use crate::program::{Kind, Mask, Mode, Op, Program, Server};
 use fermata_protocol::{Books, RankId};
 
 /// How far a rank has come in its current call.
@@ -81,6 +81,13 @@ impl World {
     #[must_use]
     pub fn op(&self, program: &Program, rank: usize) -> Option<Op> {
         program.ranks[rank].get(usize::from(self.ranks[rank].pc)).copied()
+    }
+
+    /// The rank's server; none at its end.
+    #[must_use]
+    pub fn server(&self, program: &Program, rank: usize) -> Option<Server> {
+        self.op(program, rank)?;
+        program.servers.get(rank).copied().flatten()
     }
 
     /// True if every rank has done all its calls.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs that show one thing each; rules that have to fail, and where.
-use fermata_model::{Job, Rule, check, named, native};
+use fermata_model::{Job, Rule, check, endless, named, native};
 use std::collections::BTreeSet;
 
 fn violated(job: Job) -> Vec<&'static str> {
@@ -42,6 +42,18 @@ fn a_word_under_old_orders_must_not_count() {
 #[test]
 fn the_clocks_must_not_be_read_before_the_request_is_visible() {
     assert!(!violated(Job::new([named::raise()], Rule::ReadsFirst)).is_empty());
+}
+
+/// Each needs the other only because the other needs it.
+#[test]
+fn second_threads_that_wait_for_each_others_ranks_keep_nobody_running() {
+    let program = named::servers();
+    assert!(native::is_deadlock_free(&program));
+    assert!(check(&Job::new([program.clone()], Rule::Ours)).faults().is_empty());
+    assert!(endless(&Job::new([program.clone()], Rule::Ours)).is_none());
+    let every = Job::new([program], Rule::EveryNeedCounts);
+    assert_eq!(violated(every.clone()), ["rest"]);
+    assert!(endless(&every).is_some());
 }
 
 /// A rank that goes on sends to one that has not been cut: the message is in one image only.

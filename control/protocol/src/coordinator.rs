@@ -4,6 +4,9 @@
 //! Orders go only to ranks for which something has changed, and each rank has its own version. A
 //! rank counts as parked if it has said so under the newest version it was sent.
 //!
+//! A need counts while there is a chain from it to a rank that runs on for its own sake. Else ranks
+//! that run on for each other alone would do so for ever.
+//!
 //! Invariant: `target` of a group is the greatest clock any member has reported.
 //! Invariant: if every rank is parked under its newest orders the state is safe and stays so. A
 //!            parked rank says nothing and moves only on new orders, and there are none under way;
@@ -11,8 +14,8 @@
 //! Invariant: no rank goes on from a safe state before all have been cut, or one that goes on would
 //!            send to one that is still to be cut.
 
-use crate::words::{Clock, GroupId, Need, Orders, RankId, Report, Version};
-use alloc::collections::BTreeMap;
+use crate::words::{Cause, Clock, GroupId, Need, NeedKind, Orders, RankId, Report, Version};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// What the coordinator wants done.
@@ -28,7 +31,7 @@ pub enum Output {
     Refused(RankId),
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Seat {
     /// Of the orders last sent.
     version: Version,
@@ -36,12 +39,29 @@ struct Seat {
     parked: bool,
     cut: bool,
     clocks: BTreeMap<GroupId, u64>,
-    /// What this rank needs of others.
+    /// What this rank needs of others, and why it does not park instead.
     needs: Vec<Need>,
-    /// What others need of this rank.
+    cause: Cause,
+    /// What others need of this rank, as far as it counts.
     needed: Vec<Need>,
     /// Orders have to be sent.
     stale: bool,
+}
+
+impl Seat {
+    fn new() -> Self {
+        Self {
+            version: Version(0),
+            heard: false,
+            parked: false,
+            cut: false,
+            clocks: BTreeMap::new(),
+            needs: Vec::new(),
+            cause: Cause::Others,
+            needed: Vec::new(),
+            stale: false,
+        }
+    }
 }
 
 /// How far the attempt has come.
@@ -62,6 +82,10 @@ pub struct Coordinator {
     seats: Vec<Seat>,
     targets: BTreeMap<GroupId, u64>,
     members: BTreeMap<GroupId, Vec<RankId>>,
+    /// Ranks that need something.
+    needy: BTreeSet<RankId>,
+    /// Those whose needs count.
+    counted: BTreeSet<RankId>,
     unheard: usize,
     unparked: usize,
     stage: Stage,
@@ -72,11 +96,13 @@ impl Coordinator {
     #[must_use]
     pub fn new(ranks: usize) -> Self {
         let mut seats = Vec::new();
-        seats.resize_with(ranks, Seat::default);
+        seats.resize_with(ranks, Seat::new);
         Self {
             seats,
             targets: BTreeMap::new(),
             members: BTreeMap::new(),
+            needy: BTreeSet::new(),
+            counted: BTreeSet::new(),
             unheard: ranks,
             unparked: ranks,
             stage: Stage::Gathering,
@@ -119,10 +145,10 @@ impl Coordinator {
         match report {
             Report::Clocks(clocks) => self.on_clocks(rank, clocks, &mut touched),
             Report::Raise(clock) => self.merge(rank, *clock, &mut touched),
-            Report::Needs(needs) => self.replace_needs(rank, needs, &mut touched),
-            Report::Runs => self.replace_needs(rank, &[], &mut touched),
+            Report::Needs(cause, needs) => self.replace_needs(rank, *cause, needs, &mut touched),
+            Report::Runs => self.replace_needs(rank, Cause::Others, &[], &mut touched),
             Report::Parked(version, clocks) => {
-                self.replace_needs(rank, &[], &mut touched);
+                self.replace_needs(rank, Cause::Others, &[], &mut touched);
                 for clock in clocks {
                     self.merge(rank, *clock, &mut touched);
                 }
@@ -199,10 +225,62 @@ impl Coordinator {
         }
     }
 
-    fn replace_needs(&mut self, needy: RankId, needs: &[Need], touched: &mut Vec<RankId>) {
+    fn replace_needs(
+        &mut self,
+        needy: RankId,
+        cause: Cause,
+        needs: &[Need],
+        touched: &mut Vec<RankId>,
+    ) {
         let Some(seat) = self.seat(needy) else { return };
+        seat.cause = cause;
         let old = core::mem::replace(&mut seat.needs, needs.to_vec());
-        for need in &old {
+        if needs.is_empty() {
+            self.needy.remove(&needy);
+        } else {
+            self.needy.insert(needy);
+        }
+        if self.counted.contains(&needy) {
+            self.pass_on(needy, &old, needs, touched);
+        }
+        let now = self.count();
+        let before = core::mem::replace(&mut self.counted, now.clone());
+        for rank in before.symmetric_difference(&now) {
+            let Some(seat) = self.seat(*rank) else { continue };
+            let needs = seat.needs.clone();
+            let none: &[Need] = &[];
+            let (old, new) = if now.contains(rank) { (none, &*needs) } else { (&*needs, none) };
+            self.pass_on(*rank, old, new, touched);
+        }
+    }
+
+    /// The ranks whose needs count: those that run on for their own sake, and those of which such
+    /// a one needs a step, over any number of links. Room is given standing still.
+    fn count(&self) -> BTreeSet<RankId> {
+        let seat_of = |rank: &RankId| self.seats.get(*rank as usize);
+        let runs_for_itself =
+            |rank: &&RankId| seat_of(rank).is_some_and(|seat| seat.cause == Cause::Own);
+        let mut open: Vec<RankId> = self.needy.iter().filter(runs_for_itself).copied().collect();
+        let mut found: BTreeSet<RankId> = open.iter().copied().collect();
+        while let Some(seat) = open.pop().as_ref().and_then(seat_of) {
+            for need in seat.needs.iter().filter(|need| need.kind != NeedKind::Room) {
+                if self.needy.contains(&need.peer) && found.insert(need.peer) {
+                    open.push(need.peer);
+                }
+            }
+        }
+        found
+    }
+
+    /// What this rank needs is told to those that it needs, where it is not what it was.
+    fn pass_on(
+        &mut self,
+        needy: RankId,
+        old: &[Need],
+        needs: &[Need],
+        touched: &mut Vec<RankId>,
+    ) {
+        for need in old {
             if needs.contains(need) {
                 continue;
             }

@@ -28,4 +28,4 @@ mod words;
 
 pub use coordinator::{Coordinator, Output};
 pub use rank::{Books, Door, RankMachine, Tell};
-pub use words::{Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Report, Version};
+pub use words::{Cause, Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Report, Version};

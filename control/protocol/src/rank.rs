@@ -9,7 +9,7 @@
 //!            `Report::Parked` is true as long as the coordinator sends nothing.
 //! Invariant: `tell` says each thing once: asked again in the same situation it has nothing to say.
 
-use crate::words::{Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Version};
+use crate::words::{Cause, Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Version};
 
 /// The rank's bookmarks. All counts but `held` are since the start of the job. They never fall, but
 /// for `arrived` while the program receives a message that was held.
@@ -151,7 +151,7 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     /// May this rank begin a collective call of this group? The call is counted if so.
     pub fn door(&mut self, group: GroupId, books: &impl Books) -> Door {
         let unknown = self.requested && self.version == Version(0);
-        let has_duty = self.has_duty(&Position::Door, books);
+        let has_duty = self.has_duty(&[Position::Door], books);
         let Some(entry) = self.entry(group) else { return Door::Enter };
         if unknown || !has_duty {
             return Door::Hold;
@@ -171,16 +171,26 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.entries.iter().take(self.used).any(|e| e.seq < e.target)
     }
 
-    /// True if this rank may not stand still: it owes a collective call, or another rank needs a
-    /// step of it that it has not made.
+    /// Why this rank runs on, if it does.
     #[must_use]
-    pub fn has_duty(&self, at: &Position<'_>, books: &impl Books) -> bool {
+    pub fn cause(&self, at: &[Position<'_>]) -> Cause {
+        if self.owes_collective() || at.iter().any(Position::is_sending) {
+            Cause::Own
+        } else {
+            Cause::Others
+        }
+    }
+
+    /// True if this rank may not stand still: it owes a collective call, or another rank needs a
+    /// step of it that it has not made. `at`: where its threads are.
+    #[must_use]
+    pub fn has_duty(&self, at: &[Position<'_>], books: &impl Books) -> bool {
         if self.owes_collective() {
             return true;
         }
         // Whoever stands before MPI_Finalize meets no need. A receive from any source may name such
         // a rank; another one meets it.
-        if *at == Position::Ending {
+        if at.contains(&Position::Ending) {
             return false;
         }
         self.crowded || self.needs.iter().flatten().any(|need| is_unmet(need, books))
@@ -188,9 +198,9 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
 
     /// May this rank stand still here? Without orders yet: yes, but it is not parked, only waiting.
     #[must_use]
-    pub fn may_park(&self, at: &Position<'_>, books: &impl Books) -> bool {
+    pub fn may_park(&self, at: &[Position<'_>], books: &impl Books) -> bool {
         self.requested
-            && at.is_parkable()
+            && at.iter().all(Position::is_parkable)
             && (self.version == Version(0) || !self.has_duty(at, books))
     }
 
@@ -209,30 +219,33 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     /// in a collective call, whose other members owe it.
     pub fn needs<'a, B: Books>(
         &self,
-        at: &Position<'a>,
+        at: &'a [Position<'a>],
         books: &'a B,
     ) -> impl Iterator<Item = Need> + use<'a, B, GROUPS, NEEDS> {
-        let mut peers: &'a [RankId] = &[];
-        let mut single = None;
-        match *at {
-            Position::Receiving(sources) if self.has_duty(at, books) => peers = sources,
-            Position::Sending(to) => single = Some((to, NeedKind::Room)),
-            Position::Synchronous(to) => single = Some((to, NeedKind::Receipt)),
-            _ => {}
-        }
-        let of_single =
-            single.into_iter().map(|(peer, kind)| Need { peer, kind, count: books.sent(peer) });
-        of_single.chain(peers.iter().map(|&peer| Need {
-            peer,
-            kind: NeedKind::Message,
-            count: books.arrived(peer) + 1,
-        }))
+        let has_duty = self.has_duty(at, books);
+        at.iter().flat_map(move |at| {
+            let mut peers: &'a [RankId] = &[];
+            let mut single = None;
+            match *at {
+                Position::Receiving(sources) if has_duty => peers = sources,
+                Position::Sending(to) => single = Some((to, NeedKind::Room)),
+                Position::Synchronous(to) => single = Some((to, NeedKind::Receipt)),
+                _ => {}
+            }
+            let of_single =
+                single.into_iter().map(|(peer, kind)| Need { peer, kind, count: books.sent(peer) });
+            of_single.chain(peers.iter().map(|&peer| Need {
+                peer,
+                kind: NeedKind::Message,
+                count: books.arrived(peer) + 1,
+            }))
+        })
     }
 
     /// Is there something new to say about what this rank needs? It counts as said.
     /// A message that arrives without ending the wait (another tag) changes the count that is
-    /// needed, and is told again.
-    pub fn tell(&mut self, at: &Position<'_>, books: &impl Books) -> Option<Tell> {
+    /// needed, and is told again; so is another cause.
+    pub fn tell(&mut self, at: &[Position<'_>], books: &impl Books) -> Option<Tell> {
         let wanted = self.wanted(at, books);
         if wanted == self.told {
             return None;
@@ -243,7 +256,7 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
 
     /// True if `tell` has something to say.
     #[must_use]
-    pub fn has_to_tell(&self, at: &Position<'_>, books: &impl Books) -> bool {
+    pub fn has_to_tell(&self, at: &[Position<'_>], books: &impl Books) -> bool {
         self.wanted(at, books) != self.told
     }
 
@@ -259,18 +272,22 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.told = 0;
     }
 
-    fn wanted(&self, at: &Position<'_>, books: &impl Books) -> u64 {
+    fn wanted(&self, at: &[Position<'_>], books: &impl Books) -> u64 {
         if self.version == Version(0) {
             return 0;
         }
-        self.needs(at, books).fold(0, |digest, need| {
+        let all = self.needs(at, books).fold(0, |digest, need| {
             let kind = match need.kind {
                 NeedKind::Message => 1,
                 NeedKind::Receipt => 2,
                 NeedKind::Room => 3,
             };
             mix(mix(mix(digest, kind), u64::from(need.peer)), need.count)
-        })
+        });
+        match self.cause(at) {
+            Cause::Own if all != 0 => mix(all, 1),
+            _ => all,
+        }
     }
 
     fn entry(&mut self, group: GroupId) -> Option<&mut Entry> {

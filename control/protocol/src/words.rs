@@ -60,7 +60,8 @@ pub struct Need {
     pub count: u64,
 }
 
-/// Where a rank is in its program, as far as the protocol is concerned.
+/// Where a thread is in its program, as far as the protocol is concerned. A rank is where all its
+/// threads are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position<'a> {
     /// Outside MPI, or between two calls.
@@ -86,8 +87,25 @@ impl Position<'_> {
     /// call of two members: the cut may not lie between their parts.
     #[must_use]
     pub fn is_parkable(&self) -> bool {
-        !matches!(self, Self::Collective | Self::Sending(_) | Self::Synchronous(_))
+        *self != Self::Collective && !self.is_sending()
     }
+
+    /// True in a send that has been begun.
+    #[must_use]
+    pub fn is_sending(&self) -> bool {
+        matches!(self, Self::Sending(_) | Self::Synchronous(_))
+    }
+}
+
+/// Why a rank that needs something does not stand still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// It owes a collective call, or stands in a send.
+    Own,
+    /// Nothing but what others need of it. Ranks with several threads may need each other for
+    /// ever, so such needs count only as long as one of those others is needed, too, by a chain
+    /// that begins at a rank with a cause of its own.
+    Others,
 }
 
 /// What the coordinator wants of one rank, all of it: a later one replaces an earlier one.
@@ -109,7 +127,7 @@ pub enum Report {
     /// A collective call beyond its target is about to begin.
     Raise(Clock),
     /// Cannot go on without these. Replaces what this rank has needed before.
-    Needs(Vec<Need>),
+    Needs(Cause, Vec<Need>),
     /// Goes on, needs nothing any more.
     Runs,
     /// Stands still under the orders of this version, and stays so until it gets others. The clocks

@@ -13,8 +13,9 @@
 //! - at the door of a collective call of group 1, which has been counted and is taken back: `hold`,
 //!   or `enter` or `raise` with the clock that the call then has;
 //! - parked: does it take in what comes from rank 1?
+//! - receiving: does it run on for its own sake?
 use fermata_protocol::{
-    Books, Clock, Door, Need, NeedKind, Orders, Position, RankId, RankMachine, Version,
+    Books, Cause, Clock, Door, Need, NeedKind, Orders, Position, RankId, RankMachine, Version,
 };
 use std::fmt::Write;
 
@@ -59,7 +60,7 @@ fn machine(clocks: [u64; 2], targets: [u64; 2], orders: Option<&[Need]>) -> Mach
     machine
 }
 
-fn needs(machine: &Machine, at: &Position<'_>, books: &Counts) -> String {
+fn needs(machine: &Machine, at: &[Position<'_>], books: &Counts) -> String {
     let words = machine.needs(at, books).map(|need| match need.kind {
         NeedKind::Message => need.count.to_string(),
         NeedKind::Receipt => format!("receipt{}", need.count),
@@ -81,20 +82,21 @@ fn door(mut machine: Machine, books: &Counts) -> String {
 }
 
 fn decisions(machine: &Machine, books: &Counts) -> String {
-    let duty = |at: &Position<'_>| {
+    let duty = |at: &[Position<'_>]| {
         let has_duty = machine.has_duty(at, books);
         assert_eq!(machine.may_park(at, books), !has_duty);
         u8::from(has_duty)
     };
     format!(
-        "{} {} {} {} {} {} {}",
-        duty(&Position::Computing),
-        needs(machine, &Position::Receiving(&[1]), books),
-        duty(&Position::Ending),
-        needs(machine, &Position::Sending(1), books),
-        needs(machine, &Position::Synchronous(1), books),
+        "{} {} {} {} {} {} {} {}",
+        duty(&[Position::Computing]),
+        needs(machine, &[Position::Receiving(&[1])], books),
+        duty(&[Position::Ending]),
+        needs(machine, &[Position::Sending(1)], books),
+        needs(machine, &[Position::Synchronous(1)], books),
         door(machine.clone(), books),
-        u8::from(machine.gives_room(1, books))
+        u8::from(machine.gives_room(1, books)),
+        u8::from(machine.cause(&[Position::Receiving(&[1])]) == Cause::Own)
     )
 }
 

@@ -66,10 +66,10 @@ fn the_door_holds_before_orders_and_without_a_duty() {
 fn a_need_raises_the_target_and_ends_with_its_count() {
     let mut machine = machine();
     machine.on_orders(&orders(1, 0, &[message(3, 2)]));
-    assert!(!machine.may_park(&Position::Computing, &Counts(1, 0, 0)));
+    assert!(!machine.may_park(&[Position::Computing], &Counts(1, 0, 0)));
     assert_eq!(machine.door(7, &Counts(1, 0, 0)), Door::Raise(Clock { group: 7, seq: 1 }));
-    assert!(machine.may_park(&Position::Computing, &Counts(2, 0, 0)));
-    assert!(machine.may_park(&Position::Ending, &Counts(1, 0, 0)));
+    assert!(machine.may_park(&[Position::Computing], &Counts(2, 0, 0)));
+    assert!(machine.may_park(&[Position::Ending], &Counts(1, 0, 0)));
 }
 
 #[test]
@@ -78,20 +78,20 @@ fn old_orders_change_nothing() {
     machine.on_orders(&orders(2, 0, &[]));
     machine.on_orders(&orders(1, 5, &[message(3, 2)]));
     assert!(!machine.owes_collective());
-    assert!(machine.may_park(&Position::Computing, &NONE));
+    assert!(machine.may_park(&[Position::Computing], &NONE));
 }
 
 #[test]
 fn each_need_is_told_once_and_again_when_its_count_has_grown() {
     let mut machine = machine();
     machine.on_orders(&orders(1, 1, &[]));
-    let at = Position::Receiving(&[4]);
+    let at = [Position::Receiving(&[4])];
     assert_eq!(machine.tell(&at, &NONE), Some(Tell::Needs));
     assert_eq!(machine.needs(&at, &NONE).collect::<Vec<_>>(), [message(4, 1)]);
     assert_eq!(machine.tell(&at, &NONE), None);
     assert_eq!(machine.tell(&at, &Counts(0, 1, 0)), Some(Tell::Needs));
-    assert_eq!(machine.tell(&Position::Computing, &Counts(0, 1, 1)), Some(Tell::Runs));
-    assert_eq!(machine.tell(&Position::Computing, &Counts(0, 1, 1)), None);
+    assert_eq!(machine.tell(&[Position::Computing], &Counts(0, 1, 1)), Some(Tell::Runs));
+    assert_eq!(machine.tell(&[Position::Computing], &Counts(0, 1, 1)), None);
 }
 
 /// More needs than there is room for are never forgotten: the rank runs on until it is told less.
@@ -99,16 +99,16 @@ fn each_need_is_told_once_and_again_when_its_count_has_grown() {
 fn too_many_needs_keep_a_rank_running() {
     let mut machine = machine();
     machine.on_orders(&orders(1, 0, &[message(3, 1), message(4, 1)]));
-    assert!(!machine.may_park(&Position::Computing, &Counts(9, 9, 9)));
+    assert!(!machine.may_park(&[Position::Computing], &Counts(9, 9, 9)));
     machine.on_orders(&orders(2, 0, &[message(4, 1)]));
-    assert!(machine.may_park(&Position::Computing, &Counts(9, 9, 9)));
+    assert!(machine.may_park(&[Position::Computing], &Counts(9, 9, 9)));
 }
 
 #[test]
 fn room_is_given_no_further_than_it_is_needed() {
     let mut machine = machine();
     machine.on_orders(&orders(1, 0, &[Need { peer: 5, kind: NeedKind::Room, count: 3 }]));
-    assert!(machine.may_park(&Position::Computing, &NONE));
+    assert!(machine.may_park(&[Position::Computing], &NONE));
     assert!(machine.gives_room(5, &Counts(0, 2, 0)));
     assert!(!machine.gives_room(5, &Counts(0, 3, 0)));
     assert!(machine.gives_room(5, &Held(Counts(0, 3, 0))));

@@ -4,7 +4,7 @@
 use crate::wire::{Field, Reader, WireError};
 
 /// The version both ends must speak.
-pub const PROTOCOL_VERSION: u16 = 7;
+pub const PROTOCOL_VERSION: u16 = 8;
 /// The largest payload a frame may carry, in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = 9437184;
 
@@ -150,6 +150,8 @@ pub struct Saved {
 pub struct Needs {
     /// Epoch.
     pub epoch: u32,
+    /// 1: it must for its own sake; 0: only because others need it
+    pub own: u32,
     /// kind << 32 | world rank of the other, count
     pub list: Vec<(u64, u64)>,
 }
@@ -718,6 +720,7 @@ impl Message {
             }
             Self::Needs(m) => {
                 m.epoch.write(out);
+                m.own.write(out);
                 m.list.write(out);
             }
             Self::Bye(_) => {}
@@ -908,6 +911,7 @@ impl Message {
             }),
             16 => Self::Needs(Needs {
                 epoch: Field::read(&mut r)?,
+                own: Field::read(&mut r)?,
                 list: Field::read(&mut r)?,
             }),
             13 => Self::Bye(Bye {}),
