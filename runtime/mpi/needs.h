@@ -12,9 +12,9 @@
 // come for a moment: a rank that gets on by itself costs no word. What the threads of a rank wait
 // for is told together.
 //
-// Told with it is why the rank runs on at all. Where only others keep it running, its needs count as
-// long as theirs do: two ranks whose threads wait for each other would keep each other running
-// otherwise.
+// Told with it is why the rank runs on at all. Where only others keep it running, its needs count
+// as long as theirs do: two ranks whose threads wait for each other would keep each other running
+// otherwise (decision 0049).
 //
 // The receiver counts what it has taken of all that was sent to it, in whatever order; so the need
 // of a send names the last message that was sent there, not its own number.
@@ -31,6 +31,7 @@
 namespace fermata::mpi {
 
 inline constexpr u64 kBeforeNeedNs = 500'000;
+inline constexpr u64 kBeforeRaiseNs = 2'000'000;
 inline constexpr u64 kToldByAgent = ~u64(0);  // a digest that no list has
 
 inline bool is_other_rank(i32 rank) {
@@ -93,11 +94,19 @@ inline Cause cause_of_running() {
   return held_back() || owes_collective() ? Cause::kOwn : Cause::kOthers;
 }
 
-/// 0, which stands for "nobody", of no words only.
-inline u64 digest_of(const u64* words, u64 count) {
-  if (count == 0) return 0;
+/// A rank that only others keep running may be about to be let go: the rank that all of it began
+/// with has made its last call together with this one, and needs a moment to say so. Who raises a
+/// target at once makes that rank owe the next call, and so on.
+inline bool hesitates(u64 since) {
+  return cause_of_running() == Cause::kOthers && sys::now_ns() - since < kBeforeRaiseNs;
+}
+
+/// Of whole words. 0, which stands for "nobody", of none only.
+inline u64 digest_of(const void* words, u64 bytes) {
+  if (bytes == 0) return 0;
   u64 digest = kHashStart;
-  for (u64 i = 0; i < count; i++) digest = hash_word(digest, words[i]);
+  for (u64 i = 0; i < bytes / sizeof(u64); i++)
+    digest = hash_word(digest, static_cast<const u64*>(words)[i]);
   return digest ? digest : 1;
 }
 
@@ -125,8 +134,7 @@ inline ThreadWait* own_wait() {
 inline void note_wait(const Awaited& awaited, u64 now, Count* needs) {
   ThreadWait* const wait = own_wait();
   mark_awaited(awaited, wait->wanted);
-  const u64 found = list_needs(wait->wanted, needs);
-  const u64 digest = digest_of(reinterpret_cast<const u64*>(needs), found * (sizeof(Count) / sizeof(u64)));
+  const u64 digest = digest_of(needs, list_needs(wait->wanted, needs) * sizeof(Count));
   const u32 epoch = state().park.epoch;
   if (wait->epoch == epoch && wait->digest == digest) return;
   wait->epoch = epoch;
@@ -172,7 +180,7 @@ inline void tell_needs(const Awaited& awaited) {
   const u64 count = settled_needs(now, needs, &is_open);
   const u64 bytes = sizeof(Cause) + count * sizeof(Count);
   payload[0] = u64(cause_of_running());
-  const u64 digest = count ? digest_of(payload, bytes / sizeof(u64)) : 0;
+  const u64 digest = count ? digest_of(payload, bytes) : 0;
   if (digest != park.told && (count != 0 || !is_open)) {
     park.told = digest;
     (void)report(Report::kNeeds, payload, bytes);

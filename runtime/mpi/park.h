@@ -29,7 +29,6 @@ namespace fermata::mpi {
 void rebuild();  // rebuild.h
 
 inline constexpr u64 kShortestWaitNs = 20'000, kLongestWaitNs = 1'000'000;
-inline constexpr u64 kBeforeRaiseNs = 2'000'000;
 inline constexpr u64 kLeavingNs = 2'000'000'000;
 
 inline Phase current_phase() {
@@ -145,13 +144,6 @@ inline bool rank_may_park(bool may_call_functions) {
   if (!rank_may_park(may_call_functions)) return;
   if (!is_main) launcher().nudge(crossing().mpi_tid);
   raise_quiesce();
-}
-
-/// A rank that only others keep running may be about to be let go: the rank that all of it began
-/// with has made its last call together with this one, and needs a moment to say so. Who raises a
-/// target at once makes that rank owe the next call, and so on.
-inline bool hesitates(u64 since) {
-  return cause_of_running() == Cause::kOthers && sys::now_ns() - since < kBeforeRaiseNs;
 }
 
 /// `clock` has been counted up. Returns when the call it stands for may begin; at once if all

@@ -113,7 +113,7 @@ def _make_served(mpi, ranks):
         for step in (2, 4, 6):
             fermata.wait_for_step(job, step)
             job.checkpoint()
-        check(f"step {SERVED_STEPS - 3}\n" not in job.running.out, "they were kept running until then")
+        check(f"step {SERVED_STEPS - 3}\n" not in job.running.out, "they were saved only then")
         expected = _expected("serving_threads", ranks, SERVED_STEPS)
         check_equal(mpis.checksum(job.finish()), expected, "checksum")
     return test
@@ -241,7 +241,8 @@ def generate():
             tests[f"test_makes_room_for_a_{way}_{mpi}"] = _make_held(mpi, "room", steps)
         for ranks in (2, 3):
             test = _make_served(mpi, ranks)
-            tests[f"test_threads_that_serve_{ranks}_ranks_{mpi}"] = slow(test) if ranks > 2 else test
+            name = f"test_threads_that_serve_{ranks}_ranks_{mpi}"
+            tests[name] = slow(test) if ranks > 2 else test
         for call, steps in LATE_IN.items():
             tests[f"test_late_for_{call}_{mpi}"] = _make_held(mpi, "latecomers", steps)
     for name in programs():

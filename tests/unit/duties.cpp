@@ -44,8 +44,17 @@ static void hold(int) {
   crossing().pending = 0;
 }
 
+// A rank at the door looks at the network while it hesitates: there is nothing.
+static int probe_nothing(int, int, u64, int* flag, CanonStatus*) {
+  *flag = 0;
+  return 0;
+}
+
 static void start() {
+  static MpiCalls mpi{};
   Core& core = state();
+  mpi.Iprobe = probe_nothing;
+  calls.mpi = &mpi;
   core.world_size = 2;
   core.sent = arena_array<u64>(4);
   core.received = arena_array<u64>(4);
@@ -248,15 +257,18 @@ static void test_announcements() {
 
 static u32 reports;
 static u64 reported_bytes;
-static int count_report(Report kind, u32 epoch, const void*, u64 bytes) {
-  EXPECT(kind == Report::kNeeds && epoch == kEpoch);
+static Cause reported_cause;
+static int count_report(Report kind, u32 epoch, const void* payload, u64 bytes) {
+  EXPECT(kind == Report::kNeeds && epoch == kEpoch && bytes >= sizeof(Cause));
   reports++;
+  reported_cause = *static_cast<const Cause*>(payload);
   reported_bytes = bytes;
   return 0;
 }
 
-// A need is told once, after a moment in which nothing has moved; that it is over, at once. It is
-// one of the checkpoint that the rank takes part in, though the next is pending already.
+// A need is told once, after a moment in which nothing has moved; that it is over, or that its rank
+// has another cause, at once. It is one of the checkpoint that the rank takes part in, though the
+// next is pending already.
 static void test_telling() {
   calls.report = count_report;
   state().park = ParkState{};
@@ -273,11 +285,16 @@ static void test_telling() {
   EXPECT(reports == 1);
   own_wait()->since_ns -= kBeforeNeedNs;
   tell_needs({nullptr, 0, &world, 1});
-  EXPECT(reports == 2);
+  EXPECT(reports == 2 && reported_cause == Cause::kOthers);
+  state().park.held_told = true;
+  state().sections = 1;
+  tell_needs({nullptr, 0, &world, 1});
+  EXPECT(reports == 3 && reported_cause == Cause::kOwn);
+  state().sections = 0;
   tell_needs({});
-  EXPECT(reports == 3 && reported_bytes == sizeof(Cause));
+  EXPECT(reports == 4 && reported_bytes == sizeof(Cause));
   tell_needs({});
-  EXPECT(reports == 3);
+  EXPECT(reports == 4);
   crossing().pending = 0;
 }
 

@@ -12,7 +12,8 @@ use crate::rule::Rule;
 use crate::state::{Down, Machine, Outcome, Side, State};
 use crate::world::{BooksOf, Phase, World, index_of};
 use fermata_protocol::{
-    Books, Cause, Clock, Coordinator, Door, NeedKind, Output, Position, RankId, Report, Tell, Version,
+    Books, Cause, Clock, Coordinator, Door, NeedKind, Output, Position, RankId, Report, Tell,
+    Version,
 };
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -256,7 +257,9 @@ impl Job {
         let mut machine = next.sides[rank].machine.clone();
         let report = self.at(next, rank, |at| {
             machine.tell(at, &books).map(|tell| match tell {
-                Tell::Needs => Report::Needs(machine.cause(at), machine.needs(at, &books).collect()),
+                Tell::Needs => {
+                    Report::Needs(machine.cause(at), machine.needs(at, &books).collect())
+                }
                 Tell::Runs => Report::Runs,
             })
         });

@@ -82,7 +82,7 @@ pub fn synchronous_meanwhile() -> Program {
 /// and so its own second thread's need is told.
 #[must_use]
 pub fn servers() -> Program {
-    program(&[&[barrier(0b011)], &[barrier(0b011)]]).with_servers()
+    program(&[&[barrier(0b011)], &[barrier(0b011)]]).with_servers(2)
 }
 
 /// All with their names.

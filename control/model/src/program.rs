@@ -66,12 +66,12 @@ impl Program {
         Self { ranks, servers: Vec::new() }
     }
 
-    /// The same, each rank with a server that waits for the next one.
+    /// The same, the first `count` ranks each with a server that waits for the next rank.
     #[must_use]
-    pub fn with_servers(self) -> Self {
+    pub fn with_servers(self, count: usize) -> Self {
         let size = self.size();
-        let servers = (0..size).map(|rank| Some(Server(Some(((rank + 1) % size) as u8))));
-        Self { servers: servers.collect(), ..self }
+        let server = |rank| (rank < count).then_some(Server(Some(((rank + 1) % size) as u8)));
+        Self { servers: (0..size).map(server).collect(), ..self }
     }
 
     /// Number of ranks.

@@ -21,8 +21,8 @@ pub struct Bound {
     pub alphabet: Alphabet,
     /// Of all ranks together. Of two ranks an even number: each call has its counterpart.
     pub calls: usize,
-    /// Each rank has a second thread that waits for the next one.
-    pub servers: bool,
+    /// So many of the ranks have a second thread, which waits for the next rank.
+    pub servers: usize,
     /// Whose protocol.
     pub rule: Rule,
 }
@@ -32,17 +32,15 @@ const NO_WAIT: &str = "all but waiting sends";
 const WAITING: &str = "all sends, receives, barriers";
 const PLAIN: &str = "eager sends, receives, barriers";
 const TAGGED: &str = "the same, any source, two tags";
-const SERVED_EVERYTHING: &str = "all kinds, one tag, second threads";
-const SERVED_PLAIN: &str = "eager sends, receives, barriers, second threads";
 const ANY: &str = "the same, any source";
 
 fn bound(name: &'static str, alphabet: Alphabet, calls: usize) -> Bound {
-    Bound { name, alphabet, calls, servers: false, rule: Rule::Ours }
+    Bound { name, alphabet, calls, servers: 0, rule: Rule::Ours }
 }
 
 /// The same beside second threads.
-fn served(bound: Bound) -> Bound {
-    Bound { servers: true, ..bound }
+fn served(servers: usize, bound: Bound) -> Bound {
+    Bound { servers, ..bound }
 }
 
 fn no_wait(ranks: u8) -> Alphabet {
@@ -61,7 +59,7 @@ fn tagged() -> Alphabet {
     Alphabet { tags: true, ..any(2) }
 }
 
-/// What the tests check every time: half a minute on one core, with the programs that have names;
+/// What the tests check every time: a minute on one core, with the programs that have names;
 /// `comparisons` take another one and a half.
 #[must_use]
 pub fn standard() -> Vec<Bound> {
@@ -71,8 +69,10 @@ pub fn standard() -> Vec<Bound> {
         bound(TAGGED, tagged(), 4),
         bound(NO_WAIT, no_wait(3), 4),
         bound(WAITING, waiting(3), 4),
-        served(bound(SERVED_EVERYTHING, Alphabet::full(2), 2)),
-        served(bound(SERVED_PLAIN, Alphabet::plain(3), 2)),
+        served(1, bound(PLAIN, Alphabet::plain(2), 4)),
+        served(1, bound(PLAIN, Alphabet::plain(3), 4)),
+        served(2, bound(EVERYTHING, Alphabet::full(2), 2)),
+        served(3, bound(PLAIN, Alphabet::plain(3), 2)),
         Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(2), 6) },
         Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(3), 4) },
     ]
@@ -87,7 +87,8 @@ pub fn large() -> Vec<Bound> {
         bound(NO_WAIT, no_wait(2), 6),
         bound(ANY, any(3), 6),
         bound(PLAIN, Alphabet::plain(4), 4),
-        served(bound(SERVED_PLAIN, Alphabet::plain(2), 4)),
+        served(1, bound(PLAIN, Alphabet::plain(2), 6)),
+        served(2, bound(PLAIN, Alphabet::plain(2), 4)),
         Bound { rule: Rule::TwoPhase, ..bound(PLAIN, Alphabet::plain(3), 6) },
     ]
 }
@@ -96,16 +97,14 @@ pub fn large() -> Vec<Bound> {
 #[must_use]
 pub fn bounds_table(bounds: &[Bound]) -> (String, bool) {
     let mut text = String::from(
-        "| rule | calls | ranks | calls in all, at most | programs | states | deepest run | \
-         result |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "| rule | calls | ranks | second threads | calls in all, at most | programs | states | \
+         deepest run | result |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     let mut good = true;
     for bound in bounds {
-        let mut list = programs(&bound.alphabet, bound.calls);
-        if bound.servers {
-            list = list.into_iter().map(Program::with_servers).collect();
-        }
+        let list = programs(&bound.alphabet, bound.calls).into_iter();
+        let list: Vec<Program> = list.map(|program| program.with_servers(bound.servers)).collect();
         let count = list.len();
         let job = Job::new(list, bound.rule);
         let is_endless = endless(&job).is_some();
@@ -121,10 +120,11 @@ pub fn bounds_table(bounds: &[Bound]) -> (String, bool) {
         good &= broken.is_empty();
         let result = if broken.is_empty() { "holds".into() } else { broken.join(", ") };
         let row = format!(
-            "| {} | {} | {} | {} | {count} | {} | {} | {result} |",
+            "| {} | {} | {} | {} | {} | {count} | {} | {} | {result} |",
             rule_name(bound.rule),
             bound.name,
             bound.alphabet.ranks,
+            bound.servers,
             bound.calls,
             verdict.states,
             verdict.depth

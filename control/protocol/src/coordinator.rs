@@ -273,13 +273,7 @@ impl Coordinator {
     }
 
     /// What this rank needs is told to those that it needs, where it is not what it was.
-    fn pass_on(
-        &mut self,
-        needy: RankId,
-        old: &[Need],
-        needs: &[Need],
-        touched: &mut Vec<RankId>,
-    ) {
+    fn pass_on(&mut self, needy: RankId, old: &[Need], needs: &[Need], touched: &mut Vec<RankId>) {
         for need in old {
             if needs.contains(need) {
                 continue;

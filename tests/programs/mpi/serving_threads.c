@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Beside its computation each rank has a thread that waits for the next rank's orders, as servers
-// do; they come in the last three steps. The ranks take turns in being late for a collective call, for
-// longer than it takes to tell what one waits for: whoever is late needs the others, its thread
-// what it waits for, and the others' threads need it.
+// do; they come in the last three steps. The ranks take turns in being late for a collective call,
+// for longer than it takes to tell what one waits for: whoever is late needs the next rank, for
+// which its thread waits, and that one needs the rank after it, and so on round to the first.
 #include <pthread.h>
 
 #include "../check.h"
