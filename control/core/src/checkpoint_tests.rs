@@ -231,22 +231,6 @@ fn a_need_makes_a_parked_rank_run_on_until_it_is_met_or_taken_back() {
     assert!(w.names_to(0).contains(&"DRAIN"));
 }
 
-/// Each has a thread that waits for the other one; rank 0 owes a collective call, for a while.
-#[test]
-fn ranks_that_only_need_each_other_are_let_go() {
-    let mut w = World::new(2);
-    w.ask(false);
-    w.clocks(1, &[&[(1, 0)], &[(1, 1)]]);
-    let needs = |own, rank: u64| Needs { epoch: 1, own, list: vec![(1 << 32 | rank, 1)] };
-    w.say(1, needs(0, 0));
-    assert!(w.targets(0).needs.is_empty(), "nobody has a cause of its own");
-    w.say(0, needs(1, 1));
-    assert_eq!(w.targets(1).needs, vec![(1 << 32, 1)]);
-    assert_eq!(w.targets(0).needs, vec![(1 << 32 | 1, 1)], "rank 1 is needed, so its need counts");
-    w.say(0, needs(0, 1));
-    assert!(w.targets(0).needs.is_empty() && w.targets(1).needs.is_empty());
-}
-
 #[test]
 fn parking_beyond_a_target_raises_it() {
     let mut w = World::new(2);
