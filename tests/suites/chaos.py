@@ -23,7 +23,7 @@ def _make_wrong(kind):
     @timeout(90)
     def test(work):
         command = [mpis.program("openmpi", "chaos"), "--steps", 400, "--only", f"{GROUND},{kind}",
-                   "--wrong", kind, "--dir", work]
+                   "--wrong", kind, "--dir", work, *["--serve"] * (kind == "question")]
         result = mpis.native("openmpi", command, 3, work)
         check(result.code != 0 and "FAIL rank" in result.out and f"({kind})" in result.out,
               f"the wrong value was not noticed (code {result.code})\n{result.out[-2000:]}")

@@ -21,6 +21,7 @@ MOMENTS = mpis.BUILD / "tests/moments/moments.so"
 STEPS, STEP_MS = 120, 30
 REST = 15  # steps after which a program that asks for checkpoints does so
 MOST_RANKS = 6
+MOST_SERVING = 4  # ranks, each with a thread that waits: natively it takes a processor
 DEADLINE_S = 300
 # What ends a hop. All but the first leave the snapshot before as the latest, or the one in the
 # making. The coordinator lives in the process that is the launcher, `fermata run`.
@@ -49,7 +50,7 @@ class Options:
     ranks: int = 0
     hops: int = -1
     wrong: str = ""
-    plain: bool = False  # no daemon, no two phases, does not ask for checkpoints
+    plain: bool = False  # no daemon, no two phases, no thread, does not ask for checkpoints
 
     def words(self):
         words = ["--steps", self.steps]
@@ -101,6 +102,9 @@ class Plan:
         manner = random.Random(f"manner {seed}").random()
         self.rest = REST if manner < 0.2 and not self.has_daemon and not options.plain else 0
         self.saves_itself = bool(self.rest) and manner < 0.1
+        self.serves = 0.2 <= manner < 0.45 and not options.plain
+        if self.serves and not options.ranks:
+            self.ranks = min(self.ranks, MOST_SERVING)
         if options.hops >= 0:
             self.hops = self.hops[:options.hops]
 
@@ -111,6 +115,7 @@ class Plan:
         words = [mpis.program(mpi, "chaos"), "--seed", self.seed, "--from", o.first,
                  "--steps", o.first + o.steps - 1, "--step-ms", step_ms, "--dir", directory]
         words += ["--rest", self.rest] if self.rest else []
+        words += ["--serve"] * self.serves
         words += ["--without", ",".join(o.without)] if o.without else []
         return words + (["--wrong", o.wrong] if o.wrong and step_ms else [])
 
@@ -120,7 +125,8 @@ class Plan:
     def __str__(self):
         route = ">".join([self.first, *(hop.next_mpi for hop in self.hops)])
         ways = (", 2pc" * self.two_phases + ", daemon" * self.has_daemon +
-                ", asks" * bool(self.rest) + ", saves itself" * self.saves_itself)
+                ", asks" * bool(self.rest) + ", saves itself" * self.saves_itself +
+                ", serves" * self.serves)
         return f"seed {self.seed}: {self.ranks} ranks, built for {self.front}, {route}{ways}"
 
 
@@ -165,6 +171,8 @@ class Chaos:
         env = {"LD_PRELOAD": str(MOMENTS), "FERMATA_MOMENTS_DIR": str(self.calls),
                "FERMATA_MOMENTS": f"{int(plan.caller * plan.ranks)}:{chosen}"}
         command = plan.command(plan.front, self.work / "files", STEP_MS)
+        if plan.serves:  # which call is the k-th depends on the two threads of a rank
+            env = {}
         if plan.saves_itself:  # nowhere but in fermata_checkpoint, and begins anew without `env`
             env = {}
             command += ["--hold-file", self.job.hold]
@@ -396,6 +404,7 @@ def run(seed, options, work):
                   **chaos.met,
                   "two_phases": int(plan.two_phases), "daemon": int(plan.has_daemon),
                   "asks": int(bool(plan.rest)), "itself": int(plan.saves_itself),
+                  "serves": int(plan.serves),
                   "seconds": round(time.monotonic() - began, 1)}
         RECORDS.mkdir(parents=True, exist_ok=True)
         (RECORDS / f"{seed}.json").write_text(json.dumps(record))

@@ -154,6 +154,11 @@ void ask_for_checkpoint(void);
 /// Asks again and again while there is this file.
 void rest_while_held(const char *hold_file);
 
+// ---- threads that serve: serving.c --------------------------------------------------------------
+
+void start_serving(void);
+void end_serving(void);
+
 // ---- steps --------------------------------------------------------------------------------------
 
 typedef void step_function(struct step *step);
@@ -161,7 +166,8 @@ step_function comm_dup, comm_split, comm_group, comm_cart, comm_graph, comm_inte
     comm_merge, comm_free, attributes, exchange, posted, unexpected, matched, persistent, shift,
     ignored, cancelled, packed, handshake, sparse, collective, pending_collective,
     persistent_collective, neighbours, inter_collective, window_fence, window_lock, window_groups,
-    window_atomic, file_blocks, file_ordered, file_shared, posix_file, posix_pipe, compute, heap;
+    window_atomic, file_blocks, file_ordered, file_shared, posix_file, posix_pipe, question,
+    compute, heap;
 void start_attributes(void);
 void start_messages(void);
 void end_messages(void);

@@ -6,6 +6,7 @@
 //                                another one
 //   --rest K                     after every K-th step nothing is left over, and the program, which
 //                                can save itself, asks for a checkpoint
+//   --serve                      each rank has a thread that answers others' questions
 //   --dir DIR                    for files
 #include "../check.h"
 #include "chaos.h"
@@ -59,6 +60,7 @@ static const struct {
     {"file_shared", file_shared, 2},
     {"posix_file", posix_file, 3},
     {"posix_pipe", posix_pipe, 3},
+    {"question", question, 6},
     {"compute", compute, 5},
     {"heap", heap, 3},
 };
@@ -135,7 +137,7 @@ static void wait_while_held(const char *hold_file) {
 int main(int argc, char **argv) {
   const char *only = NULL, *without = "";
   uint64_t seed = 1;
-  int first = 1, rest = 0;
+  int first = 1, rest = 0, serves = 0;
   const struct options o = parse_options(argc, argv, 60, 0);
   for (int i = 1; i < argc; i++) {
     const char *const next = i + 1 < argc ? argv[i + 1] : "";
@@ -145,14 +147,17 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[i], "--without")) without = next;
     if (!strcmp(argv[i], "--wrong")) wrong = next;
     if (!strcmp(argv[i], "--rest")) rest = atoi(next);
+    if (!strcmp(argv[i], "--serve")) serves = 1;
     if (!strcmp(argv[i], "--dir")) directory = next;
   }
-  start(&argc, &argv);
+  if (serves) start_threads(&argc, &argv);
+  else start(&argc, &argv);
   self = rank, world_size = ranks;
   CHECK(ranks <= kMostRanks);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // and all that come from it
   start_attributes();
   start_messages();
+  if (serves) start_serving();
   struct place place = {first - 1, state_hash};
   const char *const hold = hold_file;
   hold_file = NULL;
@@ -181,6 +186,7 @@ int main(int argc, char **argv) {
   fflush(stdout);
   // Sends that were freed must have been received before MPI_Finalize.
   MPI_Barrier(MPI_COMM_WORLD);
+  if (serves) end_serving();
   finish();
   return 0;
 }
