@@ -138,7 +138,7 @@ def sums(text):
 
 def native(plan, work):
     """The result without disturbance, and the fewest MPI calls that a rank makes. Debian's MPICH
-    4.0.2 may let two threads into the same part of UCX (seed 50192: "worker->inprogress++ == 0")."""
+    4.0.2 may let two threads into one part of UCX (seed 50192: "worker->inprogress++ == 0")."""
     env = mpis.environment(LD_PRELOAD=str(MOMENTS), FERMATA_MOMENTS_COUNT=str(work / "calls"))
     mpi = "openmpi" if plan.serves else mpis.OTHER[plan.front]
     command = plan.command(mpi, work / "native", 0)
