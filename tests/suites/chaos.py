@@ -22,7 +22,7 @@ def _make_fresh(seed):
 def _make_wrong(kind):
     @timeout(90)
     def test(work):
-        command = [mpis.program("openmpi", "chaos"), "--steps", 400, "--only", f"{GROUND},{kind}",
+        command = [mpis.program("openmpi", "chaos"), "--steps", 1200, "--only", f"{GROUND},{kind}",
                    "--wrong", kind, "--dir", work, *["--serve"] * (kind == "question")]
         result = mpis.native("openmpi", command, 3, work)
         check(result.code != 0 and "FAIL rank" in result.out and f"({kind})" in result.out,
