@@ -120,7 +120,7 @@ impl Job {
             from.map_or_else(|| all.collect(), |from| vec![from.into()])
         };
         let server = state.world.server(program, rank);
-        let served = server.map(|Server(from)| sources(from));
+        let served = server.map(|Server(from)| sources(Some(from)));
         let awaited;
         let main = match state.world.op(program, rank) {
             None => Position::Ending,

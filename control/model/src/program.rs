@@ -45,10 +45,10 @@ pub enum Op {
     Wait(Mask),
 }
 
-/// A second thread of a rank, which waits for a message from this rank, or from any, that does not
-/// come; it is there until the first thread has made all its calls.
+/// A second thread of a rank, which waits for a message from this rank that does not come; it is
+/// there until the first thread has made all its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Server(pub Option<u8>);
+pub struct Server(pub u8);
 
 /// The calls of each rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,7 +70,7 @@ impl Program {
     #[must_use]
     pub fn with_servers(self, count: usize) -> Self {
         let size = self.size();
-        let server = |rank| (rank < count).then_some(Server(Some(((rank + 1) % size) as u8)));
+        let server = |rank| (rank < count).then_some(Server(((rank + 1) % size) as u8));
         Self { servers: (0..size).map(server).collect(), ..self }
     }
 
@@ -166,7 +166,7 @@ impl fmt::Display for Program {
             let list: Vec<String> = ops.iter().map(Op::to_string).collect();
             let end = if rank + 1 < self.size() { ". " } else { "" };
             let server = match self.servers.get(rank) {
-                Some(Some(Server(from))) => format!(" (meanwhile {})", Op::Recv(*from, 0)),
+                Some(Some(Server(from))) => format!(" (meanwhile {})", Op::Recv(Some(*from), 0)),
                 _ => String::new(),
             };
             write!(f, "P{rank}: {}{server}{end}", list.join("; "))?;

@@ -235,6 +235,9 @@ impl Coordinator {
         let Some(seat) = self.seat(needy) else { return };
         seat.cause = cause;
         let old = core::mem::replace(&mut seat.needs, needs.to_vec());
+        if old.is_empty() && needs.is_empty() {
+            return;
+        }
         if needs.is_empty() {
             self.needy.remove(&needy);
         } else {

@@ -53,16 +53,13 @@ static void finish_question(void *data) {
 
 /// Some ranks ask others, or themselves. Answers of one server come in the order of its questions.
 void question(struct step *step) {
+  if (served == MPI_COMM_NULL) return;
   for (int count = 1 + below(&step->chance, kMostAsked), i = 0; i < count; i++) {
     struct question *const q = memory(sizeof *q);
     q->asker = below(&step->chance, world_size);
     q->asked = below(&step->chance, world_size);
     q->key = derive(step->key, i) | 1;
     const int due = draw_due(step);
-    if (served == MPI_COMM_NULL) {
-      free(q);
-      continue;
-    }
     if (self == q->asker) {
       DO(MPI_Irecv(&q->answer, 1, MPI_INT, q->asked, kAnswer, served, &q->request));
       DO(MPI_Send(&q->key, 1, MPI_UINT64_T, q->asked, kQuestion, served));
