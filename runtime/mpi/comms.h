@@ -283,15 +283,24 @@ inline int members_agree(Slot* comm, int error) {
   return worst;
 }
 
-/// Frees a communicator that was made for an object which could not be made then. Every member
-/// calls it, after members_agree().
-inline void comm_discard(Slot* comm) {
+using LowerFree = int (*)(u64*);
+
+/// Ends a communicator by this call of the lower half. Meanwhile the books are open, and other
+/// threads must not take in messages of what is half gone.
+inline int comm_end_lower(LowerFree MpiCalls::*end, Slot* comm) {
+  comm_of(comm)->ending = true;
+  int error;
   {
     const BlockingCall open;
-    (void)lower().Comm_free(&comm->real);
+    error = (lower().*end)(&comm->real);
   }
   comm_forget(comm);
+  return error;
 }
+
+/// Frees a communicator that was made for an object which could not be made then. Every member
+/// calls it, after members_agree().
+inline void comm_discard(Slot* comm) { (void)comm_end_lower(&MpiCalls::Comm_free, comm); }
 
 namespace core {
 
@@ -415,7 +424,6 @@ inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
 
 }  // namespace core
 
-using LowerFree = int (*)(u64*);
 inline int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
   Slot* const comm = *handle;
   Comm* const c = live_comm(comm);
@@ -427,12 +435,7 @@ inline int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
     (void)lower().Barrier(comm->real);  // see the second invariant of clock.h
   }
   end_duplicates(comm);
-  int error;
-  {
-    const BlockingCall open;
-    error = (lower().*end)(&comm->real);
-  }
-  comm_forget(comm);
+  const int error = comm_end_lower(end, comm);
   *handle = null_of(kComm);
   return error;
 }

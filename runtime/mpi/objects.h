@@ -83,7 +83,8 @@ struct Comm {
   Attribute* attributes;
   Topology* topology;
   char* name;
-  bool dead;  // in Core::dead_comms
+  bool dead;    // in Core::dead_comms
+  bool ending;  // the lower half is freeing it, with the books open: not to be looked at
   // For one persistent collective (persistent_collectives.h): of which communicator it is the
   // duplicate, and whether this rank has freed the request.
   Comm* duplicate_of;

@@ -228,7 +228,7 @@ inline bool make_progress(TakeIn which) {
   for (Comm* comm = state().comms; comm; comm = comm->next) {
     for (Early* early = comm->early_first; early && state().early_filling; early = early->next)
       if (early->state == EarlyState::kFilling) moved |= early_arrived(early);
-    moved |= take_in(comm, which);
+    if (!comm->ending) moved |= take_in(comm, which);
   }
   poke_lower();
   return moved;
