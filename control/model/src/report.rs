@@ -163,20 +163,17 @@ pub fn named_table() -> (String, bool) {
 /// may have.
 #[must_use]
 pub fn comparisons(is_large: bool) -> Vec<(&'static str, Vec<Program>, usize)> {
-    let of_name = |calls: usize| {
-        let programs = named::all().into_iter().map(|(_, program)| program);
-        programs.filter(|program| program.calls() <= calls).collect::<Vec<_>>()
-    };
-    let both_tags = Alphabet { tags: true, ..Alphabet::full(2) };
     if is_large {
         return vec![
-            ("with a name, 6 calls at most", of_name(6), 400_000),
             ("2 ranks, any source, two tags, 6 calls at most", programs(&tagged(), 6), 100_000),
             ("3 ranks, all kinds, 3 calls at most", programs(&Alphabet::full(3), 3), 100_000),
         ];
     }
+    let both_tags = Alphabet { tags: true, ..Alphabet::full(2) };
+    let of_name = named::all().into_iter().map(|(_, program)| program);
+    let of_name = of_name.filter(|program| program.calls() <= 6).collect();
     vec![
-        ("with a name, 6 calls at most", of_name(6), 40_000),
+        ("with a name, 6 calls at most", of_name, 40_000),
         ("2 ranks, all kinds, two tags, 4 calls at most", programs(&both_tags, 4), 40_000),
     ]
 }
