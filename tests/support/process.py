@@ -155,20 +155,23 @@ class Running:
 
     def wait_for(self, text, timeout_s=60):
         """Waits until the output, of either stream, contains the text."""
-        self._wait_until(lambda: text in self.out or text in self.err, repr(text), timeout_s)
+        self._wait_until(lambda: text in self.out or text in self.err, True, repr(text), timeout_s)
 
     def wait_for_number(self, pattern, least, timeout_s=60):
         """Waits until the pattern's group was a number of at least this size in the output, of
-        either stream. A job that goes on after a restart may have gone past any smaller one."""
+        either stream. A job that goes on after a restart may have gone past any smaller one. The
+        time is for each step towards it: on a busy machine ranks that spin only take turns."""
         pattern = re.compile(pattern, re.M)
-        self._wait_until(lambda: any(int(number) >= least for text in (self.out, self.err)
-                                     for number in pattern.findall(text)),
-                         f"{pattern.pattern!r} with {least} or more", timeout_s)
+        self._wait_until(lambda: max((int(number) for text in (self.out, self.err)
+                                      for number in pattern.findall(text)), default=-1),
+                         least, f"{pattern.pattern!r} with {least} or more", timeout_s)
 
-    def _wait_until(self, found, what, timeout_s):
-        until = time.monotonic() + timeout_s
-        while not found():
-            if self.process.poll() is not None and not found():
+    def _wait_until(self, reached, least, what, timeout_s):
+        so_far, until = None, 0.0
+        while (now := reached()) < least:
+            if now != so_far:
+                so_far, until = now, time.monotonic() + timeout_s
+            if self.process.poll() is not None and reached() < least:
                 raise Failed(f"{self.command[0]} ended (code {self.process.returncode}) before it "
                              f"printed {what}\n{tail(self.out)}\n{tail(self.err)}")
             if time.monotonic() > until:
