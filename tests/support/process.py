@@ -175,7 +175,7 @@ class Running:
                 raise Failed(f"{self.command[0]} ended (code {self.process.returncode}) before it "
                              f"printed {what}\n{tail(self.out)}\n{tail(self.err)}")
             if time.monotonic() > until:
-                raise Failed(f"no {what} within {timeout_s} s\n"
+                raise Failed(f"no {what}: no nearer to it for {timeout_s} s\n"
                              f"{tail(self.out)}\n{tail(self.err)}")
             time.sleep(0.01)
 
