@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generated documents and sources are what their generators would write now. What the tests of
 errors recorded is compared by `./x ci`, when they have run (`./x errors --check`)."""
+import re
 import sys
 
 from support import process
-from support.cases import check
+from support.cases import check, check_equal
 from support.mpis import ROOT
 
 
@@ -24,3 +25,34 @@ def test_faults(_work):
 def test_what_comes_of_the_mpi_table(_work):
     """The layers of the runtime, and docs/mpi-coverage.md."""
     _fresh("gen/mpi/generate.py", "--check")
+
+
+ANSWERS = ("kept", "refused", "not noticed")
+
+
+def _wrong_lines(text, names):
+    """What is wrong with the tables of docs/process-state.md."""
+    for line in re.findall(r"^\|.*$", text, re.M):
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if cells == ["state", "answer", "test"] or set(line) <= set("|-"):
+            continue
+        tests = re.findall(r"`(\w+\.\w+)`", cells[-1])
+        if len(cells) != 3 or not cells[1].startswith(ANSWERS):
+            yield f"not a state, an answer and its tests: {line}"
+        elif not tests and not cells[1].startswith("not noticed"):
+            yield f"has no test: {line}"
+        for test in tests:
+            if not any(name == test or name.startswith(f"{test}_") for name in names):
+                yield f"no test is called {test}: {line}"
+
+
+def test_process_state(_work):
+    """Every line of the table has an answer, and the tests that it names exist."""
+    text = (ROOT / "docs/process-state.md").read_text()
+    names = []
+    for more in ([], ["--cluster"]):
+        listed = process.run([ROOT / "tests/run", "--list", *more], cwd=ROOT)
+        names += listed.expect_success("tests/run --list").out.split()
+    check_equal(list(_wrong_lines(text, names)), [], "docs/process-state.md")
+    broken = "| a | kept | `items.no_such_test` |\n| b | kept | – |\n| c | perhaps | – |"
+    check_equal(len(list(_wrong_lines(broken, names))), 3, "what a broken table has")
