@@ -186,6 +186,7 @@ def main():
     for path in tracked_files():
         suffix = pathlib.Path(path).suffix
         script = suffix == "" and path in ("x", ".ci/run", "tests/run", "tests/demo", "bench/run",
+                                         "bench/one-sided",
                                          "tests/fuzz/run")
         if suffix not in SOURCES and suffix != ".md" and not script:
             continue
