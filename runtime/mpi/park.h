@@ -466,6 +466,8 @@ inline void park(void* frame) {
   Gate& gate = front::tls_gate;
   gate.depth = gate.depth + 1;
   compiler_barrier();
+  // A thread that has called no MPI function yet: another one has had the library loaded.
+  if (FERMATA_UNLIKELY(gate.attention & kGateNew)) adopt_thread();
   const bool shared = state().threads != Threads::kOne;
   bool has_books = !shared || lock_books_soon();
   bool run_on = !has_books;

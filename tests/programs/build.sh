@@ -20,7 +20,8 @@ for mpi in openmpi mpich; do
     name=${source#tests/programs/}
     name=${name%.c}
     case $name in
-      plugin) target=plugin.so; flags=(-shared -fPIC) ;;
+      plugin | thread_plugin) target=$name.so; flags=(-shared -fPIC) ;;
+      loaded_by_thread) target=$name; flags=(-Wl,--as-needed) ;;
       nonpie) target=$name; flags=(-no-pie) ;;
       *) target=$name; flags=() ;;
     esac
