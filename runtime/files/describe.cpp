@@ -78,6 +78,7 @@ Status finish(Saver& saver, image::ImageFile& file) {
   if (file.kind == kPipe) done = finish_pipe(saver, file);
   if (file.kind == kSocket) done = finish_socket(saver, file);
   if (done && file.kind == kSocket) done = finish_options(saver, file);
+  if (file.kind == kDeleted) done = finish_properties(saver, file);
   if (file.kind == kEpoll) done = finish_epoll(saver, file);
   if (file.kind == kInotify) done = finish_inotify(saver, file);
   if (done && (file.kind == kRegular || file.kind == kDeleted || file.kind == kDirectory))

@@ -7,7 +7,9 @@
 namespace fermata::files {
 namespace {
 
-constexpr int kNoControllingTty = 0400, kTemporary = 020000000, kNoAccessTime = 01000000;
+constexpr int kNoControllingTty = 0400, kTemporary = 020000000, kNoAccessTime = 01000000,
+              kNoFollow = 0400000, kPathOnly = 010000000;
+constexpr u32 kAccessMode = 3;
 constexpr u32 kPermissions = 07777;
 constexpr int kAddSeals = 1033, kGetSeals = 1034;
 
@@ -16,14 +18,21 @@ constexpr u64 device_major(u64 device) {
 }
 constexpr u64 device_minor(u64 device) { return (device & 0xff) | (device >> 12 & ~u64(0xff)); }
 
+/// The usual path of a device that is the same under every name; null for others.
+const char* usual_path(u64 device) {
+  constexpr const char* kMemory[] = {nullptr, nullptr, nullptr, "/dev/null", nullptr, "/dev/zero",
+                                     nullptr, "/dev/full", "/dev/random", "/dev/urandom"};
+  const u64 major = device_major(device), minor = device_minor(device);
+  if (major == 5 && minor == 0) return "/dev/tty";
+  return major == 1 && minor < sizeof kMemory / sizeof *kMemory ? kMemory[minor] : nullptr;
+}
+
 /// Devices that a program finds again as it left them (Documentation/admin-guide/devices.txt).
 bool is_stateless(u64 device) {
   const u64 major = device_major(device), minor = device_minor(device);
-  const bool memory = major == 1 && (minor == 3 || minor == 5 || minor == 7 || minor == 8 ||
-                                     minor == 9);  // null zero full random urandom
   const bool terminal = (major == 5 && minor <= 1) || (major >= 136 && major <= 143) ||
                         major == 4;  // tty console, pseudo terminals, virtual consoles
-  return memory || terminal;
+  return usual_path(device) || terminal;
 }
 
 /// What follows `start` in a path if that is a whole number of its parts, else null.
@@ -34,19 +43,29 @@ const char* behind(const char* path, const char* start) {
 }
 
 /// The process has another id after a restart, so what it has open of itself in /proc is named by
-/// the links that /proc has for that. Returns false for a thread other than the main one: its new
-/// id is not known when files are opened.
-bool name_own_process(u32 pid, const char* path, Path& out) {
+/// the links that /proc has for that. Returns null, or what it is that cannot be found again: files
+/// of a thread other than the main one, whose new id is not known when files are opened; of another
+/// process, which may be no more (but the first one); of a descriptor or a mapping.
+const char* name_own_process(u32 pid, const char* path, Path& out) {
+  constexpr const char* kProc = "/proc/";
   Text<32> process, main_task;
-  process << "/proc/" << pid;
+  process << kProc << pid;
   main_task << "/task/" << pid;
   const char* inside = behind(path, process.data);
-  if (!inside) return out << path, true;
+  if (!inside) {
+    const char* digits = text_starts(path, kProc) ? path + text_length(kProc) : "";
+    const bool other = *digits >= '0' && *digits <= '9' && parse_decimal(digits) != 1;
+    out << path;
+    return other ? "a file of another process" : nullptr;
+  }
   const char* of_main = behind(inside, main_task.data);
-  if (!of_main && text_starts(inside, "/task/")) return false;
+  if (!of_main && text_starts(inside, "/task/")) return "a file of one of its threads";
+  const char* within = of_main ? of_main : inside;
+  if (text_starts(within, "/fdinfo/") || text_starts(within, "/map_files/"))
+    return "a file about one of its descriptors or mappings";
   if (of_main) out << "/proc/thread-self" << of_main;
   else out << "/proc/self" << inside;
-  return true;
+  return nullptr;
 }
 
 /// Whether the file can be found under its path.
@@ -91,7 +110,8 @@ Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelS
   // Opened anew: the descriptor may be for writing only, and its offset must stay.
   Text<64> link;
   link << "/proc/self/fd/" << file.fd;
-  const Result<u64> again = sys::open(link.data, sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> again =
+      open_again(link.data, sys::kReadOnly | sys::kCloseOnExec | kNoAccessTime);
   Status saved = again ? save_file(saver.writer, file, int(again.value)) : failure(again.error);
   if (again) (void)sys::close(int(again.value));
   if (!saved) saver.refuse(file) << "the contents of a deleted file, " << path;
@@ -99,30 +119,30 @@ Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelS
 }
 
 /// A memfd of the name that stands before " (deleted)".
-Result<u64> make_memory(const char* shown, u32 mode) {
+Result<u64> make_memory(const char* shown) {
   constexpr u64 kCloseOnExec = 1, kAllowSealing = 2;
   Text<256> name;
   for (; *shown && !text_equal(shown, " (deleted)"); shown++) name.put(*shown);
-  const Result<u64> made =
-      sys::call(SYS_memfd_create, sys::word(name.data), kCloseOnExec | kAllowSealing);
-  if (made) (void)sys::call(SYS_fchmod, made.value, mode);
-  return made;
+  return sys::call(SYS_memfd_create, sys::word(name.data), kCloseOnExec | kAllowSealing);
 }
 
 /// Takes the last part off a path, and the slash before it. False: there is nothing above.
 bool go_up(Path& path) {
+  if (path.size <= 1) return false;
   while (path.size > 1 && path.data[path.size - 1] != '/') path.size--;
   while (path.size > 1 && path.data[path.size - 1] == '/') path.size--;
   path.data[path.size] = 0;
-  return path.size > 1;
+  return path.data[0] == '/';
 }
 
 /// A new file without a name in the directory of `path`; if that is gone, in the next one above;
-/// where the program may not write there, in memory.
-Result<u64> make_nameless(const char* path, u32 mode) {
+/// where the program may not write there, in memory. Its permissions, and all else that fstat(2)
+/// tells, it gets when it has been opened as often as the program had it open (properties.cpp).
+Result<u64> make_nameless(const char* path) {
+  constexpr u32 mode = 0600;
   constexpr const char* kMemory = "/memfd:";
   constexpr int kHow = sys::kReadWrite | sys::kCloseOnExec;
-  if (text_starts(path, kMemory)) return make_memory(path + text_length(kMemory), mode);
+  if (text_starts(path, kMemory)) return make_memory(path + text_length(kMemory));
   Path directory;
   directory << path;
   Result<u64> made = Result<u64>::fail(sys::kEnoent);
@@ -135,21 +155,30 @@ Result<u64> make_nameless(const char* path, u32 mode) {
     made = sys::open(directory.data, sys::kCreate | sys::kExcl | kHow, mode);
     if (made) (void)sys::call(SYS_unlinkat, u64(i64(sys::kAtCwd)), sys::word(directory.data), 0);
   }
-  if (!made && above != 1) made = make_memory(base_name(path), mode);
-  if (made) (void)sys::call(SYS_fchmod, made.value, mode);
+  constexpr i32 kEacces = 13, kErofs = 30;
+  const bool closed = made.error == kEacces || made.error == sys::kEperm || made.error == kErofs;
+  if (!made && (above != 1 || closed)) made = make_memory(base_name(path));
   return made;
 }
 
 int open_flags(const image::ImageFile& file) {
   const int dropped = sys::kCreate | sys::kExcl | sys::kTruncate | kTemporary | kAsync |
-                      (file.kind == kDirectory ? 0 : sys::kDirectory);
+                      (file.kind == kDirectory ? 0 : sys::kDirectory) |
+                      (file.kind == kDeleted ? kNoFollow : 0);  // /proc's link to it is one
   return (int(file.flags) & ~dropped) | kNoControllingTty | sys::kCloseOnExec;
 }
 
-Result<u64> open_again(const image::ImageFile& file, const char* path) {
-  const Result<u64> opened = sys::open(path, open_flags(file));
-  if (opened || opened.error != sys::kEperm) return opened;
-  return sys::open(path, open_flags(file) & ~kNoAccessTime);  // only the owner may ask for it
+/// Whether the program's permissions let a restart open the file again. Its owner may anyway.
+bool may_open(const image::ImageFile& file, const sys::KernelStat& info, const char* path) {
+  constexpr u64 kRead = 4, kWrite = 2, kEffective = 0x200;  // R_OK, W_OK, AT_EACCESS
+  if (int(file.flags) & kPathOnly) return true;
+  const u32 access = file.flags & kAccessMode;
+  const u64 wanted = (access == sys::kWriteOnly ? 0 : kRead) | (access ? kWrite : 0);
+  const Result<u64> allowed = sys::call(SYS_faccessat2, u64(i64(sys::kAtCwd)), sys::word(path),
+                                        wanted, kEffective);
+  constexpr i32 kEacces = 13;
+  return allowed || allowed.error == sys::kEnosys ||
+         (allowed.error == kEacces && info.uid == sys::call(SYS_geteuid).value);
 }
 
 bool has_shared_lock(const image::Reader& reader, int fd) {
@@ -175,14 +204,46 @@ Result<u64> share_locked(const Restorer& restorer, const image::ImageFile& file,
   return restorer.reader.duplicate_clear(inherited);
 }
 
+Status describe_device(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
+                       const char* path) {
+  file.kind = kDevice;
+  const char* const usual = usual_path(info.rdev);
+  sys::KernelStat there;
+  const bool found = is_found(info, path), stateless = is_stateless(info.rdev);
+  if (stateless && found) return success();
+  if (usual && sys::stat(usual, &there) && there.rdev == info.rdev) {
+    file.path_string = saver.writer.string(usual);
+    return success();
+  }
+  const bool terminal = device_major(info.rdev) == 5 && device_minor(info.rdev) == 2;  // ptmx
+  saver.refuse(file) << (terminal    ? "a pseudo terminal, "
+                         : stateless ? "a device that is no longer found under its name, "
+                                     : "a device whose state is unknown, ")
+                     << path;
+  return failure(sys::kEperm);
+}
+
+/// What memfd_create(2) gives does not count as open for writing, so that it can be executed; what
+/// is opened through /proc does. So the first descriptor that fits becomes the original again.
+Result<u64> reopen_deleted(const image::ImageFile& file, int made, const char* link) {
+  constexpr int kSettable = sys::kAppend | sys::kNonBlock | kNoAccessTime;
+  const Result<u64> flags = sys::fcntl(made, sys::kGetFlags);
+  const bool alike = flags && !((flags.value ^ file.flags) & ~u64(kSettable | kAsync));
+  if (file.same_as != file.fd || !alike) return open_again(link, open_flags(file));
+  const Result<u64> same = sys::fcntl(made, sys::kDupFdCloexec, 0);
+  if (same) (void)sys::fcntl(int(same.value), sys::kSetFlags, file.flags & ~u32(kAsync));
+  return same;
+}
+
 }  // namespace
 
 Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
                      const char* path) {
   const u32 type = info.mode & sys::kTypeMask;
   Path name;
-  if (!name_own_process(saver.around.pid, path, name)) {
-    saver.refuse(file) << "a file of one of its threads, " << path;
+  const char* const strange = name_own_process(saver.around.pid, path, name);
+  if (strange) {
+    saver.refuse(file) << strange << ", " << path;
     return failure(sys::kEperm);
   }
   file.path_string = saver.writer.string(name.data);
@@ -190,14 +251,7 @@ Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat
   file.modified_ns = info.times[2] * 1'000'000'000 + info.times[3];
   const Result<u64> offset = sys::lseek(file.fd, 0, 1 /* SEEK_CUR */);
   file.offset = offset ? offset.value : 0;
-  if (type == sys::kTypeCharDevice) {
-    file.kind = kDevice;
-    if (is_stateless(info.rdev)) return success();
-    const bool terminal = device_major(info.rdev) == 5 && device_minor(info.rdev) == 2;  // ptmx
-    saver.refuse(file) << (terminal ? "a pseudo terminal, " : "a device whose state is unknown, ")
-                       << path;
-    return failure(sys::kEperm);
-  }
+  if (type == sys::kTypeCharDevice) return describe_device(saver, file, info, path);
   if (is_message_queue(file.fd)) {
     saver.refuse(file) << "a POSIX message queue, " << path << "; close it before the checkpoint";
     return failure(sys::kEperm);
@@ -205,13 +259,15 @@ Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat
   if (!is_found(info, path) || (type == sys::kTypeRegular && is_kept_name(path)))
     return describe_deleted(saver, file, info, path);
   file.kind = type == sys::kTypeDirectory ? kDirectory : kRegular;
-  return success();
+  if (may_open(file, info, path)) return success();
+  saver.refuse(file) << "its permissions no longer allow to open it: " << path;
+  return failure(sys::kEperm);
 }
 
 Status restore_path(Restorer& restorer, const image::ImageFile& file) {
   const char* path = restorer.reader.string(file.path_string);
   Result<u64> opened = share_locked(restorer, file, path);
-  if (!opened) opened = open_again(file, path);
+  if (!opened) opened = open_again(path, open_flags(file));
   if (!opened) {
     restorer.why << "cannot reopen " << path << " (descriptor " << file.fd << ")";
     return failure(opened.error);
@@ -228,7 +284,7 @@ Status restore_deleted(Restorer& restorer, const image::ImageFile& file) {
   if (first && is_object) {
     made.value = u64(i64(restorer.around.object(file.inode, file.values[kDeletedDevice])));
   } else if (first) {
-    made = make_nameless(path, u32(file.values[kDeletedMode]));
+    made = make_nameless(path);
     const Status loaded =
         made ? load_file(restorer.reader, file, int(made.value)) : failure(made.error);
     if (!loaded) {
@@ -241,7 +297,7 @@ Status restore_deleted(Restorer& restorer, const image::ImageFile& file) {
   }
   Text<64> link;
   link << "/proc/self/fd/" << made.value;
-  const Result<u64> opened = open_again(file, link.data);
+  const Result<u64> opened = reopen_deleted(file, int(made.value), link.data);
   if (first && !is_object) (void)sys::close(int(made.value));
   if (!opened) {
     restorer.why << "cannot reopen the deleted file " << path;

@@ -34,5 +34,11 @@ Status restore_event(Restorer& restorer, const image::ImageFile& file);
 Status restore_member(Restorer& restorer, const image::ImageMember& member);
 Status restore_option(Restorer& restorer, const image::ImageMember& member);
 Status restore_owner(Restorer& restorer, const image::ImageMember& member);
+Status restore_property(Restorer& restorer, const image::ImageMember& member);
+
+/// open(2) of what was open before, with as many of its flags as the place takes. A file that its
+/// owner may not open any more, since the program has changed its permissions, is opened all the
+/// same: for that moment they are others.
+Result<u64> open_again(const char* path, int flags);
 
 }  // namespace fermata::files

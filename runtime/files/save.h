@@ -17,6 +17,15 @@ struct Saver {
   image::ImageFile& file(u64 index) { return writer.files.entries[index]; }
   /// The application's descriptor of that number, null if it has none (or not described yet).
   image::ImageFile* find(int fd);
+  /// A zeroed member of this descriptor; null when the table is full.
+  image::ImageMember* add_member(const image::ImageFile& file, image::MemberKind kind) {
+    image::ImageMember* const member = writer.members.add();
+    if (!member) return nullptr;
+    *member = {};
+    member->fd = file.fd;
+    member->kind = kind;
+    return member;
+  }
   /// Refuses the checkpoint because of this descriptor.
   Message& refuse(const image::ImageFile& file) {
     return why << "descriptor " << file.fd << " cannot be saved: ";
@@ -38,6 +47,7 @@ Status finish_inotify(Saver& saver, const image::ImageFile& file);
 Status finish_locks(Saver& saver, const image::ImageFile& file);
 Status finish_options(Saver& saver, const image::ImageFile& file);
 Status finish_owner(Saver& saver, const image::ImageFile& file);
+Status finish_properties(Saver& saver, const image::ImageFile& file);
 
 /// The whole fdinfo of a descriptor, in a buffer that the next call overwrites; null if it cannot
 /// be read.

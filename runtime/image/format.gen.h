@@ -49,6 +49,11 @@ enum MemberKind : u32 {
   kOwner = 6,
   // one that a fresh socket has not
   kSocketOption = 7,
+  kFileOwner = 8,
+  kFileTimes = 9,
+  kFileAttribute = 10,
+  // those of chattr(1) that a program can set
+  kFileFlags = 11,
 };
 
 // What an object is.
@@ -336,10 +341,11 @@ struct ImageMember {
   // epoll: events; inotify: mask; lock: 1 if exclusive; owner: F_GETSIG; option: its name
   u32 flags;
   // epoll: data; lock: first byte, number of bytes (0 = to the end); owner: F_OWNER_* of the
-  // process itself; option: its value
+  // process itself; option: its value; deleted file: user and group, or times of reading and change
+  // in ns since 1970, or flags, or the string that holds the attribute's value in hexadecimal
   u64 values[2];
-  u32 path_string;  // inotify: what is watched
-  u32 bytes;  // option: size of the value
+  u32 path_string;  // inotify: what is watched; attribute: its name
+  u32 bytes;  // option, attribute: size of the value
 };
 static_assert(sizeof(ImageMember) == 40);
 static_assert(offsetof(ImageMember, fd) == 0);

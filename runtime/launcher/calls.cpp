@@ -15,7 +15,10 @@
 // block. The boundary lets calls from the vdso page pass.
 //
 // Other calls return what they have moved so far: a write of more than a pipe holds, a recv with
-// MSG_WAITALL. They are carried on for the rest, and the caller gets the sum.
+// MSG_WAITALL. They are carried on for the rest, and the caller gets the sum. A handler's signal ends
+// such a call with what it has moved, even under SA_RESTART; a fresh call for the rest would begin
+// again instead. So the thread first waits for room, or for data, by poll(2), which every handler
+// ends, and makes the call when it will move something.
 //
 // Invariant: what a carried call needs lies on its thread's own stack, at its stack pointer.
 #include <asm/unistd.h>
@@ -32,7 +35,7 @@ constexpr u64 kInterrupted = u64(-i64(sys::kEintr));
 struct CarriedCall {  // vdso.S knows this layout
   u64 number;
   u64 began_ns;     // monotonic: when it was last interrupted
-  u64 deadline_ns;  // monotonic: of a relative timeout; 0 = none yet
+  u64 deadline_ns;  // monotonic: of a relative timeout; 0 = none yet. Or what poll(2) waits for
   u64 scratch[4];   // what a changed argument points at
   u64 rdi, rsi, rdx, r10, r8, r9, rip, rsp;  // the caller's
   u64 moved;        // by a transfer, before the call that is being made
@@ -258,6 +261,36 @@ void move_on(CarriedCall& call, UserContext* frame) {
   }
 }
 
+/// Waits until the rest of a transfer can move. What has a time limit ends by EINTR as it is.
+void wait_for_rest(CarriedCall& call, UserContext* frame) {
+  constexpr u64 kReadable = 1, kWritable = 4;  // POLLIN, POLLOUT
+  const bool receives = call.number == __NR_recvfrom;
+  const Timeout limit = receives ? Timeout::kReceive : Timeout::kSend;
+  if (call.number == __NR_getrandom || socket_timeout_ns(limit, call.rdi)) return;
+  call.deadline_ns = u64(u32(call.rdi)) | (receives ? kReadable : kWritable) << 32;  // a pollfd
+  frame->r8 = frame->rsi;
+  frame->r9 = frame->rdx;
+  frame->rdi = sys::word(&call.deadline_ns);
+  frame->rsi = 1;
+  frame->rdx = ~u64(0);
+  frame->rax = __NR_poll;
+  frame->rip = wait_address;
+}
+
+/// A thread that waits for the rest of its transfer, or is about to make the call, waits again.
+bool stands_in_rest(UserContext* frame) {
+  if (frame->rip == waited_address || frame->rip == wait_address) {
+    const bool again = frame->rip == wait_address || frame->rax == kInterrupted;
+    if (!again || carried_call(frame)->number == kUnknownCall) return true;
+    frame->rax = __NR_poll;
+    frame->rip = wait_address;
+    return true;
+  }
+  if (frame->rip != carry_address) return false;
+  if (carried_call(frame)->moved) wait_for_rest(*carried_call(frame), frame);
+  return true;
+}
+
 /// Its time was over before it was interrupted: it ends as it would have then.
 bool is_over(const CarriedCall& call, Timeout timeout, UserContext* frame) {
   if (timeout != Timeout::kReceive && timeout != Timeout::kSend) return false;
@@ -294,7 +327,8 @@ void sample_call(Thread& thread) {
 void carry_call(UserContext* frame, const CallSample* sample) {
   const i64 result = i64(frame->rax);
   const bool interrupted = frame->rax == kInterrupted;
-  if ((!interrupted && result <= 0) || in_lower(frame->rip) || carry_address == 0) return;
+  if (carry_address == 0 || stands_in_rest(frame)) return;
+  if ((!interrupted && result <= 0) || in_lower(frame->rip)) return;
   CarriedCall* call = nullptr;
   if (frame->rip == carried_address) call = carried_call(frame);
   const u64 number = call ? call->number : interrupted_number(frame, sample);
@@ -306,14 +340,12 @@ void carry_call(UserContext* frame, const CallSample* sample) {
   if (interrupted && !call && of_socket && !socket_timeout_ns(kind->timeout, frame->rdi)) return;
   if (!call) call = begin_carrying(frame, number);
   call->began_ns = sys::now_ns();
-  if (!interrupted) {
-    move_on(*call, frame);
-  } else {
-    if (is_over(*call, kind->timeout, frame)) return;
-    renew_timeout(*call, *kind, frame);
-  }
+  if (interrupted && is_over(*call, kind->timeout, frame)) return;
+  if (interrupted) renew_timeout(*call, *kind, frame);
+  else move_on(*call, frame);
   frame->rax = number;
   frame->rip = carry_address;
+  if (!interrupted) wait_for_rest(*call, frame);
 }
 
 u64 carry_pause(UserContext* context) {
@@ -346,7 +378,8 @@ u64 trap_masked_call(u64 number, UserContext* context) {
 }
 
 void settle_carried_call(UserContext* frame) {
-  if (frame->rip != carry_address || carry_address == 0) return;
+  const bool waits = frame->rip == wait_address;
+  if (carry_address == 0 || (frame->rip != carry_address && !waits)) return;
   u64 pending = 0;
   (void)sys::call(SYS_rt_sigpending, sys::word(&pending), sizeof pending);
   pending &= ~frame->mask & ~kOurSignals;
@@ -354,7 +387,7 @@ void settle_carried_call(UserContext* frame) {
     sys::KernelAction action;
     if (!(pending & sys::signal_bit(signal)) || !sys::sigaction(signal, nullptr, &action)) continue;
     if (action.handler <= 1) continue;
-    frame->rip = carried_address;
+    frame->rip = waits ? waited_address : carried_address;
     frame->rax = kInterrupted;
     carried_call(frame)->number = kUnknownCall;  // not even if the quiesce signal comes first
     return;

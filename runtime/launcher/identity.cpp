@@ -158,14 +158,14 @@ u64 trap_upper_readlink(u64 number, const u64 (&a)[6]) {
 u32 changed_limits() {
   u64 unused[2 * kLimits];
   u32 changed = 0;
-  save_limits(unused, changed);
+  save_limits(unused, changed, 0);
   return changed;
 }
 
-void save_limits(u64 (&out)[32], u32& changed) {
+void save_limits(u64 (&out)[32], u32& changed, u32 pid) {
   changed = own_limits;
   for (u32 i = 0; i < kLimits; i++) {
-    (void)sys::call(SYS_prlimit64, 0, i, 0, sys::word(&out[2 * i]));
+    (void)sys::call(SYS_prlimit64, pid, i, 0, sys::word(&out[2 * i]));
     if (out[2 * i] != first_limits[2 * i] || out[2 * i + 1] != first_limits[2 * i + 1])
       changed |= 1u << i;
   }

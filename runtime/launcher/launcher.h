@@ -165,7 +165,7 @@ inline constexpr const char* kLowerMark = "FERMATA_HALF=lower";
 void name_process(const char* path, const char* name);
 const char* executable();  // real path of the application
 u64 trap_upper_readlink(u64 number, const u64 (&arguments)[6]);
-void save_limits(u64 (&out)[32], u32& changed);
+void save_limits(u64 (&out)[32], u32& changed, u32 pid);  // pid 0: of the caller
 u32 changed_limits();
 u64 soft_descriptors();  // the soft limit now
 u64 most_descriptors();  // the hard limit that this process was started with
@@ -341,7 +341,8 @@ inline constexpr u64 kTrampoline = kUpperVdso + 0xd000;
 u64 install_vdso();
 /// Points the (already mapped) table at the live vdso, at nothing where it lacks a function.
 void refresh_vdso();
-extern u64 carry_address, carried_address;  // the code of vdso.S that carries a call on
+// The code of vdso.S that carries a call on, and that waits first.
+extern u64 carry_address, carried_address, wait_address, waited_address;
 
 // --- start.cpp, save.cpp, restore.cpp ----------------------------------------------------------
 [[noreturn]] void start_application();

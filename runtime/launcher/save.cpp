@@ -88,7 +88,7 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   cpu_features(h.cpu_features);
   h.xsave_layout = xsave_layout(h.cpu_features[0]);
   save_given_processors(h);
-  save_limits(h.limits, h.limits_changed);
+  save_limits(h.limits, h.limits_changed, job_pid);
   h.future_locks = memory::future_locks();
   thread_name(job_pid, job_pid, h.command);
   h.traits = process_traits();
@@ -155,9 +155,21 @@ void end_with_rank() {
   if (sys::call(SYS_getppid).value != own_pid()) sys::exit_group(1);
 }
 
+/// What the program has limited is its own affair, as far as the kernel lets its child differ.
+void lift_limits() {
+  constexpr u64 kLifted[] = {1, 9};  // RLIMIT_FSIZE, RLIMIT_AS
+  for (const u64 which : kLifted) {
+    u64 limit[2] = {0, 0};
+    if (!sys::call(SYS_prlimit64, 0, which, 0, sys::word(limit))) continue;
+    limit[0] = limit[1];
+    (void)sys::call(SYS_prlimit64, 0, which, sys::word(limit), 0);
+  }
+}
+
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
 [[noreturn]] void write_image(const SaveRequest& request) {
   end_with_rank();
+  lift_limits();
   static image::Writer writer;
   static Message why;
   SaveOutcome& outcome = outcome_page->outcome;
@@ -201,6 +213,7 @@ void end_with_rank() {
     const bool refused = status.error == sys::kEperm || status.error == sys::kEagain;
     if (!refused) why << " (errno " << status.error << ")";
     if (status.error == 28) why << ": the disk is full";
+    if (status.error == 27) why << ": the program has limited the size of files (RLIMIT_FSIZE)";
     fail(&outcome, status.error, why.data);
   }
   outcome.image_bytes = writer.file_bytes();

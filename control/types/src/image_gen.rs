@@ -113,6 +113,14 @@ pub mod member_kind {
     pub const OWNER: u32 = 6;
     /// Socket option.
     pub const SOCKET_OPTION: u32 = 7;
+    /// Owner of a deleted file.
+    pub const FILE_OWNER: u32 = 8;
+    /// Times of a deleted file.
+    pub const FILE_TIMES: u32 = 9;
+    /// Extended attribute of a deleted file.
+    pub const FILE_ATTRIBUTE: u32 = 10;
+    /// Flags of a deleted file.
+    pub const FILE_FLAGS: u32 = 11;
 
     /// What people call it.
     #[must_use]
@@ -125,6 +133,10 @@ pub mod member_kind {
             5 => "open file description lock",
             6 => "owner",
             7 => "socket option",
+            8 => "owner of a deleted file",
+            9 => "times of a deleted file",
+            10 => "extended attribute of a deleted file",
+            11 => "flags of a deleted file",
             _ => "unknown",
         }
     }
@@ -782,11 +794,11 @@ pub struct ImageMember {
     pub target: i32,
     /// epoll: events; inotify: mask; lock: 1 if exclusive; owner: F_GETSIG; option: its name
     pub flags: u32,
-    /// epoll: data; lock: first byte, number of bytes (0 = to the end); owner: F_OWNER_* of the process itself; option: its value
+    /// epoll: data; lock: first byte, number of bytes (0 = to the end); owner: F_OWNER_* of the process itself; option: its value; deleted file: user and group, or times of reading and change in ns since 1970, or flags, or the string that holds the attribute's value in hexadecimal
     pub values: [u64; 2],
-    /// inotify: what is watched
+    /// inotify: what is watched; attribute: its name
     pub path_string: u32,
-    /// option: size of the value
+    /// option, attribute: size of the value
     pub bytes: u32,
 }
 

@@ -35,13 +35,28 @@
 // number in rax and its (perhaps changed) arguments in their registers; rsp names a CarriedCall
 // (launcher/calls.cpp). Gives the caller its registers and its stack back and goes on behind the
 // system call instruction it had issued; rcx and r11 are what a system call leaves there.
+//
+// Entered at __vdso_fermata_wait it waits first, by poll(2), whose arguments are in their registers:
+// those of the call that follows are in r8 (its rsi) and r9 (its rdx), in r10 and in the CarriedCall.
+        .globl  __vdso_fermata_wait, __vdso_fermata_waited
         .globl  __vdso_fermata_carry, __vdso_fermata_carried
-        .type   __vdso_fermata_carry, @function
-__vdso_fermata_carry:
+        .type   __vdso_fermata_wait, @function
+__vdso_fermata_wait:
         .cfi_startproc
         .cfi_signal_frame               // the caller may be at any instruction
         .cfi_escape 0x0f, 4, 0x77, 0xf0, 0x00, 0x06     // CFA: what lies at rsp + 112
         .cfi_escape 0x10, 16, 3, 0x77, 0xe8, 0x00       // rip: at rsp + 104
+        syscall
+__vdso_fermata_waited:
+        testq   %rax, %rax
+        js      __vdso_fermata_carried  // a handler has run: what has been moved is the result
+        movq    (%rsp), %rax
+        movq    56(%rsp), %rdi
+        movq    %r8, %rsi
+        movq    %r9, %rdx
+        movq    88(%rsp), %r8
+        movq    96(%rsp), %r9
+__vdso_fermata_carry:
         syscall
 __vdso_fermata_carried:
         movq    120(%rsp), %rcx         // moved by earlier calls of the same transfer: the result
@@ -63,6 +78,6 @@ __vdso_fermata_carried:
         .cfi_register rip, rcx
         jmp     *%rcx
         .cfi_endproc
-        .size   __vdso_fermata_carry, . - __vdso_fermata_carry
+        .size   __vdso_fermata_wait, . - __vdso_fermata_wait
 
         .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fstat(2) and their kin tell of a file that has no name any more: a restart makes it anew, so
+// owner, permissions, times, attributes and flags have to be given back. A file with a name has kept
+// them. They come last, when nobody needs to open the file any more.
+#include "files/restore.h"
+#include "files/save.h"
+
+namespace fermata::files {
+namespace {
+
+constexpr u64 kGetFlagsOfFile = 0x80086601, kSetFlagsOfFile = 0x40086602;  // FS_IOC_GETFLAGS
+// Those that open to a program: s, u, c, S, i, a, d, A, C of chattr(1) (linux/fs.h).
+constexpr u32 kKeptFlags = 0x800000 | 0xff;
+constexpr u32 kMostValue = 1 << 16;  // XATTR_SIZE_MAX, XATTR_LIST_MAX
+constexpr u64 kNsPerSecond = 1'000'000'000;
+
+u8 value[kMostValue];
+char hex[2 * kMostValue + 1], names[kMostValue];
+
+void name_descriptor(int fd, Text<64>& link) { link << "/proc/self/fd/" << fd; }
+
+/// What a program can set; the others are the system's own, such as a label of SELinux.
+bool is_programs(const char* name) {
+  return text_starts(name, "user.") || text_starts(name, "trusted.") ||
+         text_equal(name, "system.posix_acl_access");
+}
+
+Status add_attributes(Saver& saver, const image::ImageFile& file) {
+  Text<64> link;
+  name_descriptor(file.fd, link);
+  const Result<u64> listed =
+      sys::call(SYS_listxattr, sys::word(link.data), sys::word(names), sizeof names);
+  for (u64 at = 0; listed && at < listed.value; at += text_length(names + at) + 1) {
+    const char* name = names + at;
+    if (!is_programs(name)) continue;
+    const Result<u64> got = sys::call(SYS_getxattr, sys::word(link.data), sys::word(name),
+                                      sys::word(value), sizeof value);
+    if (!got) continue;
+    for (u64 i = 0; i < got.value; i++) {
+      hex[2 * i] = "0123456789abcdef"[value[i] >> 4];
+      hex[2 * i + 1] = "0123456789abcdef"[value[i] & 15];
+    }
+    hex[2 * got.value] = 0;
+    image::ImageMember* const member = saver.add_member(file, kFileAttribute);
+    if (!member) return failure(sys::kEnomem);
+    member->path_string = saver.writer.string(name);
+    member->values[0] = saver.writer.string(hex);
+    member->bytes = u32(got.value);
+  }
+  return success();
+}
+
+u64 in_ns(u64 seconds, u64 nanoseconds) { return seconds * kNsPerSecond + nanoseconds; }
+
+}  // namespace
+
+Status finish_properties(Saver& saver, const image::ImageFile& file) {
+  sys::KernelStat info;
+  if (file.kind != kDeleted || file.same_as != file.fd || !sys::fstat(file.fd, &info))
+    return success();
+  image::ImageMember* const owner = saver.add_member(file, kFileOwner);
+  if (!owner) return failure(sys::kEnomem);
+  owner->values[0] = info.uid;
+  owner->values[1] = info.gid;
+  const Status added = add_attributes(saver, file);
+  if (!added) return added;
+  image::ImageMember* const times = saver.add_member(file, kFileTimes);
+  if (!times) return failure(sys::kEnomem);
+  times->values[0] = in_ns(info.times[0], info.times[1]);
+  times->values[1] = in_ns(info.times[2], info.times[3]);
+  u32 flags = 0;
+  if (!sys::call(SYS_ioctl, u64(file.fd), kGetFlagsOfFile, sys::word(&flags))) return success();
+  if (!(flags & kKeptFlags)) return success();
+  image::ImageMember* const kept = saver.add_member(file, kFileFlags);
+  if (!kept) return failure(sys::kEnomem);
+  kept->values[0] = flags & kKeptFlags;
+  return success();
+}
+
+namespace {
+
+Result<u64> set_owner(Restorer& restorer, const image::ImageMember& member, const char* link) {
+  constexpr u64 kUnchanged = ~u64(0);
+  sys::KernelStat info;
+  if (!sys::stat(link, &info)) return Result<u64>::fail(sys::kEnoent);
+  const bool same = info.uid == member.values[0] && info.gid == member.values[1];
+  const u64 user = info.uid == member.values[0] ? kUnchanged : member.values[0];
+  Result<u64> done = Result<u64>::ok(0);
+  if (!same)
+    done = sys::call(SYS_fchownat, u64(i64(sys::kAtCwd)), sys::word(link), user, member.values[1]);
+  const image::ImageFile* const file = restorer.find(member.fd);
+  // Afterwards, since a change of owner takes the set-user-ID bit away.
+  if (file)
+    (void)sys::call(SYS_fchmodat, u64(i64(sys::kAtCwd)), sys::word(link),
+                    file->values[kDeletedMode]);
+  return done;
+}
+
+u8 digit(char c) { return u8(c <= '9' ? c - '0' : c - 'a' + 10); }
+
+Result<u64> set_attribute(Restorer& restorer, const image::ImageMember& member, const char* link) {
+  const char* const text = restorer.reader.string(u32(member.values[0]));
+  if (member.bytes > sizeof value || text_length(text) != 2 * u64(member.bytes))
+    return Result<u64>::fail(sys::kEio);
+  for (u32 i = 0; i < member.bytes; i++)
+    value[i] = u8(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
+  return sys::call(SYS_setxattr, sys::word(link),
+                   sys::word(restorer.reader.string(member.path_string)), sys::word(value),
+                   member.bytes, 0);
+}
+
+Result<u64> set_times(const image::ImageMember& member, const char* link) {
+  const sys::TimeSpec times[2] = {
+      {i64(member.values[0] / kNsPerSecond), i64(member.values[0] % kNsPerSecond)},
+      {i64(member.values[1] / kNsPerSecond), i64(member.values[1] % kNsPerSecond)}};
+  return sys::call(SYS_utimensat, u64(i64(sys::kAtCwd)), sys::word(link), sys::word(times), 0);
+}
+
+Result<u64> set_flags(const image::ImageMember& member) {
+  u32 flags = 0;
+  const Result<u64> got =
+      sys::call(SYS_ioctl, u64(member.fd), kGetFlagsOfFile, sys::word(&flags));
+  if (!got) return got;
+  flags = (flags & ~kKeptFlags) | u32(member.values[0]);
+  return sys::call(SYS_ioctl, u64(member.fd), kSetFlagsOfFile, sys::word(&flags));
+}
+
+}  // namespace
+
+/// What cannot be given back here (another user restarts; memory takes no such attribute) is said:
+/// the program has the contents.
+Status restore_property(Restorer& restorer, const image::ImageMember& member) {
+  Text<64> link;
+  name_descriptor(member.fd, link);
+  const char* what = "its owner";
+  Result<u64> done = Result<u64>::ok(0);
+  switch (member.kind) {
+    case kFileOwner: done = set_owner(restorer, member, link.data); break;
+    case kFileTimes: what = "its times", done = set_times(member, link.data); break;
+    case kFileFlags: what = "its flags", done = set_flags(member); break;
+    default:
+      what = restorer.reader.string(member.path_string);
+      done = set_attribute(restorer, member, link.data);
+  }
+  if (done) return success();
+  const image::ImageFile* const file = restorer.find(member.fd);
+  Message text;
+  text << "fermata: the deleted file " << (file ? restorer.reader.string(file->path_string) : "")
+       << " (descriptor " << member.fd << ") has lost " << what << " (errno " << done.error
+       << "); the program goes on without it\n";
+  sys::say(text.data);
+  return success();
+}
+
+Result<u64> open_again(const char* path, int flags) {
+  constexpr int kNoFollow = 0400000, kNoAccessTime = 01000000, kDirect = 040000;
+  constexpr i32 kEacces = 13, kEloop = 40;
+  for (;;) {
+    const Result<u64> opened = sys::open(path, flags);
+    if (opened) return opened;
+    const int unwanted = opened.error == sys::kEperm    ? kNoAccessTime  // only the owner may ask
+                         : opened.error == kEloop       ? kNoFollow
+                         : opened.error == sys::kEinval ? kDirect  // not on this file system
+                                                        : 0;
+    if (flags & unwanted) {
+      flags &= ~unwanted;
+      continue;
+    }
+    sys::KernelStat info;
+    const u64 here = u64(i64(sys::kAtCwd));
+    if (opened.error != kEacces || !sys::stat(path, &info)) return opened;
+    if (info.uid != sys::call(SYS_geteuid).value) return opened;
+    if (!sys::call(SYS_fchmodat, here, sys::word(path), 0700)) return opened;
+    const Result<u64> again = sys::open(path, flags);
+    (void)sys::call(SYS_fchmodat, here, sys::word(path), info.mode & 07777);
+    return again;
+  }
+}
+
+}  // namespace fermata::files
