@@ -28,6 +28,24 @@ Status load_bytes(const image::Reader& reader, const image::ImageFile& file) {
   return read_extent(reader, extent, content_buffer());
 }
 
+u32 save_text(image::Writer& writer, const u8* from, u64 bytes) {
+  static char text[2 * kTextBytes + 1];
+  for (u64 i = 0; i < bytes; i++) {
+    text[2 * i] = "0123456789abcdef"[from[i] >> 4];
+    text[2 * i + 1] = "0123456789abcdef"[from[i] & 15];
+  }
+  text[2 * bytes] = 0;
+  return writer.string(text);
+}
+
+bool load_text(const image::Reader& reader, u32 at, u8* to, u64 bytes) {
+  const char* const text = reader.string(at);
+  if (bytes > kTextBytes || text_length(text) != 2 * bytes) return false;
+  const auto digit = [](char c) { return u8(c <= '9' ? c - '0' : c - 'a' + 10); };
+  for (u64 i = 0; i < bytes; i++) to[i] = u8(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
+  return true;
+}
+
 Status save_file(image::Writer& writer, image::ImageFile& file, int fd) {
   constexpr int kSeekData = 3, kSeekHole = 4;
   file.first_extent = writer.extents.count;

@@ -19,6 +19,12 @@ Status save_bytes(image::Writer& writer, image::ImageFile& file, u64 bytes);
 /// Reads contents kept by save_bytes back into content_buffer().
 Status load_bytes(const image::Reader& reader, const image::ImageFile& file);
 
+/// Few bytes, as text of the image's strings. save_text: the first `bytes`, at most kTextBytes, of
+/// `from`; returns where. load_text: false if that is not what save_text() has kept.
+inline constexpr u64 kTextBytes = 1 << 16;
+u32 save_text(image::Writer& writer, const u8* from, u64 bytes);
+bool load_text(const image::Reader& reader, u32 at, u8* to, u64 bytes);
+
 /// Adds what the file open as `fd` holds; holes stay holes.
 Status save_file(image::Writer& writer, image::ImageFile& file, int fd);
 /// Writes contents kept by save_file to `fd` and gives it its size.

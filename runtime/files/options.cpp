@@ -1,45 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of sockets: those in which a socket differs from a fresh one of its kind are kept.
+#include "files/contents.h"
 #include "files/restore.h"
 #include "files/save.h"
 
 namespace fermata::files {
 namespace {
 
-constexpr u32 kAnyLevel = 1, kTcp = 6, kIp = 0, kIp6 = 41;  // SOL_SOCKET, IPPROTO_*
-constexpr u32 kSendBytes = 7, kReceiveBytes = 8, kPriority = 12, kCongestion = 13;
+constexpr u32 kAnyLevel = 1, kTcp = 6, kUdp = 17, kIp = 0, kIp6 = 41;  // SOL_SOCKET, IPPROTO_*
+constexpr u32 kSendBytes = 7, kReceiveBytes = 8, kPriority = 12, kCongestion = 13, kFilter = 26,
+              kIncomingProcessor = 49, kBusyPoll = 46, kPreferBusyPoll = 69, kBufferLock = 72,
+              kReserveMemory = 73;
 struct Option {
   u32 level, name;
 };
-// In the order in which they can be set: asm-generic/socket.h, linux/tcp.h, linux/in.h and in6.h.
-constexpr Option kOptions[] = {
-    {kAnyLevel, 2} /* SO_REUSEADDR */,  {kAnyLevel, 15} /* SO_REUSEPORT */,
-    {kAnyLevel, 5} /* SO_DONTROUTE */,  {kAnyLevel, 6} /* SO_BROADCAST */,
-    {kAnyLevel, kSendBytes},            {kAnyLevel, kReceiveBytes},
-    {kAnyLevel, 9} /* SO_KEEPALIVE */,  {kAnyLevel, 10} /* SO_OOBINLINE */,
-    {kAnyLevel, kPriority},             {kAnyLevel, 13} /* SO_LINGER */,
-    {kAnyLevel, 16} /* SO_PASSCRED */,  {kAnyLevel, 18} /* SO_RCVLOWAT */,
-    {kAnyLevel, 20} /* SO_RCVTIMEO */,  {kAnyLevel, 21} /* SO_SNDTIMEO */,
-    {kAnyLevel, 29} /* SO_TIMESTAMP */, {kAnyLevel, 35} /* SO_TIMESTAMPNS */,
-    {kAnyLevel, 42} /* SO_PEEK_OFF */,  {kAnyLevel, 60} /* SO_ZEROCOPY */,
-    {kTcp, 1} /* TCP_NODELAY */,        {kTcp, 2} /* TCP_MAXSEG */,
-    {kTcp, 3} /* TCP_CORK */,           {kTcp, 4} /* TCP_KEEPIDLE */,
-    {kTcp, 5} /* TCP_KEEPINTVL */,      {kTcp, 6} /* TCP_KEEPCNT */,
-    {kTcp, 7} /* TCP_SYNCNT */,         {kTcp, 8} /* TCP_LINGER2 */,
-    {kTcp, 9} /* TCP_DEFER_ACCEPT */,   {kTcp, kCongestion},
-    {kTcp, 18} /* TCP_USER_TIMEOUT */,
-    {kIp, 1} /* IP_TOS */,              {kIp, 2} /* IP_TTL */,
-    {kIp, 8} /* IP_PKTINFO */,          {kIp, 10} /* IP_MTU_DISCOVER */,
-    {kIp, 11} /* IP_RECVERR */,         {kIp, 33} /* IP_MULTICAST_TTL */,
-    {kIp, 34} /* IP_MULTICAST_LOOP */,
-    {kIp6, 26} /* IPV6_V6ONLY */,       {kIp6, 16} /* IPV6_UNICAST_HOPS */,
-    {kIp6, 18} /* IPV6_MULTICAST_HOPS */, {kIp6, 19} /* IPV6_MULTICAST_LOOP */,
-    {kIp6, 49} /* IPV6_RECVPKTINFO */,  {kIp6, 67} /* IPV6_TCLASS */,
+
+// By level, in the order in which they can be set; the comments name them in turn. What is missing
+// does not stay (TCP_TIMESTAMP), cannot be asked for, or is of sockets that are refused anyway.
+// asm-generic/socket.h:
+// REUSEADDR REUSEPORT DONTROUTE BROADCAST SNDBUF RCVBUF KEEPALIVE OOBINLINE NO_CHECK PRIORITY LINGER
+// PASSCRED RCVLOWAT RCVTIMEO SNDTIMEO BINDTODEVICE TIMESTAMP(NS)(_NEW) PASSSEC MARK TIMESTAMPING
+// RXQ_OVFL WIFI_STATUS PEEK_OFF NOFCS SELECT_ERR_QUEUE BUSY_POLL MAX_PACING_RATE INCOMING_CPU
+// ZEROCOPY TXTIME PREFER_BUSY_POLL BUF_LOCK RESERVE_MEM TXREHASH RCVMARK PASSPIDFD RCVPRIORITY
+// PASSRIGHTS DEBUG ATTACH_FILTER LOCK_FILTER
+constexpr u8 kAnyNames[] = {2,  15, 5,  6,  kSendBytes, kReceiveBytes, 9, 10, 11, kPriority, 13,
+                            16, 18, 20, 21, 25, 29, 35, 63, 64, 34, 36, 37,
+                            40, 41, 42, 43, 45, kBusyPoll, 47, kIncomingProcessor,
+                            60, 61, kPreferBusyPoll, kBufferLock, kReserveMemory, 74, 75, 76, 82,
+                            83, 1, kFilter, 44};
+// linux/tcp.h: NODELAY MAXSEG CORK KEEPIDLE KEEPINTVL KEEPCNT SYNCNT LINGER2 DEFER_ACCEPT
+// WINDOW_CLAMP QUICKACK CONGESTION THIN_LINEAR_TIMEOUTS THIN_DUPACK USER_TIMEOUT FASTOPEN
+// NOTSENT_LOWAT SAVE_SYN FASTOPEN_CONNECT FASTOPEN_NO_COOKIE INQ TX_DELAY
+constexpr u8 kTcpNames[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 12,
+                            kCongestion, 16, 17, 18, 23, 25, 27, 30, 34, 36, 37};
+// linux/udp.h: CORK ENCAP NO_CHECK6_TX NO_CHECK6_RX SEGMENT GRO
+constexpr u8 kUdpNames[] = {1, 100, 101, 102, 103, 104};
+// linux/in.h: TOS TTL RECVOPTS RETOPTS PKTINFO MTU_DISCOVER RECVERR RECVTTL RECVTOS FREEBIND
+// PASSSEC TRANSPARENT RECVORIGDSTADDR MINTTL CHECKSUM BIND_ADDRESS_NO_PORT RECVFRAGSIZE
+// RECVERR_RFC4884 MULTICAST_IF _TTL _LOOP _ALL UNICAST_IF LOCAL_PORT_RANGE
+constexpr u8 kIpNames[] = {1,  2,  6,  7,  8,  10, 11, 12, 13, 15, 18, 19,
+                           20, 21, 23, 24, 25, 26, 32, 33, 34, 49, 50, 51};
+// linux/in6.h: V6ONLY UNICAST_HOPS MULTICAST_IF _HOPS _LOOP _ALL MTU_DISCOVER RECVERR
+// RECVERR_RFC4884 FLOWINFO_SEND RECVPKTINFO RECVHOPLIMIT RECVHOPOPTS RECVRTHDR RECVDSTOPTS
+// RECVPATHMTU DONTFRAG RECVTCLASS TCLASS AUTOFLOWLABEL ADDR_PREFERENCES MINHOPCOUNT ORIGDSTADDR
+// TRANSPARENT UNICAST_IF RECVFRAGSIZE FREEBIND, 2292PKTINFO HOPOPTS DSTOPTS RTHDR HOPLIMIT
+constexpr u8 kIp6Names[] = {26, 16, 17, 18, 19, 29, 23, 25, 31, 33, 49, 51, 53, 56, 58, 60,
+                            62, 66, 67, 70, 72, 73, 74, 75, 76, 77, 78, 2,  3,  4,  5,  8};
+struct Level {
+  u32 level, count;
+  const u8* names;
 };
+constexpr Level kLevels[] = {{kAnyLevel, sizeof kAnyNames, kAnyNames},
+                             {kTcp, sizeof kTcpNames, kTcpNames},
+                             {kUdp, sizeof kUdpNames, kUdpNames},
+                             {kIp, sizeof kIpNames, kIpNames},
+                             {kIp6, sizeof kIp6Names, kIp6Names}};
+// Longer than an image keeps: IP_OPTIONS, IPV6_HOPOPTS, _RTHDRDSTOPTS, _RTHDR, _DSTOPTS,
+// TCP_FASTOPEN_KEY.
+constexpr Option kRefused[] = {{kIp, 4},   {kIp6, 54}, {kIp6, 55},
+                               {kIp6, 57}, {kIp6, 59}, {kTcp, 33}};
 
 /// What only makes a connection faster or slower, and takes a right or a module of the kernel.
 bool only_hints(u64 level, u32 name) {
-  return (level == kAnyLevel && name == kPriority) || (level == kTcp && name == kCongestion);
+  if (level == kTcp) return name == kCongestion;
+  constexpr u32 kHints[] = {kPriority, kBusyPoll, kPreferBusyPoll, kIncomingProcessor,
+                            kReserveMemory};
+  bool found = false;
+  for (const u32 hint : kHints) found = found || (level == kAnyLevel && name == hint);
+  return found;
 }
 
 struct Value {
@@ -58,6 +86,66 @@ bool same(const Value& a, const Value& b) {
   return a.bytes == b.bytes && a.words[0] == b.words[0] && a.words[1] == b.words[1];
 }
 
+/// A classic filter (SO_ATTACH_FILTER): its instructions. Of one of BPF nothing can be asked.
+Status add_filter(Saver& saver, const image::ImageFile& file) {
+  constexpr u32 kInstructionBytes = 8;
+  u32 count = 0;
+  const Result<u64> counted = sys::call(SYS_getsockopt, u64(file.fd), kAnyLevel, kFilter, 0,
+                                        sys::word(&count));
+  if (counted && count == 0) return success();
+  const bool fits = counted && count * kInstructionBytes <= kTextBytes;
+  const Result<u64> got = fits ? sys::call(SYS_getsockopt, u64(file.fd), kAnyLevel, kFilter,
+                                           sys::word(content_buffer()), sys::word(&count))
+                               : counted;
+  constexpr i32 kNoSuchOption = 92;
+  if (!counted && counted.error == kNoSuchOption) return success();
+  image::ImageMember* const member =
+      fits && got ? saver.add_member(file, kSocketOption) : nullptr;
+  if (!member) {
+    saver.refuse(file) << "a socket with a filter of BPF; take it off before the checkpoint";
+    return failure(sys::kEperm);
+  }
+  member->target = i32(kAnyLevel);
+  member->flags = kFilter;
+  member->bytes = count * kInstructionBytes;
+  member->values[0] = save_text(saver.writer, content_buffer(), member->bytes);
+  return success();
+}
+
+Result<u64> attach_filter(const image::Reader& reader, const image::ImageMember& member) {
+  struct {
+    u64 count, instructions;  // struct sock_fprog: the count has 16 bits
+  } program{member.bytes / 8, sys::word(content_buffer())};
+  if (!load_text(reader, u32(member.values[0]), content_buffer(), member.bytes))
+    return Result<u64>::fail(sys::kEio);
+  return sys::call(SYS_setsockopt, u64(member.fd), kAnyLevel, kFilter, sys::word(&program),
+                   sizeof program);
+}
+
+/// Keeps an option if a fresh socket of its kind has another value.
+Status add_option(Saver& saver, const image::ImageFile& file, const Option& option, int fresh) {
+  const bool any = option.level == kAnyLevel;
+  if (any && option.name == kFilter) return add_filter(saver, file);
+  const Value value = get(file.fd, option);
+  // The buffers of a pair are made when it is refilled, which also locks their sizes.
+  if (any && option.name == kSendBytes && file.values[kSocketShut]) return success();
+  const bool always = any && option.name == kBufferLock && file.values[kSocketShut];
+  if (!value.bytes || (!always && same(value, get(fresh, option)))) return success();
+  image::ImageMember* const member = saver.add_member(file, kSocketOption);
+  if (!member) return failure(sys::kEnomem);
+  member->target = i32(option.level);
+  member->flags = option.name;
+  member->bytes = value.bytes;
+  __builtin_memcpy(member->values, value.words, sizeof member->values);
+  return success();
+}
+
+Status refuse_option(Saver& saver, const image::ImageFile& file, const Option& option) {
+  saver.refuse(file) << "option " << option.name << " of level " << option.level
+                     << " of a socket; unset it, or close the socket, before the checkpoint";
+  return failure(sys::kEperm);
+}
+
 }  // namespace
 
 Status finish_options(Saver& saver, const image::ImageFile& file) {
@@ -66,25 +154,12 @@ Status finish_options(Saver& saver, const image::ImageFile& file) {
                                       (type & 0xff) | sys::kCloseOnExec, type >> 32);
   if (!fresh) return failure(fresh.error);
   Status done = success();
-  for (const Option& option : kOptions) {
-    // The buffers of a pair are made when it is refilled.
-    const bool buffer = option.level == kAnyLevel && option.name == kSendBytes;
-    if (buffer && file.values[kSocketShut]) continue;
-    const Value value = get(file.fd, option);
-    if (!value.bytes || same(value, get(int(fresh.value), option))) continue;
-    image::ImageMember* const member = saver.writer.members.add();
-    if (!member) {
-      done = failure(sys::kEnomem);
-      break;
-    }
-    *member = {};
-    member->fd = file.fd;
-    member->kind = kSocketOption;
-    member->target = i32(option.level);
-    member->flags = option.name;
-    member->bytes = value.bytes;
-    __builtin_memcpy(member->values, value.words, sizeof member->values);
-  }
+  for (const Option& option : kRefused)
+    if (done && !same(get(file.fd, option), get(int(fresh.value), option)))
+      done = refuse_option(saver, file, option);
+  for (const Level& level : kLevels)
+    for (u32 i = 0; done && i < level.count; i++)
+      done = add_option(saver, file, {level.level, level.names[i]}, int(fresh.value));
   (void)sys::close(int(fresh.value));
   return done;
 }
@@ -100,8 +175,10 @@ Status restore_option(Restorer& restorer, const image::ImageMember& member) {
       (void)sys::call(SYS_setsockopt, fd, level, member.flags, sys::word(&half), sizeof half);
     return success();
   }
+  const bool filter = level == kAnyLevel && member.flags == kFilter;
   const Result<u64> set =
-      sys::call(SYS_setsockopt, fd, level, member.flags, sys::word(words), bytes);
+      filter ? attach_filter(restorer.reader, member)
+             : sys::call(SYS_setsockopt, fd, level, member.flags, sys::word(words), bytes);
   if (set) return success();
   Message text;
   text << "cannot set option " << member.flags << " of level " << level << " of the socket "

@@ -2,6 +2,7 @@
 // What fstat(2) and their kin tell of a file that has no name any more: a restart makes it anew, so
 // owner, permissions, times, attributes and flags have to be given back. A file with a name has kept
 // them. They come last, when nobody needs to open the file any more.
+#include "files/contents.h"
 #include "files/restore.h"
 #include "files/save.h"
 
@@ -11,11 +12,12 @@ namespace {
 constexpr u64 kGetFlagsOfFile = 0x80086601, kSetFlagsOfFile = 0x40086602;  // FS_IOC_GETFLAGS
 // Those that open to a program: s, u, c, S, i, a, d, A, C of chattr(1) (linux/fs.h).
 constexpr u32 kKeptFlags = 0x800000 | 0xff;
-constexpr u32 kMostValue = 1 << 16;  // XATTR_SIZE_MAX, XATTR_LIST_MAX
+constexpr u64 kMostValue = 1 << 16;  // XATTR_SIZE_MAX, XATTR_LIST_MAX
+static_assert(kMostValue <= kTextBytes);
 constexpr u64 kNsPerSecond = 1'000'000'000;
 
 u8 value[kMostValue];
-char hex[2 * kMostValue + 1], names[kMostValue];
+char names[kMostValue];
 
 void name_descriptor(int fd, Text<64>& link) { link << "/proc/self/fd/" << fd; }
 
@@ -36,15 +38,10 @@ Status add_attributes(Saver& saver, const image::ImageFile& file) {
     const Result<u64> got = sys::call(SYS_getxattr, sys::word(link.data), sys::word(name),
                                       sys::word(value), sizeof value);
     if (!got) continue;
-    for (u64 i = 0; i < got.value; i++) {
-      hex[2 * i] = "0123456789abcdef"[value[i] >> 4];
-      hex[2 * i + 1] = "0123456789abcdef"[value[i] & 15];
-    }
-    hex[2 * got.value] = 0;
     image::ImageMember* const member = saver.add_member(file, kFileAttribute);
     if (!member) return failure(sys::kEnomem);
     member->path_string = saver.writer.string(name);
-    member->values[0] = saver.writer.string(hex);
+    member->values[0] = save_text(saver.writer, value, got.value);
     member->bytes = u32(got.value);
   }
   return success();
@@ -96,14 +93,9 @@ Result<u64> set_owner(Restorer& restorer, const image::ImageMember& member, cons
   return done;
 }
 
-u8 digit(char c) { return u8(c <= '9' ? c - '0' : c - 'a' + 10); }
-
 Result<u64> set_attribute(Restorer& restorer, const image::ImageMember& member, const char* link) {
-  const char* const text = restorer.reader.string(u32(member.values[0]));
-  if (member.bytes > sizeof value || text_length(text) != 2 * u64(member.bytes))
+  if (!load_text(restorer.reader, u32(member.values[0]), value, member.bytes))
     return Result<u64>::fail(sys::kEio);
-  for (u32 i = 0; i < member.bytes; i++)
-    value[i] = u8(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
   return sys::call(SYS_setxattr, sys::word(link),
                    sys::word(restorer.reader.string(member.path_string)), sys::word(value),
                    member.bytes, 0);

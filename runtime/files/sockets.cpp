@@ -16,8 +16,9 @@ constexpr int kOptType = 3, kOptSendBytes = 7, kOptAccepting = 30, kOptSendBytes
 constexpr u64 kUnix = 1, kInet = 2, kInet6 = 10, kNetlink = 16;
 constexpr u64 kStream = 1, kDatagram = 2;
 constexpr int kPeek = 2, kDontWait = 0x40, kTruncated = 0x20, kControlTruncated = 8;
-constexpr u64 kShutWrite = 1;
-constexpr u64 kPaired = 1, kPeerSilent = 2;  // values[kSocketShut]
+constexpr u64 kShutRead = 0, kShutWrite = 1;
+// values[kSocketShut]. Of datagrams each end is shut by itself: kReadShut, kWriteShut.
+constexpr u64 kPaired = 1, kPeerSilent = 2, kReadShut = 4, kWriteShut = 8;
 
 struct ReceivedMessage {  // struct msghdr
   u64 name, name_bytes;
@@ -102,7 +103,11 @@ bool is_fresh(int fd, u64 domain) {
   if (address(SYS_getpeername, fd, peer) || option(fd, kOptAccepting)) return false;
   const u64 bytes = address(SYS_getsockname, fd, own);
   if (domain == kUnix) return bytes <= 2;
-  return (domain == kInet || domain == kInet6) && port(own) == 0;
+  if (domain != kInet && domain != kInet6) return false;
+  bool any = port(own) == 0;  // IP_BIND_ADDRESS_NO_PORT gives an address alone
+  const int from = domain == kInet ? 2 : 6, to = domain == kInet ? 6 : 22;
+  for (int i = from; i < to; i++) any = any && own.data[i] == 0;
+  return any;
 }
 
 u32 poll_peer(int fd) {
@@ -113,6 +118,14 @@ u32 poll_peer(int fd) {
   } request{fd, kPeerShut, 0};
   (void)sys::call(SYS_poll, sys::word(&request), 1, 0);
   return u32(u16(request.happened));
+}
+
+/// Whether a socket of datagrams may not send any more. Nothing tells; but a message that cannot be
+/// read fails for that reason first. Nothing is sent.
+bool is_shut_for_sending(int fd) {
+  constexpr i32 kEpipe = 32;
+  constexpr u64 kNoSignal = 0x4000, kNowhere = 1;
+  return sys::call(SYS_sendto, u64(fd), kNowhere, 1, u64(kDontWait) | kNoSignal).error == kEpipe;
 }
 
 /// As peek_messages(), which has set SO_PEEK_OFF to 0, and puts back what it was.
@@ -181,11 +194,14 @@ Status finish_socket(Saver& saver, image::ImageFile& file) {
     if (saver.file(i).kind == kSocket && saver.file(i).inode == peer)
       file.same_as = saver.file(i).fd;
   const u32 state = poll_peer(file.fd);
-  if (file.same_as < 0 && !(state & kHangUp) && (file.values[kSocketType] & 0xff) != kDatagram)
+  const bool datagrams = (file.values[kSocketType] & 0xff) == kDatagram;
+  if (file.same_as < 0 && !(state & kHangUp) && !datagrams)
     return refuse(saver, file, kUnix, kStream);
-  file.values[kSocketShut] = kPaired | (state & (kHangUp | kPeerShut) ? kPeerSilent : 0);
-  const Result<u64> bytes = peek_messages(file.fd, file.values[kSocketType] & 0xff, file.inode,
-                                          state & (kHangUp | kPeerShut));
+  const bool silent = state & (kHangUp | kPeerShut);
+  file.values[kSocketShut] = kPaired | (!silent ? 0 : datagrams ? kReadShut : kPeerSilent);
+  if (datagrams && is_shut_for_sending(file.fd)) file.values[kSocketShut] |= kWriteShut;
+  const Result<u64> bytes =
+      peek_messages(file.fd, file.values[kSocketType] & 0xff, file.inode, silent);
   if (bytes) return save_bytes(saver.writer, file, bytes.value);
   saver.refuse(file) << "messages in a socketpair (too many, empty, or with descriptors inside)";
   return failure(bytes.error);
@@ -218,6 +234,8 @@ Status make_pair(const image::ImageFile& file, int (&ends)[2]) {
 
 Status place_end(Restorer& restorer, const image::ImageFile& file, int fd) {
   constexpr int kSetFlags = 4;
+  if (file.values[kSocketShut] & kReadShut) (void)sys::call(SYS_shutdown, u64(fd), kShutRead);
+  if (file.values[kSocketShut] & kWriteShut) (void)sys::call(SYS_shutdown, u64(fd), kShutWrite);
   (void)sys::fcntl(fd, kSetFlags, file.flags & ~u32(kAsync));
   return restorer.place(fd, file);
 }

@@ -5,7 +5,7 @@ import os
 import re
 
 from support import fermata, image, mpis, process
-from support.cases import Skipped, check, check_equal, timeout
+from support.cases import Skipped, check, check_equal, slow, timeout
 
 STEPS = 24
 
@@ -363,3 +363,57 @@ def test_locks_that_are_not_allowed_here(work):
     check("rank 1:" in result.err and "will not be locked here" in result.err, result.err)
     check_equal(result.err.count("will not be locked here"), 2, "messages")
     check_equal(mpis.checksum(result.out), _expected("memory_lock_all", work), "checksum")
+
+
+# What a rank holds (tests/programs/holds.c), and what a checkpoint says; None: it comes back. There
+# is no third: a snapshot that is committed and does not start.
+KINDS = {
+    "device": None, "unreadable": None, "unreadable_removed": None, "write_only_removed": None,
+    "read_only_written": None, "small_limit": None, "in_root": None, "path_of_device": None,
+    "of_other_process": "a file of another process", "notices": "fanotify",
+    "of_descriptor": "a file about one of its descriptors or mappings",
+    "namespace": "no longer found under the name", "linked": "no longer found under the name",
+    "removed_directory": "no longer found under the name",
+    "closed_directory": "no longer found under the name",
+    "bpf_filter": "a filter of BPF", "ip_options": "option 4 of level 0",
+    "address_alone": "bound to 127.0.0.1:0", "path_of_fifo": "a named pipe",
+    "path_of_link": "close it before the checkpoint", "path_of_socket": "a socket",
+}
+QUICK_KINDS = ("device", "unreadable_removed", "of_other_process", "bpf_filter")
+
+
+def _hold(kind, refusal, first, second, work):
+    """As a user to whom permissions mean something: root has a right to open anything."""
+    under = []
+    if os.getuid() == 0:
+        under = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
+    job = fermata.Job(work)
+    (work / "files").mkdir()
+    job.start(first, [mpis.program(first, "holds"), "--steps", STEPS, "--step-ms", 40, "--dir",
+                      work / "files", "--kind", kind], under=under)
+    process.wait_until(lambda: "UNABLE" in job.running.out or "step 3" in job.running.out,
+                       "step 3", 60)
+    if "UNABLE" in job.running.out:
+        raise Skipped(f"this machine has none: {job.running.out}")
+    result = fermata.fermata(work, "checkpoint", "job", *([] if refusal else ["--stop"]))
+    if refusal:
+        check(result.code != 0 and refusal in result.err, f"{refusal!r} is said: {result.err}")
+        check_equal(len(job.snapshots()), 0, "snapshots")
+    else:
+        result.expect_success("checkpoint")
+        job.running.wait(30)
+        job.restart(second, under=under)
+    check("PASS" in job.finish(), "it runs to its end")
+
+
+def _make_hold(kind, refusal, first, second):
+    @timeout(90)
+    def test(work):
+        _hold(kind, refusal, first, second, work)
+    return test if kind in QUICK_KINDS and first == "openmpi" else slow(test)
+
+
+def generate():
+    return {f"test_holding_{kind}_{first}_then_{second}": _make_hold(kind, refusal, first, second)
+            for kind, refusal in KINDS.items()
+            for first, second in (mpis.MPIS, mpis.MPIS[::-1])}
