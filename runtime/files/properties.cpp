@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fstat(2) and their kin tell of a file that has no name any more: a restart makes it anew, so
-// owner, permissions, times, attributes and flags have to be given back. A file with a name has kept
-// them. They come last, when nobody needs to open the file any more.
+// What fstat(2) and its kin tell of a file that has no name any more: a restart makes it anew, so
+// owner, permissions, times, attributes and flags have to be given back. A file with a name has
+// kept them. They come last, when nobody needs to open the file any more.
 #include "files/contents.h"
 #include "files/restore.h"
 #include "files/save.h"

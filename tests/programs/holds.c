@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds one descriptor of the kind that --kind NAME says. Either a checkpoint refuses it by name, or
-// a restart brings it back: nothing may be committed and then not start. Prints UNABLE where the
+// Holds one descriptor of the kind that --kind NAME says. Either a checkpoint refuses it by name,
+// or a restart brings it back: nothing may be committed and then not start. Prints UNABLE where the
 // machine does not have that kind.
 #define _GNU_SOURCE
 #include <arpa/inet.h>

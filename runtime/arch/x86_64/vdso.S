@@ -36,8 +36,9 @@
 // (launcher/calls.cpp). Gives the caller its registers and its stack back and goes on behind the
 // system call instruction it had issued; rcx and r11 are what a system call leaves there.
 //
-// Entered at __vdso_fermata_wait it waits first, by poll(2), whose arguments are in their registers:
-// those of the call that follows are in r8 (its rsi) and r9 (its rdx), in r10 and in the CarriedCall.
+// Entered at __vdso_fermata_wait it waits first, by poll(2), whose arguments are in their
+// registers; those of the call that follows are in r8 (its rsi) and r9 (its rdx), in r10 and in the
+// CarriedCall.
         .globl  __vdso_fermata_wait, __vdso_fermata_waited
         .globl  __vdso_fermata_carry, __vdso_fermata_carried
         .type   __vdso_fermata_wait, @function

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Item: every option of sockets that can be set, filters, datagram pairs shut for reading or writing
+// Item: every option of sockets, filters, datagram pairs shut for reading or writing
 //
 // What the machine does not allow to set is left out.
 #define _GNU_SOURCE
