@@ -17,8 +17,8 @@
 // Other calls return what they have moved so far: a write of more than a pipe holds, a recv with
 // MSG_WAITALL. They are carried on for the rest, and the caller gets the sum. A handler's signal
 // ends such a call with what it has moved, even under SA_RESTART; a fresh call for the rest would
-// begin again instead. So the thread first waits for room, or for data, by poll(2), which every handler
-// ends, and makes the call when it will move something.
+// begin again instead. So the thread first waits for room, or for data, by poll(2), which every
+// handler ends, and makes the call when it will move something.
 //
 // Invariant: what a carried call needs lies on its thread's own stack, at its stack pointer.
 #include <asm/unistd.h>
