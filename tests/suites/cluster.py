@@ -99,10 +99,11 @@ def test_the_secret_is_for_several_hosts_and_on_no_command_line(work):
         check_equal((work / "fermata/job/secret").stat().st_mode & 0o777, 0o600, "mode")
         for name in cluster.hosts:
             lines = cluster.run(name, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '").out
-            check("exec" in lines, f"ranks run on {name}")
+            check("--steps" in lines, f"ranks run on {name}")
             check(secret not in lines, f"the secret is on a command line of {name}")
-        ranks = cluster.run("node1", "for p in $(pgrep -f 'fermata/[l]auncher'); do "
-                            "tr '\\0' '\\n' < /proc/$p/environ | grep -c FERMATA_SECRET; done").out
+        ranks = cluster.run("node1", "for p in /proc/[0-9]*; do "
+                            "case $(readlink $p/exe) in */fermata/launcher) "
+                            "tr '\\0' '\\n' < $p/environ | grep -c FERMATA_SECRET;; esac; done").out
         check_equal(set(ranks.split()), {"0"}, "the application does not see the secret")
         check_equal(job.checksum(), expected(2), "checksum")
 

@@ -119,8 +119,7 @@ class Cluster:
 
     def ranks(self, name):
         """Pids of the ranks on a host, as the test sees them."""
-        found = process.descendants(self.booted[name].pid)
-        return [pid for pid in found if process.command_line(pid)[0].endswith(b"/launcher")]
+        return list(filter(process.is_launcher, process.descendants(self.booted[name].pid)))
 
     def shell(self, name, command, directory=None, run="command"):
         """A command line on a host, in the background."""

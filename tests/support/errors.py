@@ -99,14 +99,15 @@ class HealthyJob(fermata.Job):
 
 def ranks_of(job):
     """Pids of the job's ranks: descendants of its run whose program is the launcher, in the order
-    of their rank."""
+    of their rank. They show the environment that the program was started with."""
     found = {}
-    for pid in process.descendants(job.running.process.pid):
+    for pid in filter(process.is_launcher, process.descendants(job.running.process.pid)):
         try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                variables = dict(word.partition(b"=")[::2] for word in file.read().split(b"\0"))
         except OSError:
             continue
-        if words[0].endswith(b"/launcher") and b"--rank" in words:
-            found.setdefault(int(words[words.index(b"--rank") + 1]), pid)
+        rank = variables.get(b"OMPI_COMM_WORLD_RANK", variables.get(b"PMI_RANK"))
+        if rank is not None:
+            found.setdefault(int(rank), pid)
     return [found[rank] for rank in sorted(found)]

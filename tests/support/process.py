@@ -50,6 +50,14 @@ def command_line(pid):
         return [b""]
 
 
+def is_launcher(pid):
+    """Whether this process is a rank, or a program on the way to one."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe").endswith("/libexec/fermata/launcher")
+    except OSError:
+        return False
+
+
 def wait_until(holds, what, timeout_s=30):
     """Waits until the function `holds` says so."""
     until = time.monotonic() + timeout_s
