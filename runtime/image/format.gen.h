@@ -6,7 +6,7 @@
 
 namespace fermata::image {
 
-inline constexpr u32 kVersion = 5;
+inline constexpr u32 kVersion = 6;
 inline constexpr u64 kHeaderBytes = 4096;
 inline constexpr char kMagic[9] = "FERMIMG1";  // without the closing NUL
 
@@ -107,7 +107,7 @@ struct ImageHeader {
   u32 umask;
   u32 executable_string;  // path of the application
   u32 cwd_string;
-  u32 saved_pid;
+  u32 saved_pid;  // process id, as the application knows it
   u64 saved_unix_s;
   // xgetbv(0), cpuid 1.ecx|edx<<32, cpuid 7.ebx|ecx<<32, cpuid 7.edx|80000001.ecx<<32
   u64 cpu_features[4];
@@ -129,9 +129,23 @@ struct ImageHeader {
   u32 header_crc;
   i32 thread_level;  // MPI_THREAD_* the application was promised, canonical
   u32 future_locks;  // mlockall(2) for memory to come: MCL_FUTURE and MCL_ONFAULT; 0 = none
-  u32 traits;  // of the process: bit 0 PR_SET_THP_DISABLE, 1 PR_SET_CHILD_SUBREAPER
+  // of the process: bit 0 PR_SET_THP_DISABLE, 1 PR_SET_CHILD_SUBREAPER, 2 it chose oom_score_adj, 3
+  // coredump_filter, 4 its memory policy
+  u32 traits;
+  u32 parent;  // getppid(2), as the application knows it
+  u32 group;  // getpgrp(2)
+  u32 session;  // getsid(2)
+  u32 membarriers;  // MEMBARRIER_CMD_REGISTER_*: a bit each
+  i32 oom_score_adj;
+  u32 coredump_filter;
+  // CLOCK_MONOTONIC, _MONOTONIC_RAW, _BOOTTIME as the application sees them, and _REALTIME, at one
+  // moment: ns
+  u64 clocks[4];
+  u64 ticks;  // times(2) then
+  // addresses: first and end of argv's strings, of the environment's, of the auxiliary vector
+  u64 arguments[6];
 };
-static_assert(sizeof(ImageHeader) == 1056);
+static_assert(sizeof(ImageHeader) == 1168);
 static_assert(offsetof(ImageHeader, magic) == 0);
 static_assert(offsetof(ImageHeader, version) == 8);
 static_assert(offsetof(ImageHeader, header_bytes) == 12);
@@ -177,6 +191,15 @@ static_assert(offsetof(ImageHeader, header_crc) == 1040);
 static_assert(offsetof(ImageHeader, thread_level) == 1044);
 static_assert(offsetof(ImageHeader, future_locks) == 1048);
 static_assert(offsetof(ImageHeader, traits) == 1052);
+static_assert(offsetof(ImageHeader, parent) == 1056);
+static_assert(offsetof(ImageHeader, group) == 1060);
+static_assert(offsetof(ImageHeader, session) == 1064);
+static_assert(offsetof(ImageHeader, membarriers) == 1068);
+static_assert(offsetof(ImageHeader, oom_score_adj) == 1072);
+static_assert(offsetof(ImageHeader, coredump_filter) == 1076);
+static_assert(offsetof(ImageHeader, clocks) == 1080);
+static_assert(offsetof(ImageHeader, ticks) == 1112);
+static_assert(offsetof(ImageHeader, arguments) == 1120);
 
 // One mapping of the upper half.
 struct ImageRegion {
@@ -190,7 +213,7 @@ struct ImageRegion {
   u64 first_extent;
   u64 extent_count;
   u32 object;  // shared: 1 + index of the object that is mapped here, at file_offset; 0 = none
-  u32 reserved;
+  u32 policy_string;  // memory policy: mode and nodes, see runtime/memory/policy.h; 0 = none
 };
 static_assert(sizeof(ImageRegion) == 64);
 static_assert(offsetof(ImageRegion, start) == 0);
@@ -203,7 +226,7 @@ static_assert(offsetof(ImageRegion, build_id_string) == 36);
 static_assert(offsetof(ImageRegion, first_extent) == 40);
 static_assert(offsetof(ImageRegion, extent_count) == 48);
 static_assert(offsetof(ImageRegion, object) == 56);
-static_assert(offsetof(ImageRegion, reserved) == 60);
+static_assert(offsetof(ImageRegion, policy_string) == 60);
 
 // Memory that more than one mapping, descriptor or rank can see.
 struct ImageObject {
@@ -267,7 +290,9 @@ struct ImageThread {
   u64 robust_bytes;
   u32 tid;  // thread id that the application knows
   // bit 0: main thread of the process, 1: the program bound it to its processors, 2: nice and
-  // policy are not what the rank was started with
+  // policy are not what the rank was started with, 3: its children start with the default policy
+  // (SCHED_RESET_ON_FORK), 4: it has no thread-local storage of its own (clone(2) without
+  // CLONE_SETTLS)
   u32 flags;
   u64 altstack;  // sigaltstack ss_sp
   u64 altstack_bytes;
@@ -279,8 +304,11 @@ struct ImageThread {
   u32 policy;  // SCHED_*
   u32 priority;  // of a real-time policy
   u32 death_signal;  // PR_GET_PDEATHSIG; 0 = none
+  u32 io_priority;  // bit 31 and ioprio_get(2); 0 = what the rank was started with
+  // set_mempolicy(2), as in ImageRegion; 0 = what the rank was started with
+  u32 memory_policy_string;
 };
-static_assert(sizeof(ImageThread) == 248);
+static_assert(sizeof(ImageThread) == 256);
 static_assert(offsetof(ImageThread, frame) == 0);
 static_assert(offsetof(ImageThread, hold_stack) == 8);
 static_assert(offsetof(ImageThread, fs_base) == 16);
@@ -299,6 +327,8 @@ static_assert(offsetof(ImageThread, nice) == 232);
 static_assert(offsetof(ImageThread, policy) == 236);
 static_assert(offsetof(ImageThread, priority) == 240);
 static_assert(offsetof(ImageThread, death_signal) == 244);
+static_assert(offsetof(ImageThread, io_priority) == 248);
+static_assert(offsetof(ImageThread, memory_policy_string) == 252);
 
 // An open file descriptor of the upper half.
 struct ImageFile {

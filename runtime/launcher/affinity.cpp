@@ -70,7 +70,7 @@ bool bind_again(u32 tid, const Processors& bound, const Processors& had) {
 u64 trap_set_affinity(const u64 (&a)[6]) {
   if (!given_known) given = of_thread(threads[0].tid);
   given_known = true;
-  const u64 result = trap_thread_call(SYS_sched_setaffinity, a);
+  const u64 result = trap_id_call(SYS_sched_setaffinity, a);
   Thread* const thread = a[0] ? find_thread_by_id(u32(a[0])) : find_thread(sys::gettid());
   if (result != 0 || !thread || is_forked_child()) return result;
   thread->bound = true;

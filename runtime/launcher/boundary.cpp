@@ -29,11 +29,20 @@ enum Rule : u8 {
                 // names an address in the upper window
   kClone,       // either, threads only: a fork or vfork child keeps its parent's stack
   kLowerFcntl,  // lower, F_DUPFD and F_DUPFD_CLOEXEC only
-  kThreadClock, // upper, clocks of one process or thread only
+  kOwnedClock,  // upper, clocks of one process or thread only
+  kOwnedSleep,  // likewise, and not from the vdso page
+  kAnyClock,    // upper, also clocks that have an offset
+  kAnySleep,    // upper, not from the vdso page: clocks of one process or thread, absolute times
+  kFutexDeadline, kAbsoluteWait,  // likewise, absolute times on the monotonic clock; any
+  kAbsolute,    // upper, absolute times
+  kIdFcntl,     // kLowerFcntl, and from the upper half what takes or tells ids
+  kPeer,        // upper, SO_PEERCRED only
+  kGroupWait4, kGroupWaitid,  // upper, not from the vdso page: waiting for a group of processes
   kMadvise,     // either, MADV_DONTFORK and MADV_WIPEONFORK only
   kMask,        // upper, not from the vdso page: calls that take a signal mask
   kMask3, kMask4, kMask5,  // likewise, if argument 3, 4 or 5, the mask, is given
 };
+constexpr u16 kFutexWaitv = 449;  // newer than the oldest headers
 struct Trapped {
   u16 number;
   Rule rule;
@@ -79,22 +88,43 @@ constexpr Trapped kTrapped[] = {
     {SYS_memfd_create, kLowerOnly},  {SYS_userfaultfd, kLowerOnly},
     {SYS_close, kLowerOnly},
 };
-// After a restart, and then before the others: calls that name threads.
+// After a restart, and then before the others: calls that take or tell ids of processes or threads.
 constexpr Trapped kTrappedForIds[] = {
-    {SYS_gettid, kUpperOnly},             {SYS_tgkill, kUpperOnly},
-    {SYS_tkill, kUpperOnly},              {SYS_rt_tgsigqueueinfo, kUpperOnly},
-    {SYS_sched_getaffinity, kUpperOnly},
+    {SYS_clock_gettime, kOwnedClock},     {SYS_clock_getres, kOwnedClock},
+    {SYS_clock_nanosleep, kOwnedSleep},
+    {SYS_getpid, kUpperOnly},             {SYS_gettid, kUpperOnly},
+    {SYS_fcntl, kIdFcntl},                {SYS_getsockopt, kPeer},
+    {SYS_open, kEither},                  {SYS_openat, kEither},
+    {SYS_tgkill, kUpperOnly},             {SYS_tkill, kUpperOnly},
+    {SYS_kill, kUpperOnly},               {SYS_rt_sigqueueinfo, kUpperOnly},
+    {SYS_rt_tgsigqueueinfo, kUpperOnly},  {SYS_getppid, kUpperOnly},
+    {SYS_getpgrp, kUpperOnly},            {SYS_getpgid, kUpperOnly},
+    {SYS_setpgid, kUpperOnly},            {SYS_getsid, kUpperOnly},
+    {SYS_setsid, kUpperOnly},
+    {SYS_wait4, kGroupWait4},             {SYS_waitid, kGroupWaitid},
+    {SYS_sched_getaffinity, kUpperOnly},  {SYS_sched_rr_get_interval, kUpperOnly},
     {SYS_sched_setscheduler, kUpperOnly}, {SYS_sched_getscheduler, kUpperOnly},
     {SYS_sched_setparam, kUpperOnly},     {SYS_sched_getparam, kUpperOnly},
     {SYS_sched_setattr, kUpperOnly},      {SYS_sched_getattr, kUpperOnly},
     {SYS_setpriority, kUpperOnly},        {SYS_getpriority, kUpperOnly},
     {SYS_ioprio_set, kUpperOnly},         {SYS_ioprio_get, kUpperOnly},
     {SYS_get_robust_list, kUpperOnly},    {SYS_prlimit64, kUpperOnly},
-    {SYS_clock_gettime, kThreadClock},
-    {SYS_open, kEither},                  {SYS_openat, kEither},
+    {SYS_process_vm_readv, kUpperOnly},   {SYS_process_vm_writev, kUpperOnly},
+    {SYS_kcmp, kUpperOnly},               {SYS_pidfd_open, kUpperOnly},
+    {SYS_move_pages, kUpperOnly},         {SYS_migrate_pages, kUpperOnly},
+    {SYS_capget, kUpperOnly},             {SYS_capset, kUpperOnly},
+    {SYS_ptrace, kUpperOnly},             {SYS_perf_event_open, kUpperOnly},
+};
+// And if clocks have an offset, before all others: calls that tell their time or wait for it.
+constexpr Trapped kTrappedForClocks[] = {
+    {SYS_clock_gettime, kAnyClock},      {SYS_futex, kFutexDeadline},
+    {SYS_clock_nanosleep, kAnySleep},    {kFutexWaitv, kAbsoluteWait},
+    {SYS_timerfd_settime, kAbsolute},    {SYS_timer_settime, kAbsolute},
+    {SYS_times, kUpperOnly},
 };
 constexpr u32 kTrappedCount = sizeof kTrapped / sizeof *kTrapped;
 constexpr u32 kTrappedForIdsCount = sizeof kTrappedForIds / sizeof *kTrappedForIds;
+constexpr u32 kTrappedForClocksCount = sizeof kTrappedForClocks / sizeof *kTrappedForClocks;
 
 // Offsets in struct seccomp_data; little-endian words.
 constexpr u32 kNumberAt = 0, kArchAt = 4, kIpHighAt = 12;
@@ -102,7 +132,7 @@ constexpr u32 argument_at(u32 index) { return 16 + 8 * index; }
 
 /// A filter under construction; jumps are relative, so blocks are laid out in a fixed order.
 struct Filter {
-  sock_filter code[256];
+  sock_filter code[1024];
   u16 size = 0;
 
   void load(u32 offset) { code[size++] = {BPF_LD | BPF_W | BPF_ABS, 0, 0, offset}; }
@@ -110,6 +140,7 @@ struct Filter {
   void jump(u16 kind, u32 value, u8 yes, u8 no) {
     code[size++] = {u16(BPF_JMP | kind | BPF_K), yes, no, value};
   }
+  void skip(u32 count) { code[size++] = {BPF_JMP | BPF_JA, 0, 0, count}; }
   /// Returns `action` when the caller lies in [base, end); falls through otherwise. Expects the
   /// instruction pointer's high word in the accumulator.
   void ret_if_within(u64 base, u64 end, u32 action) {
@@ -119,10 +150,21 @@ struct Filter {
   }
 };
 
+constexpr u32 kShifted[] = {1, 4, 6, 7, 9};  // CLOCK_*: clocks.cpp
+constexpr u8 kShiftedCount = sizeof kShifted / sizeof *kShifted;
+constexpr u32 kFutexLockPi2 = 13;
+
 constexpr u32 kTrapUpper = SECCOMP_RET_TRAP | u32(Half::kUpper);
 constexpr u32 kTrapLower = SECCOMP_RET_TRAP | u32(Half::kLower);
 
 constexpr bool is_mask_rule(Rule rule) { return rule >= kMask; }
+
+/// From the upper half, but not from its vdso page, where calls.cpp makes what has trapped.
+void emit_from_upper_code(Filter& filter) {
+  filter.load(kIpHighAt);
+  filter.ret_if_within(kUpperBase + (u64(1) << 32), kUpperEnd, kTrapUpper);
+  filter.ret(SECCOMP_RET_ALLOW);
+}
 
 /// What takes a signal mask passes without one, and from the vdso page, where calls.cpp makes it.
 void emit_mask_rule(Filter& filter, Rule rule) {
@@ -134,9 +176,97 @@ void emit_mask_rule(Filter& filter, Rule rule) {
     filter.jump(BPF_JEQ, 0, 0, 1);
     filter.ret(SECCOMP_RET_ALLOW);
   }
-  filter.load(kIpHighAt);
-  filter.ret_if_within(kUpperBase + (u64(1) << 32), kUpperEnd, kTrapUpper);
+  emit_from_upper_code(filter);
+}
+
+/// Goes on only if argument `index` is one of these.
+template <u32 kCount>
+void emit_only(Filter& filter, u32 index, const u32 (&values)[kCount]) {
+  filter.load(argument_at(index));
+  u8 left = kCount;
+  for (const u32 value : values) filter.jump(BPF_JEQ, value, left--, 0);
   filter.ret(SECCOMP_RET_ALLOW);
+}
+
+void emit_id_fcntl(Filter& filter) {
+  filter.load(argument_at(1));
+  filter.jump(BPF_JEQ, sys::kDupFd, 1, 0);
+  filter.jump(BPF_JEQ, sys::kDupFdCloexec, 0, 5);
+  filter.load(kIpHighAt);
+  filter.ret_if_within(kLowerBase, kLowerEnd, kTrapLower);
+  filter.ret(SECCOMP_RET_ALLOW);
+  emit_only(filter, 1, {sys::kGetLock, sys::kSetOwner, sys::kGetOwner, sys::kSetOwnerEx,
+                        sys::kGetOwnerEx, sys::kGetDescriptionLock});
+  emit_from_upper_code(filter);
+}
+
+/// wait4(2) takes a group as a number below -1.
+void emit_group_wait(Filter& filter, Rule rule) {
+  constexpr u32 kByGroup = 2, kAnyChild = ~u32(0);
+  if (rule == kGroupWaitid) {
+    emit_only(filter, 0, {kByGroup});
+  } else {
+    filter.load(argument_at(0));
+    filter.jump(BPF_JEQ, kAnyChild, 1, 0);
+    filter.jump(BPF_JSET, 0x80000000, 1, 0);
+    filter.ret(SECCOMP_RET_ALLOW);
+  }
+  emit_from_upper_code(filter);
+}
+
+bool is_clock_rule(Rule rule) { return rule >= kOwnedClock && rule <= kAbsolute; }
+
+/// Goes on if bit 0 of argument 1 is set: TIMER_ABSTIME and TFD_TIMER_ABSTIME.
+void emit_absolute(Filter& filter) {
+  filter.load(argument_at(1));
+  filter.jump(BPF_JSET, 1, 1, 0);
+  filter.ret(SECCOMP_RET_ALLOW);
+}
+
+/// FUTEX_WAIT_BITSET, WAIT_REQUEUE_PI and LOCK_PI2 wait until a time of the monotonic clock, if
+/// they do not name the other; without a time, for ever.
+void emit_futex_deadline(Filter& filter) {
+  filter.load(argument_at(1));
+  filter.jump(BPF_JSET, FUTEX_CLOCK_REALTIME, 4, 0);
+  filter.code[filter.size++] = {BPF_ALU | BPF_AND | BPF_K, 0, 0, u32(FUTEX_CMD_MASK)};
+  filter.jump(BPF_JEQ, FUTEX_WAIT_BITSET, 3, 0);
+  filter.jump(BPF_JEQ, FUTEX_WAIT_REQUEUE_PI, 2, 0);
+  filter.jump(BPF_JEQ, kFutexLockPi2, 1, 0);
+  filter.ret(SECCOMP_RET_ALLOW);
+}
+
+void emit_clock_rule(Filter& filter, Rule rule) {
+  constexpr u32 kHasOwner = 0x80000000;
+  switch (rule) {
+    case kOwnedClock:
+    case kOwnedSleep:
+      filter.load(argument_at(0));
+      filter.jump(BPF_JSET, kHasOwner, 1, 0);
+      filter.ret(SECCOMP_RET_ALLOW);
+      break;
+    case kAnyClock:
+      filter.load(argument_at(0));
+      filter.jump(BPF_JSET, kHasOwner, 6, 0);
+      for (u8 i = 0; i < kShiftedCount; i++)
+        filter.jump(BPF_JEQ, kShifted[i], u8(kShiftedCount - i), 0);
+      filter.ret(SECCOMP_RET_ALLOW);
+      break;
+    case kAnySleep:
+      filter.load(argument_at(0));
+      filter.jump(BPF_JSET, kHasOwner, 3, 0);
+      emit_absolute(filter);
+      break;
+    case kAbsolute: emit_absolute(filter); break;
+    case kFutexDeadline: emit_futex_deadline(filter); break;
+    default: break;
+  }
+  if (rule == kOwnedClock || rule == kAnyClock || rule == kAbsolute) {
+    filter.load(kIpHighAt);
+    filter.ret_if_within(kUpperBase, kUpperEnd, kTrapUpper);
+    filter.ret(SECCOMP_RET_ALLOW);
+  } else {
+    emit_from_upper_code(filter);
+  }
 }
 
 void emit_rule(Filter& filter, Rule rule) {
@@ -146,23 +276,13 @@ void emit_rule(Filter& filter, Rule rule) {
     filter.jump(BPF_JSET, 0x10000 /* CLONE_THREAD */, 1, 0);
     filter.ret(SECCOMP_RET_ALLOW);
   }
-  if (rule == kLowerFcntl) {
-    filter.load(argument_at(1));
-    filter.jump(BPF_JEQ, sys::kDupFd, 2, 0);
-    filter.jump(BPF_JEQ, sys::kDupFdCloexec, 1, 0);
-    filter.ret(SECCOMP_RET_ALLOW);
-  }
-  if (rule == kMadvise) {
-    filter.load(argument_at(2));
-    filter.jump(BPF_JEQ, sys::kAdviseDontFork, 2, 0);
-    filter.jump(BPF_JEQ, sys::kAdviseWipeOnFork, 1, 0);
-    filter.ret(SECCOMP_RET_ALLOW);
-  }
-  if (rule == kThreadClock) {
-    filter.load(argument_at(0));
-    filter.jump(BPF_JSET, 0x80000000, 1, 0);
-    filter.ret(SECCOMP_RET_ALLOW);
-  }
+  if (rule == kIdFcntl) return emit_id_fcntl(filter);
+  if (rule == kLowerFcntl) emit_only(filter, 1, {sys::kDupFd, sys::kDupFdCloexec});
+  constexpr u32 kPeerCredentials = 17;  // SO_PEERCRED
+  if (rule == kPeer) emit_only(filter, 2, {kPeerCredentials});
+  if (rule == kGroupWait4 || rule == kGroupWaitid) return emit_group_wait(filter, rule);
+  if (rule == kMadvise) emit_only(filter, 2, {sys::kAdviseDontFork, sys::kAdviseWipeOnFork});
+  if (is_clock_rule(rule)) return emit_clock_rule(filter, rule);
   filter.load(kIpHighAt);
   if (rule == kOpen) filter.ret_if_within(kUpperLoader, kUpperLoaderEnd, kTrapUpper);
   else if (rule != kLowerOnly && rule != kLowerFcntl)
@@ -181,7 +301,7 @@ void emit_rule(Filter& filter, Rule rule) {
     filter.ret(kTrapLower);
     return;
   }
-  if (rule != kUpperOnly && rule != kThreadClock)
+  if (rule != kUpperOnly && rule != kPeer)
     filter.ret_if_within(kLowerBase, kLowerEnd, kTrapLower);
   filter.ret(SECCOMP_RET_ALLOW);
 }
@@ -194,23 +314,29 @@ u64 block_size(Rule rule) {
 }
 
 void build(Filter& filter) {
-  constexpr Rule kRules[] = {kEither, kUpperOnly, kLowerOnly, kOpen, kMmap,  kClone, kLowerFcntl,
-                             kThreadClock, kMadvise, kMask, kMask3, kMask4, kMask5};
-  const u32 ids = config.restore[0] ? kTrappedForIdsCount : 0, count = ids + kTrappedCount;
+  constexpr Rule kRules[] = {kEither, kUpperOnly, kLowerOnly, kOpen, kMmap, kClone, kLowerFcntl,
+                             kOwnedClock, kOwnedSleep, kAnyClock, kAnySleep, kFutexDeadline,
+                             kAbsoluteWait, kAbsolute, kIdFcntl, kPeer, kGroupWait4,
+                             kGroupWaitid, kMadvise, kMask, kMask3, kMask4, kMask5};
+  const u32 clocks = clocks_shifted() ? kTrappedForClocksCount : 0;
+  const u32 ids = config.restore[0] ? kTrappedForIdsCount : 0;
+  const u32 count = clocks + ids + kTrappedCount;
   filter.load(kArchAt);
   filter.jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
   filter.ret(SECCOMP_RET_ALLOW);
   filter.load(kNumberAt);
   // One comparison per number, each jumping to its rule's block behind the final "allow".
   for (u32 i = 0; i < count; i++) {
-    const Trapped& trapped = i < ids ? kTrappedForIds[i] : kTrapped[i - ids];
-    u64 distance = count - i - 1 + 1;
+    const Trapped& trapped = i < clocks         ? kTrappedForClocks[i]
+                             : i < clocks + ids ? kTrappedForIds[i - clocks]
+                                                : kTrapped[i - clocks - ids];
+    u64 distance = 2 * (count - i - 1) + 1;
     for (const Rule rule : kRules) {
       if (rule == trapped.rule) break;
       distance += block_size(rule);
     }
-    if (distance > 255) die("the filter has outgrown its jumps", "boundary.cpp", 0, "split it");
-    filter.jump(BPF_JEQ, trapped.number, u8(distance), 0);
+    filter.jump(BPF_JEQ, trapped.number, 0, 1);
+    filter.skip(u32(distance));  // a comparison's own jumps reach 255 instructions
   }
   filter.ret(SECCOMP_RET_ALLOW);
   for (const Rule rule : kRules) emit_rule(filter, rule);
@@ -270,6 +396,15 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_epoll_pwait:
     case SYS_epoll_pwait2:
     case SYS_pselect6: return trap_masked_call(number, context);
+    case SYS_clock_gettime:
+    case SYS_timerfd_settime:
+    case SYS_timer_settime:
+    case SYS_times: return trap_clock_call(number, a);
+    case SYS_clock_nanosleep:
+    case SYS_futex:
+    case kFutexWaitv: return trap_timed_wait(number, context);
+    case SYS_wait4:
+    case SYS_waitid: return trap_waiting_call(number, context);
     case SYS_open:
     case SYS_openat:
       return half == Half::kUpper ? trap_upper_open(number, a) : trap_lower_descriptor(number, a);
@@ -279,7 +414,7 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_io_uring_setup:  // nothing tells what is under way in a ring
     case SYS_rseq: return u64(-sys::kEnosys);
     default:
-      return half == Half::kUpper ? trap_thread_call(number, a) : trap_lower_descriptor(number, a);
+      return half == Half::kUpper ? trap_id_call(number, a) : trap_lower_descriptor(number, a);
   }
 }
 

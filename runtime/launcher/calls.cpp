@@ -354,6 +354,16 @@ u64 carry_pause(UserContext* context) {
   return __NR_pause;
 }
 
+u64 carry_trapped_call(u64 number, UserContext* context) {
+  begin_carrying(context, number);
+  context->rip = carry_address;
+  return number;
+}
+
+sys::TimeSpec& carried_time(UserContext* context) {
+  return *reinterpret_cast<sys::TimeSpec*>(carried_call(context)->scratch);
+}
+
 u64 trap_masked_call(u64 number, UserContext* context) {
   struct SizedMask {
     u64 mask, bytes;
@@ -404,6 +414,11 @@ void shift_carried_call(UserContext* frame) {
   if (!kind || timeout_of(*kind, frame) != Timeout::kDeadline) return;
   constexpr u64 kMonotonic = 1;
   u64* const value = argument(frame, kind->argument);
+  if (call.number == __NR_clock_nanosleep && is_boot_clock(frame->rdi)) {
+    set_scratch(call, to_new_boot_clock(*reinterpret_cast<const sys::TimeSpec*>(*value)));
+    *value = sys::word(call.scratch);
+    return;
+  }
   const bool of_futex = call.number == __NR_futex;
   const bool on_monotonic = of_futex ? !(frame->rsi & FUTEX_CLOCK_REALTIME) &&
                                            (frame->rsi & FUTEX_CMD_MASK) != FUTEX_LOCK_PI

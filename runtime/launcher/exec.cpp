@@ -168,7 +168,7 @@ void write_arguments(const char** out, const Target& target, const char* const* 
   Text<24> first, limits;
   if (config.first[0]) first << config.first;
   else first << own_pid();
-  limits << changed_limits();
+  limits << changed_for_exec();
 
   const char* small[kOnStack];
   const char** argv = small;

@@ -116,7 +116,9 @@ void note_identity() {
   for (u32 i = 0; i < kLimits; i++)
     (void)sys::call(SYS_prlimit64, 0, i, 0, sys::word(&first_limits[2 * i]));
   const char* inherited = config.limits;
-  own_limits = u32(parse_decimal(inherited));
+  const u32 chosen = u32(parse_decimal(inherited));
+  own_limits = chosen & ((1u << kLimits) - 1);
+  note_settings(chosen >> kLimits);
 }
 
 void note_first_children() {
@@ -138,28 +140,11 @@ void name_process(const char* path, const char* name) {
 
 const char* executable() { return executable_path.data; }
 
-/// /proc/self/exe is the launcher; the application asks for itself (ld.so does, for $ORIGIN).
-u64 trap_upper_readlink(u64 number, const u64 (&a)[6]) {
-  const i64 result = i64(pass_on(number, a));
-  if (result <= 0) return u64(result);  // also says that path and buffer can be read and written
-  const bool at = number == SYS_readlinkat;
-  const char* path = reinterpret_cast<const char*>(a[at]);
-  Text<48> by_pid;
-  by_pid << "/proc/" << sys::getpid() << "/exe";
-  if (!text_equal(path, "/proc/self/exe") && !text_equal(path, by_pid.data) &&
-      !text_equal(path, "/proc/thread-self/exe"))
-    return u64(result);
-  const u64 room = a[at + 2], length = text_length(executable_path.data);
-  const u64 bytes = length < room ? length : room;
-  __builtin_memcpy(reinterpret_cast<void*>(a[at + 1]), executable_path.data, bytes);
-  return bytes;
-}
-
-u32 changed_limits() {
+u32 changed_for_exec() {
   u64 unused[2 * kLimits];
   u32 changed = 0;
   save_limits(unused, changed, 0);
-  return changed;
+  return changed | changed_settings() << kLimits;
 }
 
 void save_limits(u64 (&out)[32], u32& changed, u32 pid) {

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/types.h"
 #include "halves/crossing.h"
+#include "sys/sys.h"
 
 namespace fermata::image {
 struct ImageHeader;
@@ -44,7 +45,7 @@ struct Config {
   const char* probe = "";        // not "": end, with status 0, where a rank would be started
   const char* collectives = "";  // "2pc": a barrier before each, to compare with
   // Not "": a program under this job's launcher has exec'ed this one. The pid of the first
-  // launcher, and which resource limits have been changed since then.
+  // launcher, and which resource limits, and settings from bit 16 on, have been changed since.
   const char* first = "";
   const char* limits = "0";
   char** options = nullptr;      // this launcher's own argv up to the "--"
@@ -81,9 +82,11 @@ struct Program {
 Program load_program(const char* path, Half half);
 
 // --- stack.cpp ---------------------------------------------------------------------------------
+/// Addresses: first and end of argv's strings, of the environment's, of the auxiliary vector.
+using Shown = u64[6];
 /// Builds a program's initial stack below `top` (System V ABI 3.4.1). Returns the stack pointer.
 u64 build_stack(u64 top, const Program& program, const char* path, int argc, char** argv,
-                char** envp, const char* const* extra_env, int extra_count, u64 vdso);
+                char** envp, const char* const* extra_env, int extra_count, u64 vdso, Shown& shown);
 
 // --- boundary.cpp ------------------------------------------------------------------------------
 /// Installs the trap handler and the seccomp filter. From here on the windows are watched.
@@ -164,9 +167,8 @@ inline constexpr const char* kLowerMark = "FERMATA_HALF=lower";
 /// Names the process and remembers the program's real path. name: what PR_SET_NAME takes.
 void name_process(const char* path, const char* name);
 const char* executable();  // real path of the application
-u64 trap_upper_readlink(u64 number, const u64 (&arguments)[6]);
 void save_limits(u64 (&out)[32], u32& changed, u32 pid);  // pid 0: of the caller
-u32 changed_limits();
+u32 changed_for_exec();  // Config::limits of the program that this one becomes
 u64 soft_descriptors();  // the soft limit now
 u64 most_descriptors();  // the hard limit that this process was started with
 /// The soft limit that restore_limits() will set, or the first one if that is higher.
@@ -191,6 +193,8 @@ bool missing_features(const u64 (&saved)[4], Message& names);
 u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes);
 void add_actions(image::Writer& writer);
 void restore_actions(const image::Reader& reader);
+/// From now on handlers are told the process id `known` where the kernel says `real`.
+void tell_senders(u32 real, u32 known);
 u64 trap_sigprocmask(Half half, u64 how, u64 set, u64 old, u64 set_bytes, UserContext* context);
 inline constexpr u64 kOurSignals = u64(1) << (kSignalTrap - 1) | u64(1) << (kSignalQuiesce - 1);
 
@@ -221,8 +225,10 @@ struct Thread {
   CallSample sample;
   u64 asked;       // the checkpoint and release for which it was last asked to stop
   bool bound;      // by the program, to processors that it chose
+  bool bare;       // made by clone(2) without thread-local storage of its own: never calls MPI
   u32 block;       // upper threads: index of the borrowed thread block; 0 = none
 };
+inline constexpr u32 kBareThread = 16;  // ImageThread::flags
 inline constexpr u32 kThreadCapacity = 4096;
 extern Thread threads[kThreadCapacity];
 inline bool stands(const Thread& thread) {
@@ -235,7 +241,7 @@ i64 trap_clone(Half half, UserContext* context);
 u64 trap_set_tid_address(Half half, u64 address);
 void install_quiesce_handler();
 void adopt_main_thread();
-/// Stops every live upper thread but the one in hold(). Errors: kEtimedout with *late = its tid.
+/// Stops every live upper thread but the one in hold(). Errors: kEbusy with *late = its tid.
 Status quiesce(u64 deadline_ns, u32* late);
 u32 stop_others();         // LauncherCalls::stop_others
 Thread* find_thread(u32 tid);  // by the kernel's id
@@ -262,6 +268,24 @@ void save_scheduling(const Thread& thread, u32 pid, image::ImageThread& out);
 void restore_traits(u32 saved);
 void restore_scheduling(const image::ImageThread& saved);  // of the calling thread
 
+// --- settings.cpp: what the process has told the kernel about itself -----------------------------
+void note_settings(u32 chosen_before);  // at the start: what it was given
+u32 changed_settings();                 // what an exec hands on as chosen_before
+void note_own_settings(const Thread& thread);  // by the thread, when it stops
+/// Preconditions: header.traits has been filled; for threads: with this.
+void save_settings(image::ImageHeader& out, u32 pid);
+void save_thread_settings(const Thread& thread, image::Writer& writer, image::ImageThread& out);
+void restore_settings(const image::ImageHeader& saved);
+/// policy: the saved text. Preconditions of the second: the first; it is the calling thread's.
+void prepare_thread_settings(const Thread& thread, const char* policy);
+void restore_thread_settings(const Thread& thread, const image::ImageThread& saved);
+
+// --- shown.cpp: what /proc/self shows of the program ---------------------------------------------
+/// Has /proc/self/cmdline, environ and auxv show these. Where the kernel does not let programs do
+/// so, they show the launcher's.
+void show_program(const Shown& shown);
+void save_shown(Shown& out);
+
 // --- pending.cpp: signals that are pending while the job is saved -------------------------------
 /// Has each stopped thread take what waits for it, or for the process, out of the kernel. Agent.
 /// Errors: kEtimedout; kEperm if too many wait; with `why`.
@@ -283,11 +307,26 @@ bool any_timer();  // read_timers() has found one
 void add_timers(image::Writer& writer);
 /// Makes the saved timers again, not armed yet. Preconditions: all threads exist.
 void restore_timers(const image::Reader& reader);
+u64 clock_of_timer(i32 id);  // CLOCK_* of timer_create
 void arm_restored_timers();  // once, after a restart
 /// Has a timer send its signal, for `count` expiries up to now; after a restart, once it is armed.
 /// Returns false if there is no such timer of timer_create.
 bool expire_again(i32 id, u64 count);
 bool expire_when_armed(i32 id, u64 count);
+
+// --- clocks.cpp: clocks that never go back ------------------------------------------------------
+/// On a restart, before the boundary is installed: decides on the offsets.
+void plan_clocks(const image::ImageHeader& saved);
+bool clocks_shifted();  // whether there are any
+void begin_clocks();    // once upper memory is back
+void save_clocks(image::ImageHeader& out);
+bool is_boot_clock(u64 clock);
+/// A deadline on the boot clock that an image's carried call waits for. After begin_clocks().
+sys::TimeSpec to_new_boot_clock(const sys::TimeSpec& deadline);
+u64 trap_clock_call(u64 number, const u64 (&arguments)[6]);
+/// A call that waits until an absolute time, or for a clock that has an id in it. Returns what rax
+/// must hold when `context` is returned to.
+u64 trap_timed_wait(u64 number, UserContext* context);
 
 // --- thread_ids.cpp: a thread keeps its id over a restart ---------------------------------------
 /// From now on ids of threads may differ from the kernel's.
@@ -297,12 +336,31 @@ bool is_forked_child();  // which has a copy of the table, but only the thread t
 Thread* find_thread_by_id(u32 id);
 /// The id for a thread that has been made with the kernel's id `tid`.
 u32 choose_id(const Thread& thread, u32 tid);
-/// The kernel's id for what the application calls `id`; what is no thread's id stays as it is.
+/// The kernel's id for what the application calls `id`, and the other way round; what is no
+/// thread's id stays as it is.
 u32 kernel_tid(u32 id);
-u64 kernel_clock(u64 clock);  // likewise, of a clock id that may name a thread
-/// A call of the upper half that names a thread, or returns the caller's id.
-u64 trap_thread_call(u64 number, const u64 (&arguments)[6]);
+u32 known_thread(u32 tid);
+u64 kernel_clock(u64 clock);  // likewise, of a clock id that may name a thread or process
+
+// --- process_ids.cpp: so does the process -------------------------------------------------------
+void note_process_ids();  // when the rank is saved, by the process itself
+void save_process_ids(image::ImageHeader& out);
+void restore_process_ids(const image::ImageHeader& saved);
+u32 known_process(u32 pid);
+u32 known_group(u32 id);
+/// The kernel's id for what the application calls `id`: the process, its parent, a thread.
+u32 kernel_process(u32 id);
+u32 kernel_group(u32 id);
+/// A call of the upper half that takes or tells ids.
+u64 trap_id_call(u64 number, const u64 (&arguments)[6]);
+/// Likewise, one that may block. Returns what rax must hold when `context` is returned to.
+u64 trap_waiting_call(u64 number, UserContext* context);
+
+// --- proc_paths.cpp: ids in paths below /proc ---------------------------------------------------
 u64 trap_upper_open(u64 number, const u64 (&arguments)[6]);
+u64 trap_upper_readlink(u64 number, const u64 (&arguments)[6]);
+/// Whether the application's memory can be read there, and the trap handler may.
+bool is_readable(u64 address, u64 bytes);
 
 // --- affinity.cpp: what threads are bound to ----------------------------------------------------
 u64 trap_set_affinity(const u64 (&arguments)[6]);
@@ -325,6 +383,11 @@ void carry_call(UserContext* frame, const CallSample* sample);
 /// Arranges for the thread to sleep, once `context` is returned to, until a handler has run.
 /// Returns what rax must hold then.
 u64 carry_pause(UserContext* context);
+/// A trapped call that may block is to be made once `context` is returned to, with the arguments
+/// that it will have then; its caller gets back what it had before. Returns what rax must hold.
+u64 carry_trapped_call(u64 number, UserContext* context);
+/// Room for a changed timeout of that call.
+sys::TimeSpec& carried_time(UserContext* context);
 /// A call with a signal mask has trapped: arranges for it to be made without our signals in the
 /// mask. Returns what rax must hold then.
 u64 trap_masked_call(u64 number, UserContext* context);
@@ -341,8 +404,9 @@ inline constexpr u64 kTrampoline = kUpperVdso + 0xd000;
 u64 install_vdso();
 /// Points the (already mapped) table at the live vdso, at nothing where it lacks a function.
 void refresh_vdso();
-// The code of vdso.S that carries a call on, and that waits first.
-extern u64 carry_address, carried_address, wait_address, waited_address;
+// The code of vdso.S that carries a call on, that waits first, and that enters handlers that are told
+// the sender.
+extern u64 carry_address, carried_address, wait_address, waited_address, handler_address;
 
 // --- start.cpp, save.cpp, restore.cpp ----------------------------------------------------------
 [[noreturn]] void start_application();

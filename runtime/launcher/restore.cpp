@@ -41,6 +41,10 @@ void check_fits(const image::ImageHeader& h, const char* path, const LowerCalls*
 
 void restore_memory(const image::Reader& reader, const LowerCalls* lower, const char* path) {
   static memory::Trouble trouble;
+  // First of all: the memory that comes back is to be where the program wants it.
+  const image::ImageThread& main = reader.threads[reader.header->main_thread];
+  prepare_thread_settings(threads[0], reader.string(main.memory_policy_string));
+  restore_thread_settings(threads[0], main);
   const memory::World world{lower->gather, reader.header->world_rank, reader.header->world_size};
   Status mapped = memory::restore_objects(reader, world, trouble);
   if (mapped) mapped = memory::map_regions(reader, path, trouble);
@@ -59,15 +63,23 @@ void bring_back_files(const image::Reader& reader, decltype(files::restore_files
         "put the file where the program had it, or free the descriptor");
 }
 
+struct NewThread {
+  image::ImageThread saved;
+  const Thread* thread;
+};
+
 void restored_thread(void* argument) {
-  const image::ImageThread& saved = *static_cast<const image::ImageThread*>(argument);
+  const NewThread& begun = *static_cast<const NewThread*>(argument);
+  const image::ImageThread& saved = begun.saved;
   if (saved.robust_list)
     (void)sys::call(SYS_set_robust_list, saved.robust_list, saved.robust_bytes);
   restore_scheduling(saved);
+  restore_thread_settings(*begun.thread, saved);
   Crossing& shared = crossing();
   while (__atomic_load_n(&shared.rebuilding, __ATOMIC_ACQUIRE))
     sys::futex_wait(&shared.rebuilding, 1, 10'000'000);
-  reinterpret_cast<Gate*>(saved.fs_base + u64(shared.gate_offset))->attention |= kGateNew;
+  if (!(saved.flags & kBareThread))
+    reinterpret_cast<Gate*>(saved.fs_base + u64(shared.gate_offset))->attention |= kGateNew;
   UserContext* const frame = reinterpret_cast<UserContext*>(saved.frame);
   shift_carried_call(frame);
   return_signals();
@@ -86,9 +98,11 @@ void create_threads(const image::Reader& reader) {
     Thread& thread = threads[slot++];
     // Its own stack below its signal frame is free: the handler that stood there is gone. There is
     // what it must know, for the reader's tables go.
-    const u64 stack = (saved.frame - 512 - sizeof saved) & ~u64(63);
+    const u64 stack = (saved.frame - 512 - sizeof(NewThread)) & ~u64(63);
+    const NewThread begun{saved, &thread};
     void* const copy = reinterpret_cast<void*>(stack);
-    __builtin_memcpy(copy, &saved, sizeof saved);
+    __builtin_memcpy(copy, &begun, sizeof begun);
+    prepare_thread_settings(thread, reader.string(saved.memory_policy_string));
     const i64 tid = arch::fermata_clone_call(
         saved.clear_tid ? kFlags : kFlags & ~u64(0x200000), stack, 0, saved.clear_tid,
         saved.fs_base, restored_thread, copy);
@@ -96,6 +110,7 @@ void create_threads(const image::Reader& reader) {
     thread.tid = u32(tid);
     thread.id = saved.tid;
     thread.clear_tid = saved.clear_tid;
+    thread.bare = saved.flags & kBareThread;
     thread.state = ThreadState::kLive;
   }
 }
@@ -170,6 +185,7 @@ void look_at_image() {
   if (!file) return;  // restore_rank() says what is wrong with it
   const Result<u64> got = sys::pread_full(int(file.value), &header, sizeof header, 0);
   const bool known = got && got.value == sizeof header && header.version == image::kVersion;
+  if (known) plan_clocks(header);
   if (known) saved_thread_level << header.thread_level;
   if (known) place_beside_descriptors(header, int(file.value));
   (void)sys::close(int(file.value));
@@ -193,6 +209,8 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   fault(Fault::kRestoreMemory);
   placement = {h.brk_start, h.brk_end, h.mmap_cursor};
   refresh_vdso();
+  begin_clocks();
+  restore_process_ids(h);
   // For the next image; copied, because this image may be removed while the program runs.
   static Path program, front;
   program << reader.string(h.executable_string);
@@ -224,7 +242,6 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   Thread& self = threads[0];
   self.id = main.tid;
   self.clear_tid = main.clear_tid;
-  adopt_saved_ids();
   (void)sys::call(SYS_set_tid_address, main.clear_tid);
   if (main.robust_list) (void)sys::call(SYS_set_robust_list, main.robust_list, main.robust_bytes);
   create_threads(reader);
@@ -232,6 +249,8 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   restore_affinity(reader);
   restore_scheduling(main);
   restore_traits(h.traits);
+  restore_settings(h);
+  show_program(h.arguments);
   restore_timers(reader);
   restore_signals(reader);
   image::free_tables(reader);

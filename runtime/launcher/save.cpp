@@ -53,12 +53,13 @@ void add_threads(image::Writer& writer, u32 job_pid) {
     out->robust_list = thread.robust_list;
     out->robust_bytes = thread.robust_bytes;
     out->tid = thread.id;
-    out->flags = &thread == &threads[0];
+    out->flags = (&thread == &threads[0] ? 1 : 0) | (thread.bare ? kBareThread : 0);
     out->altstack = frame->stack_base;
     out->altstack_bytes = frame->stack_bytes;
     out->altstack_flags = u64(u32(frame->stack_flags));
     save_affinity(thread, *out);
     save_scheduling(thread, job_pid, *out);
+    save_thread_settings(thread, writer, *out);
     if (thread.hold_stack) writer.header().main_thread = u32(writer.threads.count - 1);
   }
 }
@@ -81,7 +82,7 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   h.brk_end = placement.brk_end;
   h.mmap_cursor = placement.mmap_cursor;
   h.umask = u32(sys::call(SYS_umask, 022).value);
-  h.saved_pid = job_pid;
+  save_process_ids(h);
   sys::TimeSpec now{};
   (void)sys::call(SYS_clock_gettime, 0, sys::word(&now));
   h.saved_unix_s = u64(now.seconds);
@@ -92,6 +93,9 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   h.future_locks = memory::future_locks();
   thread_name(job_pid, job_pid, h.command);
   h.traits = process_traits();
+  save_clocks(h);
+  save_settings(h, job_pid);
+  save_shown(h.arguments);
   Path path;
   if (sys::readlink("/proc/self/cwd", path.data, sizeof path.data))
     h.cwd_string = writer.string(path.data);
@@ -322,6 +326,7 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
     release();
     return -lifted.error;
   }
+  note_process_ids();
   reap_old_writers();
   const i64 child = fork_writer();
   if (child == 0) write_image(*request);

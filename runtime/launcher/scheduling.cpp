@@ -10,7 +10,8 @@
 namespace fermata::launch {
 namespace {
 
-constexpr u32 kChoseItself = 4;  // ImageThread::flags
+constexpr u32 kChoseItself = 4, kResetOnFork = 8;  // ImageThread::flags
+constexpr u64 kFlagReset = 1;                      // SCHED_FLAG_RESET_ON_FORK
 constexpr u32 kNoHugePages = 1, kReaper = 2;  // ImageHeader::traits
 constexpr u64 kSetDeathSignal = 1, kGetDeathSignal = 2, kSetName = 15, kSetSlack = 29,
               kGetSlack = 30, kSetReaper = 36, kGetReaper = 37, kSetNoHugePages = 41,
@@ -35,7 +36,8 @@ Attributes of_thread(u32 tid) {
 }
 
 bool same(const Attributes& a, const Attributes& b) {
-  return a.policy == b.policy && a.nice == b.nice && a.priority == b.priority;
+  return a.policy == b.policy && a.nice == b.nice && a.priority == b.priority &&
+         ((a.flags ^ b.flags) & kFlagReset) == 0;
 }
 
 }  // namespace
@@ -74,6 +76,7 @@ void save_scheduling(const Thread& thread, u32 pid, image::ImageThread& out) {
   out.policy = now.policy;
   out.priority = now.priority;
   if (!same(now, first)) out.flags |= kChoseItself;
+  if (now.flags & kFlagReset) out.flags |= kResetOnFork;
   if (thread.timer_slack_ns != first_slack_ns) out.timer_slack_ns = thread.timer_slack_ns;
   out.death_signal = thread.death_signal;
 }
@@ -88,7 +91,8 @@ void restore_scheduling(const image::ImageThread& saved) {
   if (saved.timer_slack_ns) (void)sys::call(SYS_prctl, kSetSlack, saved.timer_slack_ns);
   if (saved.death_signal) (void)sys::call(SYS_prctl, kSetDeathSignal, saved.death_signal);
   if (!(saved.flags & kChoseItself)) return;
-  const Attributes wanted{sizeof wanted, saved.policy, 0, saved.nice, saved.priority, 0, 0, 0};
+  const u64 reset = saved.flags & kResetOnFork ? kFlagReset : 0;
+  const Attributes wanted{sizeof wanted, saved.policy, reset, saved.nice, saved.priority, 0, 0, 0};
   if (sys::call(SYS_sched_setattr, 0, sys::word(&wanted), 0)) return;
   Message note;
   note << "fermata: thread " << saved.tid << " had nice " << i64(saved.nice) << " and policy "

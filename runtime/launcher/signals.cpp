@@ -6,6 +6,10 @@
 // What the surroundings of a restart ignore (nohup) and the program had at its default is ignored
 // until the program wants something else, as at any start. The next image has the default all the
 // same: also if the program has ignored it for a while, as system(3) does.
+//
+// Handlers are told who has sent a signal, by process id. After a restart the kernel's is not the
+// one that the application goes by, so handlers that want to know (SA_SIGINFO) are entered through
+// a few instructions of vdso.S that put the kept one in its place. pthread_cancel relies on it.
 #include "image/reader.h"
 #include "image/writer.h"
 #include "launcher/launcher.h"
@@ -19,12 +23,37 @@ constexpr u64 kIgnored = 1;  // SIG_IGN; SIG_DFL is 0
 u64 ignored_around;  // signals that this restart's surroundings ignore, not the program
 sys::KernelAction hidden[2];  // what the application believes of kSignalTrap and kSignalQuiesce
 
+struct Senders {  // vdso.S knows this layout
+  u32 real, known;    // the process, to the kernel and to the application
+  u64 handlers[64 + 1];  // of the application, by signal, that are entered through vdso.S
+};
+constexpr u64 kSenders = kVdsoTable + 0x800;
+Senders& senders() { return *reinterpret_cast<Senders*>(kSenders); }
+
+bool is_wrapped(const sys::KernelAction& action) {
+  return handler_address && action.handler == handler_address;
+}
+
+/// To be entered through vdso.S, if it is a handler that is told the sender. A child's stay as they
+/// are: if vfork(2) made it, the table is its parent's.
+void wrap(int signal, sys::KernelAction& action) {
+  if (action.handler <= kIgnored || !(action.flags & sys::kSaSigInfo)) return;
+  if (!ids_differ() || !handler_address || is_forked_child()) return;
+  __atomic_store_n(&senders().handlers[signal], action.handler, __ATOMIC_RELEASE);
+  action.handler = handler_address;
+}
+
 bool is_lower_thread() {
   const bool own_process = sys::getpid() == threads[0].tid;  // not a child on its way to exec
   return own_process && !find_thread(sys::gettid());
 }
 
 }  // namespace
+
+void tell_senders(u32 real, u32 known) {
+  senders().real = real;
+  senders().known = known;
+}
 
 u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
   const sys::KernelAction* wanted = reinterpret_cast<const sys::KernelAction*>(action);
@@ -40,13 +69,17 @@ u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
     if (previous) *previous = before;
     return 0;
   }
+  const bool known = signal >= 1 && signal <= 64;
+  const u64 handler_before = known ? senders().handlers[signal] : 0;
   sys::KernelAction stripped;
   if (wanted) {
     stripped = *wanted;
     stripped.mask &= ~kOurSignals;
+    if (known) wrap(int(signal), stripped);
   }
   const i64 result = arch::raw_syscall(SYS_rt_sigaction, signal,
                                        wanted ? sys::word(&stripped) : 0, old, set_bytes);
+  if (result == 0 && previous && is_wrapped(*previous)) previous->handler = handler_before;
   if (result == 0 && wanted && wanted->handler != kIgnored && !is_forked_child())
     (void)__atomic_fetch_and(&ignored_around, ~sys::signal_bit(int(signal)), __ATOMIC_RELAXED);
   return u64(result);
@@ -79,6 +112,7 @@ void add_actions(image::Writer& writer) {
     if (signal == kSignalTrap || signal == kSignalQuiesce) continue;
     if (!sys::sigaction(signal, nullptr, &action)) continue;
     if (ignored_around & sys::signal_bit(signal)) action = {};
+    if (is_wrapped(action)) action.handler = senders().handlers[signal];
     image::ImageAction* out = writer.actions.add();
     *out = {u32(signal), 0, action.handler, action.flags, action.restorer, action.mask};
   }
@@ -93,7 +127,8 @@ void restore_actions(const image::Reader& reader) {
         ignored_around |= sys::signal_bit(int(saved.signal));
       continue;
     }
-    const sys::KernelAction action{saved.handler, saved.flags, saved.restorer, saved.mask};
+    sys::KernelAction action{saved.handler, saved.flags, saved.restorer, saved.mask};
+    wrap(int(saved.signal), action);
     (void)sys::sigaction(int(saved.signal), &action, nullptr);
   }
 }

@@ -43,7 +43,8 @@ void each_variable(char** envp, const char* const* extra, int extra_count, Take 
 }  // namespace
 
 u64 build_stack(u64 top, const Program& program, const char* path, int argc, char** argv,
-                char** envp, const char* const* extra_env, int extra_count, u64 vdso) {
+                char** envp, const char* const* extra_env, int extra_count, u64 vdso,
+                Shown& shown) {
   Writer strings{top - 64};
   u8 random[16];
   (void)sys::call(SYS_getrandom, sys::word(random), sizeof random, 0);
@@ -55,22 +56,32 @@ u64 build_stack(u64 top, const Program& program, const char* path, int argc, cha
   each_variable(envp, extra_env, extra_count, [&](const char*) { variable_count++; });
   u64 auxv_pairs = 1;
   for (const u64* pair = config.auxv; pair[0]; pair += 2) auxv_pairs++;
-  // The strings' size is unknown until they are written: reserve the vectors below them in a second
-  // step, and meanwhile remember where each string went at the low end of the same stack.
+  // Arguments and environment lie one behind the other, as the kernel would have them: programs
+  // that rename themselves write over both, and /proc shows what lies there.
   const u64 words = 1 + u64(argc) + 1 + variable_count + 1 + 2 * (auxv_pairs + 3);
   u64 text_bytes = 0;
   for (int i = 0; i < argc; i++) text_bytes += text_length(argv[i]) + 1;
   each_variable(envp, extra_env, extra_count,
                 [&](const char* entry) { text_bytes += text_length(entry) + 1; });
-  const u64 stack = (strings.at - text_bytes - words * 8) & ~u64(63);
+  u64 at = strings.at - text_bytes;
+  const u64 stack = (at - words * 8) & ~u64(63);
 
   u64* out = reinterpret_cast<u64*>(stack);
+  const auto put = [&](const char* string) {
+    const u64 bytes = text_length(string) + 1;
+    __builtin_memcpy(reinterpret_cast<void*>(at), string, bytes);
+    *out++ = at;
+    at += bytes;
+  };
   *out++ = u64(argc);
-  for (int i = 0; i < argc; i++) *out++ = strings.text(argv[i]);
+  shown[0] = at;
+  for (int i = 0; i < argc; i++) put(argv[i]);
   *out++ = 0;
-  each_variable(envp, extra_env, extra_count,
-                [&](const char* entry) { *out++ = strings.text(entry); });
+  shown[1] = shown[2] = at;
+  each_variable(envp, extra_env, extra_count, put);
   *out++ = 0;
+  shown[3] = at;
+  shown[4] = sys::word(out);
   for (const u64* pair = config.auxv; pair[0]; pair += 2) {
     u64 value = pair[1];
     switch (pair[0]) {
@@ -97,6 +108,7 @@ u64 build_stack(u64 top, const Program& program, const char* path, int argc, cha
   }
   *out++ = AT_NULL;
   *out++ = 0;
+  shown[5] = sys::word(out);
   return stack;
 }
 

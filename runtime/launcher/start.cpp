@@ -45,9 +45,10 @@ arch::GuestStart prepare_lower() {
   if (!stack)
     die("cannot map the lower half's stack", config.lower, stack.error, "memory is short");
   char* argv[] = {const_cast<char*>(config.lower), nullptr};
+  Shown unused;
   const u64 top = build_stack(stack.value + kLowerStackBytes, program, config.lower, 1, argv,
                               config.envp, config.lower_env, config.lower_env_count,
-                              auxv_value(AT_SYSINFO_EHDR));
+                              auxv_value(AT_SYSINFO_EHDR), unused);
   return {top, program.jump};
 }
 
@@ -86,8 +87,10 @@ void start_application() {
   name_process(path, base_name(path));
   const Program program = load_program(path, Half::kUpper);
   map_stack();
+  Shown shown;
   const u64 stack = build_stack(kUpperStackEnd, program, path, config.argc, config.argv,
-                                config.envp, nullptr, 0, vdso);
+                                config.envp, nullptr, 0, vdso, shown);
+  show_program(shown);
   arch::fermata_enter_guest(stack, program.jump);
 }
 

@@ -84,6 +84,7 @@ void stop_thread(Thread& thread, UserContext* frame) {
   (void)sys::call(SYS_get_robust_list, 0, sys::word(&thread.robust_list),
                   sys::word(&thread.robust_bytes));
   note_own_traits(thread);
+  note_own_settings(thread);
   set_state(thread, ThreadState::kStopped);
   while (__atomic_load_n(&release_count, __ATOMIC_ACQUIRE) == round) {
     if (is_over(thread) && thinks_better(thread)) break;
@@ -94,7 +95,7 @@ void stop_thread(Thread& thread, UserContext* frame) {
   }
   const bool released = __atomic_load_n(&release_count, __ATOMIC_ACQUIRE) != round;
   if (released && !thread.hold_stack) faults::fault(faults::Fault::kSaveLeaving);
-  if (crossing().pending) gate_of(thread.fs_base)->interrupted = 1;
+  if (crossing().pending && !thread.bare) gate_of(thread.fs_base)->interrupted = 1;
   set_state(thread, ThreadState::kLive);
   return_signals();
 }
@@ -114,7 +115,8 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
   }
   carry_call(static_cast<UserContext*>(frame), thread ? &thread->sample : nullptr);
   Gate* gate = gate_of(arch::read_fs_base());
-  if (gate->depth || gate->lock_depth) {
+  const bool bare = thread && thread->bare;  // the gate is its creator's
+  if (!bare && (gate->depth || gate->lock_depth)) {
     // Inside the lower half, whose frames cannot be saved: stop on the way out.
     gate->interrupted = 1;
   } else if (thread && shared.pending) {
@@ -188,6 +190,7 @@ i64 trap_clone(Half half, UserContext* context) {
     thread->frame = thread->hold_stack = 0;
     thread->asked = 0;
     thread->block = thread->id = 0;
+    thread->bare = !(flags & kCloneSetTls);
     inherit_affinity(find_thread(sys::gettid()), *thread);
   }
   const bool named = thread && ids_differ();
@@ -251,7 +254,7 @@ Status quiesce(u64 deadline_ns, u32* late) {
     if (sys::now_ns() > deadline_ns) {
       for (Thread& thread : threads)
         if (get_state(thread) >= ThreadState::kLive && !keep(thread)) *late = thread.id;
-      return failure(sys::kEtimedout);
+      return failure(sys::kEbusy);
     }
     sys::sleep_ns(20'000);
   }

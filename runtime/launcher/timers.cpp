@@ -197,6 +197,12 @@ u64 trap_timer_create(const u64 (&a)[6]) {
   return result;
 }
 
+u64 clock_of_timer(i32 id) {
+  for (u32 i = 0; i < known_count; i++)
+    if (known[i].id == id && !is_forked_child()) return u64(i64(known[i].clock));
+  return CLOCK_REALTIME;
+}
+
 Status read_timers(Message& why) {
   current_count = 0;
   read_itimers();

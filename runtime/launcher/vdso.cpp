@@ -44,17 +44,20 @@ u64 live_function(u64 image, const char* name) {
 
 }  // namespace
 
-u64 carry_address, carried_address, wait_address, waited_address;
+u64 carry_address, carried_address, wait_address, waited_address, handler_address;
 
 void refresh_vdso() {
   carry_address = live_function(kUpperVdso, "__vdso_fermata_carry");
   carried_address = live_function(kUpperVdso, "__vdso_fermata_carried");
   wait_address = live_function(kUpperVdso, "__vdso_fermata_wait");
   waited_address = live_function(kUpperVdso, "__vdso_fermata_waited");
+  handler_address = live_function(kUpperVdso, "__vdso_fermata_handler");
   const u64 live = auxv_value(AT_SYSINFO_EHDR);
   u64* table = reinterpret_cast<u64*>(kVdsoTable);
   for (u64 i = 0; i < sizeof kFunctions / sizeof *kFunctions; i++)
     table[i] = live ? live_function(live, kFunctions[i]) : 0;
+  table[sizeof kFunctions / sizeof *kFunctions] = table[0];  // for the function in its place
+  if (clocks_shifted()) table[0] = live_function(kUpperVdso, "__vdso_fermata_shifted");
 }
 
 u64 install_vdso() {

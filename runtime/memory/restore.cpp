@@ -5,6 +5,7 @@
 #include "memory/attributes.h"
 #include "memory/forks.h"
 #include "memory/objects.h"
+#include "memory/policy.h"
 #include "memory/shared.h"
 #include "sys/sys.h"
 
@@ -77,6 +78,8 @@ void set_advice(const image::ImageRegion& region) {
   }
 }
 
+u32 refused_policies;
+
 Status map_region(const image::Reader& reader, const image::ImageRegion& region, const char* path,
                   Trouble& trouble) {
   constexpr int kFilling = sys::kProtRead | sys::kProtWrite;
@@ -102,6 +105,8 @@ Status map_region(const image::Reader& reader, const image::ImageRegion& region,
     trouble.advice = kShort;
     return failure(map.error);
   }
+  const char* const policy = reader.string(region.policy_string);
+  if (policy[0] && !set_policy(region.start, bytes, read_policy(policy))) refused_policies++;
   const Status filled = fill(reader, region, path, trouble);
   if (!filled) return filled;
   if (first != prot && !(region.flags & kShared)) (void)sys::mprotect(region.start, bytes, prot);
@@ -118,6 +123,11 @@ Status map_regions(const image::Reader& reader, const char* path, Trouble& troub
     const Status mapped = map_region(reader, reader.regions[i], path, trouble);
     if (!mapped) return mapped;
   }
+  if (!refused_policies) return success();
+  Message note;
+  note << "fermata: rank " << reader.header->world_rank << ": " << refused_policies
+       << " ranges of memory had a policy (mbind) that is not allowed here\n";
+  sys::say(note.data);
   return success();
 }
 

@@ -11,6 +11,7 @@
 #include "memory/guards.h"
 #include "memory/objects.h"
 #include "memory/pages.h"
+#include "memory/policy.h"
 #include "memory/refusals.h"
 #include "memory/swap.h"
 
@@ -100,6 +101,11 @@ image::ImageRegion* add_region(image::Writer& writer, const Mapping& mapping, Me
                   (mapping.inode ? u32(kFileBacked) : 0);
   region->file_offset = mapping.file_offset;
   region->path_string = writer.string(mapping.path);
+  if (const Policy policy = policy_of(mapping.start); policy.mode) {
+    PolicyText text;
+    write_policy(policy, text);
+    region->policy_string = writer.string(text.data);
+  }
   region->first_extent = writer.extents.count;
   return region;
 }

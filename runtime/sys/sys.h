@@ -15,8 +15,8 @@
 namespace fermata::sys {
 
 inline constexpr i32 kEperm = 1, kEnoent = 2, kEintr = 4, kEio = 5, kEnxio = 6, kEnoexec = 8,
-                     kEagain = 11, kEnomem = 12, kEfault = 14, kEexist = 17, kEinval = 22,
-                     kEmfile = 24, kEnosys = 38, kEtimedout = 110;
+                     kEagain = 11, kEnomem = 12, kEfault = 14, kEbusy = 16,
+                     kEexist = 17, kEinval = 22, kEmfile = 24, kEnosys = 38, kEtimedout = 110;
 
 inline constexpr int kProtRead = 1, kProtWrite = 2, kProtExec = 4;
 inline constexpr int kMapShared = 1, kMapPrivate = 2, kMapFixed = 0x10, kMapAnonymous = 0x20,
@@ -81,6 +81,8 @@ inline Result<u64> dup3(int from, int to, int flags) {
 }
 inline constexpr int kDupFd = 0, kGetFdFlags = 1, kSetFdFlags = 2, kGetFlags = 3, kSetFlags = 4,
                      kDupFdCloexec = 1030;
+inline constexpr u32 kGetLock = 5, kSetOwner = 8, kGetOwner = 9, kSetOwnerEx = 15, kGetOwnerEx = 16,
+                     kGetDescriptionLock = 36;  // fcntl(2)
 
 /// Reads all of `bytes` at `offset` unless the file ends first. Returns the bytes read.
 inline Result<u64> pread_full(int fd, void* to, u64 bytes, u64 offset) {

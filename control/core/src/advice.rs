@@ -8,12 +8,16 @@ const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;
 const EPERM: i32 = 1;
 const EAGAIN: i32 = 11;
+const EBUSY: i32 = 16;
 
 /// A rank holds what no image can hold.
 pub(crate) const HINT_REFUSED: &str =
     "end that use before a checkpoint; docs/limits.md lists what is refused";
 /// MPI_Finalize has been entered.
 pub(crate) const HINT_ENDING: &str = "the job is about to end; save it earlier, or with --every";
+/// A thread of a rank has not stopped.
+pub(crate) const HINT_THREAD: &str =
+    "see what that thread waits for (/proc/PID/task/ID/stack): no signal ends that system call";
 /// A rank's program does not let it stop.
 pub(crate) const HINT_HELD: &str =
     "try again; the program lets no checkpoint happen there, so --timeout must outlast it";
@@ -36,6 +40,8 @@ impl Machine {
             ENOSPC | EDQUOT => format!("make room on the disk of {place}, then try again"),
             // The ranks refuse by these what no image can hold, now or ever.
             EPERM | EAGAIN => HINT_REFUSED.into(),
+            // A thread stays where no signal reaches it.
+            EBUSY => HINT_THREAD.into(),
             _ => self.hint_for_directory(),
         }
     }

@@ -33,7 +33,7 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         first_extent: 0,
         extent_count: 2,
         object: 0,
-        reserved: 0,
+        policy_string: 0,
     };
     let mut file = vec![0; IMAGE_HEADER_BYTES];
     file.extend_from_slice(&pages);
@@ -87,6 +87,15 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         thread_level: 0,
         future_locks: 0,
         traits: 0,
+        parent: 0,
+        group: 0,
+        session: 0,
+        membarriers: 0,
+        oom_score_adj: 0,
+        coredump_filter: 0,
+        clocks: [0; 4],
+        ticks: 0,
+        arguments: [0; 6],
     };
     let crc = crc32c::crc32c(&header_block(&header));
     let block = header_block(&ImageHeader { header_crc: crc, ..header });

@@ -12,6 +12,10 @@
         testl   %edi, %edi              // a clock of one thread: names it, so the call must trap
         js      1f
         .endif
+        .if     \number == 229
+        testl   %edi, %edi              // likewise
+        js      1f
+        .endif
         movabsq $0x10000000e000 + 8 * \slot, %rax
         movq    (%rax), %rax
         testq   %rax, %rax
@@ -30,6 +34,25 @@
         forward __vdso_time, 2, 201
         forward __vdso_getcpu, 3, 309
         forward __vdso_clock_getres, 4, 229
+
+// After a restart the kernel tells the new process's id where the application has sent a signal to
+// itself; the one that the application knows takes its place (launcher/signals.cpp: Senders).
+        .set    SENDERS, 0x10000000e800
+// A siginfo_t at \info with si_code in \code: SI_USER, SI_QUEUE, SI_MESGQ, SI_TKILL name a sender.
+// Jumps to \end if nothing is to be done. \code and \scratch are lost.
+        .macro  correct code, info, senders, scratch, end
+        negl    \code
+        cmpl    $6, \code
+        ja      \end
+        movl    $0x4b, \scratch
+        btl     \code, \scratch
+        jnc     \end
+        movl    (\senders), \scratch
+        cmpl    \scratch, 16(\info)
+        jne     \end
+        movl    4(\senders), \scratch
+        movl    \scratch, 16(\info)
+        .endm
 
 // Carries on a system call that a checkpoint interrupted. Entered by rt_sigreturn with the call's
 // number in rax and its (perhaps changed) arguments in their registers; rsp names a CarriedCall
@@ -60,7 +83,17 @@ __vdso_fermata_waited:
 __vdso_fermata_carry:
         syscall
 __vdso_fermata_carried:
-        movq    120(%rsp), %rcx         // moved by earlier calls of the same transfer: the result
+        cmpl    $128, (%rsp)            // rt_sigtimedwait has told who sent the signal
+        jne     3f
+        testq   %rax, %rax
+        jle     3f
+        movq    64(%rsp), %rsi          // where the caller wanted to know it, or nowhere
+        testq   %rsi, %rsi
+        jz      3f
+        movabsq $SENDERS, %rdx
+        movl    8(%rsi), %ecx
+        correct %ecx, %rsi, %rdx, %edi, 3f
+3:      movq    120(%rsp), %rcx         // moved by earlier calls of the same transfer: the result
         testq   %rcx, %rcx              // is the sum, and no error of the last one
         jz      2f
         testq   %rax, %rax
@@ -80,5 +113,76 @@ __vdso_fermata_carried:
         jmp     *%rcx
         .cfi_endproc
         .size   __vdso_fermata_wait, . - __vdso_fermata_wait
+
+// Where the kernel enters a handler with SA_SIGINFO after a restart.
+        .globl  __vdso_fermata_handler
+        .type   __vdso_fermata_handler, @function
+__vdso_fermata_handler:
+        .cfi_startproc
+        movabsq $SENDERS, %r8
+        movl    8(%rsi), %ecx
+        correct %ecx, %rsi, %r8, %r9d, 1f
+1:      movslq  %edi, %rcx
+        movq    8(%r8,%rcx,8), %rcx     // the application's own
+        jmp     *%rcx
+        .cfi_endproc
+        .size   __vdso_fermata_handler, . - __vdso_fermata_handler
+
+// clock_gettime where the application's clocks are the kernel's and an offset: launcher/clocks.cpp.
+// In the table it stands in place of the kernel's own, which is in the sixth place. The reading and
+// the offset must be of one process: if there has been a restart between them, once more.
+        .set    LIVE, 0x10000000e000 + 8 * 5
+        .set    SHIFT, 0x10000000e500   // launcher/clocks.cpp: Shift
+        .globl  __vdso_fermata_shifted
+        .type   __vdso_fermata_shifted, @function
+__vdso_fermata_shifted:
+        .cfi_startproc
+        pushq   %rbx
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset rbx, 0
+        pushq   %rbp
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset rbp, 0
+        pushq   %r12
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset r12, 0
+        movl    %edi, %ebx              // the clock
+        movq    %rsi, %rbp              // where its time goes
+1:      movabsq $SHIFT, %rcx
+        movq    (%rcx), %r12            // the number of restarts
+        movabsq LIVE, %rax
+        movl    %ebx, %edi
+        movq    %rbp, %rsi
+        testq   %rax, %rax
+        jz      4f
+        call    *%rax
+        testl   %eax, %eax
+        jnz     3f
+        cmpl    $16, %ebx
+        jae     3f
+        movabsq $SHIFT, %rcx
+        movq    8(%rcx,%rbx,8), %rdx    // seconds
+        movq    136(%rcx,%rbx,8), %rsi  // nanoseconds
+        cmpq    (%rcx), %r12
+        jne     1b
+        addq    %rsi, 8(%rbp)
+        cmpq    $1000000000, 8(%rbp)
+        jb      2f
+        subq    $1000000000, 8(%rbp)
+        incq    %rdx
+2:      addq    %rdx, (%rbp)
+3:      popq    %r12
+        .cfi_adjust_cfa_offset -8
+        popq    %rbp
+        .cfi_adjust_cfa_offset -8
+        popq    %rbx
+        .cfi_adjust_cfa_offset -8
+        ret
+        .cfi_adjust_cfa_offset 24
+4:      movl    $228, %eax              // the boundary adds the offset
+        syscall
+        jmp     3b
+        .cfi_endproc
+        .size   __vdso_fermata_shifted, . - __vdso_fermata_shifted
 
         .section .note.GNU-stack, "", @progbits
