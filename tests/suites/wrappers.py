@@ -139,6 +139,38 @@ def test_limits_of_the_wrapper_come_back(work):
     job.finish()
 
 
+@timeout(120)
+def test_settings_of_wrappers_come_back(work):
+    """Twice: the second image is of a process that has been given them by us."""
+    def lines(name):
+        return [line for pid in errors.ranks_of(job)
+                for line in open(f"/proc/{pid}/{name}", encoding="ascii")]
+
+    def check_settings():
+        policies = {line.split()[1] for line in lines("numa_maps")}
+        check_equal(policies, {"bind:0"}, "policies of all memory")
+        check_equal(lines("oom_score_adj"), [f"{score}\n"] * 2, "oom_score_adj")
+        for pid in errors.ranks_of(job):
+            told = process.run(["ionice", "-p", str(pid)], 30, mpis.environment(), work)
+            check_equal(told.out, "idle\n", "I/O priority")
+
+    score = int(open("/proc/self/oom_score_adj", encoding="ascii").read()) + 9
+    wrapper = ["numactl", "--membind=0", "ionice", "-c", "3", "choom", "-n", str(score), "--"]
+    probe = process.run([*wrapper, "true"], 30, mpis.environment(), work)
+    if probe.code != 0:
+        raise Skipped(f"numactl, ionice or choom cannot do their work here: {probe.err}")
+    job = fermata.Job(work)
+    job.start("openmpi", [*wrapper, *_app("openmpi")])
+    fermata.wait_for_step(job, 2)
+    check_settings()
+    for hop, mpi in enumerate(("mpich", "openmpi")):
+        job.checkpoint_and_stop()
+        job.restart(mpi)
+        fermata.wait_for_step(job, 4 + 2 * hop)
+        check_settings()
+    job.finish()
+
+
 @timeout(60)
 def test_status_and_arguments_come_through(work):
     """No MPI at all: what a shell does with its commands is what it does natively."""
