@@ -27,13 +27,23 @@ namespace {
 constexpr u32 kFree = 0, kProcess = ~u32(0);
 struct SignalDetails {  // siginfo_t
   i32 signal, error, code, pad;
-  i32 timer, overrun;  // of code kOfTimer
+  union {
+    i32 timer;   // of code kOfTimer
+    i32 sender;  // of those that name one
+  };
+  i32 overrun;  // of code kOfTimer
   u64 value;
   u8 rest[96];
 };
 static_assert(sizeof(SignalDetails) == sizeof image::ImageSignal::info);
 constexpr i32 kOfTimer = -2;      // SI_TIMER
 constexpr int kFirstQueued = 32;  // signals from here on queue; others are pending once
+
+bool names_sender(const SignalDetails& info) {
+  constexpr i32 kUser = 0, kQueue = -1, kMessage = -3, kToThread = -6;  // SI_*
+  return info.code == kUser || info.code == kQueue || info.code == kMessage ||
+         info.code == kToThread;
+}
 
 struct Taken {
   u32 owner;  // tid, kProcess or kFree
@@ -246,7 +256,9 @@ void add_signals(image::Writer& writer) {
     image::ImageSignal* const out = writer.signals.add();
     const Thread* const thread = find_thread(taken[i].owner);
     out->thread = thread ? thread->id : 0;
-    __builtin_memcpy(out->info, &taken[i].info, sizeof out->info);
+    SignalDetails info = taken[i].info;
+    if (names_sender(info)) info.sender = i32(known_process(u32(info.sender)));
+    __builtin_memcpy(out->info, &info, sizeof out->info);
   }
 }
 
