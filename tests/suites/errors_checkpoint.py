@@ -8,7 +8,7 @@ import signal
 import time
 
 from support import fermata, mpis, process
-from support.cases import Failed, check, check_equal, timeout
+from support.cases import Failed, check, check_equal, slow, timeout
 from support.errors import (FAILED, REFUSED, UNHARMED, HealthyJob, expect, ranks_of, record)
 from support.namespaces import AS_ROOT, own_mounts
 
@@ -119,6 +119,24 @@ def test_rank_that_does_not_answer(work):
     text = record(NOW, "a rank does not answer within --timeout", result, FAILED, UNHARMED)
     expect(text, "rank 1", "in time", "the job runs on", "--timeout")
     job.came_through()
+
+
+@slow
+@timeout(120)
+def test_thread_that_no_signal_reaches(work):
+    """It waits for the child that it has made by vfork(2). The message names the thread, and the
+    hint blames no disk. Once the child has ended the job can be saved."""
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "vfork_waits"), "--steps", 300, "--step-ms", 100,
+                          "--size", 25000])
+    fermata.wait_for_step(job, 2)
+    result = fermata.fermata(work, "checkpoint", "job")
+    check_equal(result.code, FAILED, "exit code")
+    expect(result.err, "thread ", "did not stop in time", "the job runs on", "no signal ends")
+    fermata.wait_for_step(job, 260)
+    job.checkpoint_and_stop()
+    job.restart("mpich")
+    mpis.checksum(job.finish())
 
 
 def _stop_writer(rank, until):
