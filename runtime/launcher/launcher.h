@@ -404,8 +404,8 @@ inline constexpr u64 kTrampoline = kUpperVdso + 0xd000;
 u64 install_vdso();
 /// Points the (already mapped) table at the live vdso, at nothing where it lacks a function.
 void refresh_vdso();
-// The code of vdso.S that carries a call on, that waits first, and that enters handlers that are told
-// the sender.
+// The code of vdso.S that carries a call on, that waits first, and that enters handlers which are
+// told the sender.
 extern u64 carry_address, carried_address, wait_address, waited_address, handler_address;
 
 // --- start.cpp, save.cpp, restore.cpp ----------------------------------------------------------

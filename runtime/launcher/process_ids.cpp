@@ -178,7 +178,8 @@ u64 control_descriptor(const u64 (&a)[6]) {
 u64 tell_peer(const u64 (&a)[6]) {
   constexpr u64 kSocketLevel = 1;
   const u64 result = pass_on(SYS_getsockopt, a);
-  if (result == 0 && u32(a[1]) == kSocketLevel && *reinterpret_cast<const u32*>(a[4]) >= sizeof(u32)) {
+  if (result != 0 || u32(a[1]) != kSocketLevel) return result;
+  if (*reinterpret_cast<const u32*>(a[4]) >= sizeof(u32)) {
     u32& pid = *reinterpret_cast<u32*>(a[3]);
     pid = known_process(pid);
   }
