@@ -53,6 +53,11 @@ def matches(name, patterns):
     return _expression(tuple(patterns)).match(name) is not None
 
 
+def is_request_list(param):
+    """An array of requests that the core reads and writes in place."""
+    return param.kind == "REQUEST" and param.array and param.inout
+
+
 def c_type(kind, large, where):
     """How C spells a parameter or a result of this kind."""
     text = found(load("kinds.json"), kind, "apis.json", where)[1 if large else 0]

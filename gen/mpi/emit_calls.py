@@ -61,6 +61,9 @@ EXTRAS = [
     "  // Test and Testall, repeated until *done or until a checkpoint is pending.",
     "  int (*wait)(u64* request, int* done, CanonStatus* status);",
     "  int (*wait_all)(int count, u64* requests, int* done, CanonStatus* statuses);",
+    "  // Testsome, repeated until *outcount is above 0 or until a checkpoint is pending.",
+    "  int (*wait_some)(int count, u64* requests, int* outcount, int* indices, "
+    "CanonStatus* statuses);",
     "  // Reads the native MPI_Datatype a user op was handed by pointer.",
     "  u64 (*load_datatype)(const void* native);",
 ]

@@ -43,6 +43,10 @@ TAIL = "\n}  // namespace fermata::mpi::core\n"
 
 
 def core_param(param):
+    if api.is_request_list(param):
+        return f"front::RequestList {param.name}"
+    if param.category == "status" and param.array:
+        return f"front::StatusList {param.name}"
     if param.category == "handle":
         if param.array and not param.out:
             return f"Slot* const* {param.name}"

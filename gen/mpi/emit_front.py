@@ -97,10 +97,10 @@ class Body:
 
     def handle_array(self, param, kind):
         name = param.name
-        if param.inout:
-            self.before.append(f"HandlesInOut<{kind}> {name}_slots({name}, {param.length});")
-            self.always.append(f"{name}_slots.finish();")
-        elif param.out:
+        if api.is_request_list(param):
+            self.args.append(f"RequestList({name})")
+            return
+        if param.out:
             self.before.append(f"HandlesOut<{kind}> {name}_slots({name}, {param.length});")
             self.success.append(f"{name}_slots.finish();")
         else:
@@ -120,12 +120,7 @@ class Body:
     def status(self, param):
         name = param.name
         if param.array:
-            count = self.function.need("name", "count", "incount").name
-            filled = next((f"*{p.name}" for p in self.function.params if p.name == "outcount"),
-                          count)
-            self.before.append(f"StatusesOut {name}_out({name}, {count});")
-            self.always.append(f"{self.gate()}{name}_out.finish({filled});")
-            self.args.append(f"{name}_out.data()")
+            self.args.append(f"StatusList({name})")
         elif param.const or not param.out:
             self.before.append(f"CanonStatus {name}_canon = status_in({name});")
             self.args.append(f"&{name}_canon")

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/kept.h"
 #include "halves/mpi_calls.gen.h"
 
 namespace fermata::backend {
@@ -48,14 +49,25 @@ inline AnyPointer as_weights(const int* list) {
   return as_any(list);
 }
 
+struct HeapRoom {
+  static void* map(u64 bytes) {
+    void* const room = aligned_alloc(kPageBytes, bytes);
+    if (!room) abort();
+    return room;
+  }
+  static void unmap(void* room, u64) { free(room); }
+};
+
 /// Room for n values: on the stack when they are few.
 template <typename T>
 class Scratch {
  public:
   explicit Scratch(i64 count)
-      : data_(count <= kFew ? few_ : static_cast<T*>(malloc(u64(count) * sizeof(T)))) {}
+      : data_(FERMATA_LIKELY(count <= kFew)
+                  ? few_
+                  : static_cast<T*>(KeptRoom<HeapRoom>::take(u64(count) * sizeof(T)))) {}
   ~Scratch() {
-    if (data_ != few_) free(data_);
+    if (FERMATA_UNLIKELY(data_ != few_)) KeptRoom<HeapRoom>::give_back(data_);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

@@ -42,7 +42,8 @@ constexpr MpiCalls with_own_calls() {
   calls.Init_thread = init_thread;
   calls.Isend = isend;
   calls.Test = test;
-  calls.Testany = test_any;
+  calls.Testall = test_all;
+  calls.Testsome = test_some;
   calls.Finalize = finalize;
   return calls;
 }

@@ -6540,6 +6540,7 @@ inline constexpr MpiCalls kCalls = {
     .receive = receive,
     .wait = wait,
     .wait_all = wait_all,
+    .wait_some = wait_some,
     .load_datatype = load_datatype,
 };
 

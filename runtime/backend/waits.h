@@ -62,17 +62,34 @@ inline int test(u64* request, int* done, CanonStatus* status) {
   return look_at(request, done, status, true);
 }
 
-/// MPI_Testany. *index: negative if none has finished.
-inline int test_any(int count, u64* requests, int* index, int* done, CanonStatus* status) {
+/// MPI_Testsome, `once` or until something has finished or a checkpoint is pending. *outcount: 0 if
+/// nothing has. Only the statuses of what has are handed over.
+[[gnu::always_inline]] inline int look_for_some(int count, u64* requests, int* outcount,
+                                                int* indices, CanonStatus* statuses, bool once) {
   HandleArray<MPI_Request> reals(requests, count);
-  MPI_Status native_status;
-  native_status.MPI_ERROR = MPI_SUCCESS;
-  native_status.MPI_SOURCE = MPI_ANY_SOURCE;
-  *done = 0;
-  *index = MPI_UNDEFINED;
-  const int outcome = MPI_Testany(count, reals.data(), index, done, &native_status);
-  if (!*done && outcome == MPI_SUCCESS) return 0;
-  return finish(outcome, native_status, status);
+  Scratch<MPI_Status> native_statuses(count);
+  MPI_Status* const room = native_statuses.data();
+  for (int i = 0; i < count; i++) room[i].MPI_SOURCE = MPI_ANY_SOURCE;
+  Patience patience;
+  int outcome;
+  do {
+    *outcount = 0;
+    outcome = MPI_Testsome(count, reals.data(), outcount, indices, room);
+    if (*outcount == MPI_UNDEFINED) *outcount = 0;
+  } while (*outcount == 0 && outcome == MPI_SUCCESS && !once && !interrupted(patience));
+  for (int n = 0; n < *outcount; n++) {
+    if (FERMATA_LIKELY(outcome == MPI_SUCCESS)) room[n].MPI_ERROR = MPI_SUCCESS;
+    status_out(room[n], statuses[n]);
+  }
+  return done(outcome);
+}
+inline int test_some(int count, u64* requests, int* outcount, int* indices,
+                     CanonStatus* statuses) {
+  return look_for_some(count, requests, outcount, indices, statuses, true);
+}
+inline int wait_some(int count, u64* requests, int* outcount, int* indices,
+                     CanonStatus* statuses) {
+  return look_for_some(count, requests, outcount, indices, statuses, false);
 }
 
 inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 comm,
@@ -95,20 +112,34 @@ inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 
   return finish(outcome, native_status, status);
 }
 
-inline int wait_all(int count, u64* requests, int* done, CanonStatus* statuses) {
+/// MPI_Testall, `once` or until all have finished or a checkpoint is pending.
+[[gnu::always_inline]] inline int look_for_all(int count, u64* requests, int* all_done,
+                                               CanonStatus* statuses, bool once) {
   HandleArray<MPI_Request> reals(requests, count);
   Scratch<MPI_Status> native_statuses(statuses ? count : 0);
   MPI_Status* const room = native_statuses.data();
-  for (int i = 0; statuses && i < count; i++) room[i] = MPI_Status{};
+  for (int i = 0; statuses && i < count; i++) room[i].MPI_SOURCE = MPI_ANY_SOURCE;
   Patience patience;
   int outcome;
-  *done = 0;
+  *all_done = 0;
   do {
-    outcome = MPI_Testall(count, reals.data(), done, statuses ? room : MPI_STATUSES_IGNORE);
-  } while (!*done && outcome == MPI_SUCCESS && !interrupted(patience));
-  if (*done || outcome != MPI_SUCCESS)
-    for (int i = 0; statuses && i < count; i++) status_out(room[i], statuses[i]);
-  return fermata::backend::done(outcome);
+    outcome = MPI_Testall(count, reals.data(), all_done, statuses ? room : MPI_STATUSES_IGNORE);
+  } while (!*all_done && outcome == MPI_SUCCESS && !once && !interrupted(patience));
+  if (FERMATA_LIKELY(outcome == MPI_SUCCESS)) {
+    for (int i = 0; statuses && *all_done && i < count; i++) {
+      room[i].MPI_ERROR = MPI_SUCCESS;
+      status_out(room[i], statuses[i]);
+    }
+    return 0;
+  }
+  for (int i = 0; statuses && i < count; i++) status_out(room[i], statuses[i]);
+  return failed(outcome);
+}
+inline int test_all(int count, u64* requests, int* all_done, CanonStatus* statuses) {
+  return look_for_all(count, requests, all_done, statuses, true);
+}
+inline int wait_all(int count, u64* requests, int* all_done, CanonStatus* statuses) {
+  return look_for_all(count, requests, all_done, statuses, false);
 }
 
 }  // namespace fermata::backend

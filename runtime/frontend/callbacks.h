@@ -35,6 +35,29 @@ namespace fermata::front {
 using mpi::Kind;
 using mpi::Slot;
 
+// The application's array of requests, which is read and written in place, one at a time.
+class RequestList {
+ public:
+  explicit RequestList(void* handles) : handles_(handles) {}
+  inline Slot* get(i32 i) const;
+  inline void put(i32 i, Slot* request) const;
+
+ private:
+  void* handles_;
+};
+// And its array of statuses, or MPI_STATUSES_IGNORE.
+class StatusList {
+ public:
+  StatusList() = default;  // ignored
+  inline explicit StatusList(void* statuses);
+  bool is_wanted() const { return statuses_ != nullptr; }
+  // Preconditions: is_wanted(). `error`: the request's class.
+  inline void put(i32 i, const CanonStatus& status, int error) const;
+
+ private:
+  void* statuses_ = nullptr;
+};
+
 // The gate of this thread, see crossing.h.
 extern __thread Gate tls_gate __attribute__((tls_model("initial-exec"), visibility("hidden")));
 // Whose request or message has just failed in this thread; see note_culprit().

@@ -34,33 +34,6 @@ class HandlesIn {
 };
 
 template <Kind kind>
-class HandlesInOut {
- public:
-  HandlesInOut(App<kind>* handles, i64 count)
-      : scratch_(kSlotHandles<kind> ? 0 : count), handles_(handles), count_(count) {
-    if constexpr (!kSlotHandles<kind>) {
-      for (i64 i = 0; i < count; i++) scratch_[i] = handle_in<kind>(handles[i]);
-    }
-  }
-  Slot** data() {
-    if constexpr (kSlotHandles<kind>) {
-      return handles_;
-    } else {
-      return scratch_.data();
-    }
-  }
-  void finish() {
-    Slot** slots = data();
-    for (i64 i = 0; i < count_; i++) handles_[i] = handle_out<kind>(slots[i]);
-  }
-
- private:
-  Scratch<Slot*, kSlotHandles<kind> ? 1 : 64> scratch_;
-  App<kind>* handles_;
-  i64 count_;
-};
-
-template <Kind kind>
 class HandlesOut {
  public:
   HandlesOut(App<kind>* handles, i64 count) : scratch_(count), handles_(handles), count_(count) {
@@ -92,26 +65,19 @@ class StatusOut {
   AppStatus* status_;
 };
 
-class StatusesOut {
- public:
-  StatusesOut(AppStatus* statuses, i64 count)
-      : scratch_(is_ignored(statuses) ? 0 : count), statuses_(statuses) {
-    if (is_ignored(statuses)) return;
-    for (i64 i = 0; i < count; i++) scratch_[i] = CanonStatus{};
-  }
-  CanonStatus* data() { return is_ignored(statuses_) ? nullptr : scratch_.data(); }
-  void finish(i64 filled) {
-    if (is_ignored(statuses_)) return;
-    for (i64 i = 0; i < filled; i++) {
-      status_out(scratch_[i], &statuses_[i]);
-      statuses_[i].error = error_class_out(scratch_[i].error);
-    }
-  }
-
- private:
-  Scratch<CanonStatus, 16> scratch_;
-  AppStatus* statuses_;
-};
+inline Slot* RequestList::get(i32 i) const {
+  return handle_in<mpi::kRequest>(static_cast<App<mpi::kRequest>*>(handles_)[i]);
+}
+inline void RequestList::put(i32 i, Slot* request) const {
+  static_cast<App<mpi::kRequest>*>(handles_)[i] = handle_out<mpi::kRequest>(request);
+}
+inline StatusList::StatusList(void* statuses)
+    : statuses_(is_ignored(static_cast<AppStatus*>(statuses)) ? nullptr : statuses) {}
+inline void StatusList::put(i32 i, const CanonStatus& status, int error) const {
+  AppStatus* const app = static_cast<AppStatus*>(statuses_) + i;
+  status_out(status, app);
+  app->error = error_class_out(error);
+}
 
 // A string the lower half may make longer than this ABI's callers have room for.
 template <int canonical_bytes, int app_bytes>

@@ -830,10 +830,12 @@ struct MpiCalls {
   // Test and Testall, repeated until *done or until a checkpoint is pending.
   int (*wait)(u64* request, int* done, CanonStatus* status);
   int (*wait_all)(int count, u64* requests, int* done, CanonStatus* statuses);
+  // Testsome, repeated until *outcount is above 0 or until a checkpoint is pending.
+  int (*wait_some)(int count, u64* requests, int* outcount, int* indices, CanonStatus* statuses);
   // Reads the native MPI_Datatype a user op was handed by pointer.
   u64 (*load_datatype)(const void* native);
 };
 
-inline constexpr u32 kMpiCallsHash = 0x62e4e244;
+inline constexpr u32 kMpiCallsHash = 0xce1ff7d2;
 
 }  // namespace fermata

@@ -5,9 +5,11 @@
 // members as world ranks, its topology. That is enough to make it again (rebuild.h), and it does
 // not grow with the history of the job.
 //
-// Ids: the first member draws a number nobody else can draw (its world rank and a counter that is
-// saved in the image) and tells the others in a broadcast on the new communicator. The call is
-// collective over exactly these members, so this adds a message but no new place to wait.
+// Ids: what is made by a collective call on a communicator is told apart by that one's id, by the
+// number of the call on its clock, which all members count alike, and by the members. A hash of
+// these is the id, and nobody has to tell it to anybody. Where the members' calls are on different
+// communicators, the first member draws a number nobody else can draw (its world rank and a counter
+// that is saved in the image) and tells the others in a broadcast on the new communicator.
 //
 // Invariant: all members of a live communicator agree on its id; no two communicators ever share
 //            one.
@@ -104,6 +106,21 @@ inline Comm* comm_describe(u64 real, bool inter) {
   return error ? nullptr : comm;
 }
 
+/// The id of what the call that `parent` counted last makes. Invariant: bits 63 and 62 are 0 and 1,
+/// as those of no id that is drawn (agree_on_id) or of a group (clock_of_group).
+inline u64 id_by_call(Slot* parent, const Comm* comm) {
+  u64 hash = hash_word(hash_word(kHashStart, comm_of(parent)->id), clock_of(parent)->seq);
+  const bool inter = comm->remote_size >= 0;
+  const bool first = !inter || comm->local_members[0] < comm->members[0];
+  const auto add = [&hash](const i32* members, i32 size) {
+    for (i32 i = 0; i < size; i++) hash = hash_word(hash, u32(members[i]));
+  };
+  if (first) add(comm->local_members, comm->size);
+  if (inter) add(comm->members, comm->remote_size);
+  if (!first) add(comm->local_members, comm->size);
+  return (hash & ~(u64(3) << 62)) | u64(1) << 62;
+}
+
 /// All members agree on an id. Collective over the new communicator `real`.
 inline u64 agree_on_id(u64 real, const Comm* comm) {
   u64 id = ((u64(u32(state().world_rank)) + kFirstMemberBias) << kFirstMemberShift) |
@@ -125,7 +142,9 @@ inline u64 agree_on_id(u64 real, const Comm* comm) {
 
 /// Registers a communicator the lower half has just made; every member calls this.
 /// Sets *newcomm to the new handle, or to MPI_COMM_NULL if this rank is not a member.
-inline int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm) {
+/// `parent`: whose clock all members have counted for this call; null: they agree on an id.
+inline int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm,
+                      Slot* parent = nullptr) {
   if (real == state().lower_comm_null || real == 0) {
     *newcomm = null_of(kComm);
     return kSuccess;
@@ -139,7 +158,7 @@ inline int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm) {
     slot->spare = reinterpret_cast<u64>(state().unused_clock);
     crossing().connections++;
   } else {
-    comm->id = agree_on_id(real, comm);
+    comm->id = parent ? id_by_call(parent, comm) : agree_on_id(real, comm);
     slot->spare = reinterpret_cast<u64>(clock_new(comm->id));
   }
   comm->slot = slot;
@@ -161,7 +180,7 @@ inline void topology_free(Topology* topology) {
 
 /// True if requests or matched messages still need it: MPI allows that, it then goes later.
 inline bool comm_in_use(const Slot* comm) {
-  bool used = false;
+  bool used = static_cast<const Comm*>(comm->object)->receiving != 0;
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
     if (needs_comm(request) && request->comm == comm) used = true;
@@ -249,9 +268,12 @@ int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make,
   Comm* const from = live_comm(parent);
   if (!from) return kErrComm;
   CollectiveScope scope(parent);
+  // Of the two groups that come together, each calls on a communicator of its own.
+  const bool counts_alike = !from->outside && (!inter || from->remote_size >= 0);
   u64 real = 0;
   int error = make(&real);
-  if (!error) error = comm_adopt(real, inter, from->errhandler, newcomm);
+  if (!error)
+    error = comm_adopt(real, inter, from->errhandler, newcomm, counts_alike ? parent : nullptr);
   return error || !live_comm(*newcomm) ? error : complete(*newcomm);
 }
 template <typename Make>

@@ -253,16 +253,16 @@ inline int Ssend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag
 inline int Ssend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
 inline int Ssend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
 inline int Start(Slot** request);
-inline int Startall(int count, Slot** array_of_requests);
+inline int Startall(int count, front::RequestList array_of_requests);
 inline int Status_set_cancelled(CanonStatus* status, int flag);
 inline int Status_set_elements(CanonStatus* status, Slot* datatype, int count);
 inline int Status_set_elements_c(CanonStatus* status, Slot* datatype, i64 count);
 inline int Status_set_elements_x(CanonStatus* status, Slot* datatype, i64 count);
 inline int Test(Slot** request, int* flag, CanonStatus* status);
 inline int Test_cancelled(const CanonStatus* status, int* flag);
-inline int Testall(int count, Slot** array_of_requests, int* flag, CanonStatus* array_of_statuses);
-inline int Testany(int count, Slot** array_of_requests, int* index, int* flag, CanonStatus* status);
-inline int Testsome(int incount, Slot** array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
+inline int Testall(int count, front::RequestList array_of_requests, int* flag, front::StatusList array_of_statuses);
+inline int Testany(int count, front::RequestList array_of_requests, int* index, int* flag, CanonStatus* status);
+inline int Testsome(int incount, front::RequestList array_of_requests, int* outcount, int* array_of_indices, front::StatusList array_of_statuses);
 inline int Type_commit(Slot** datatype);
 inline int Type_contiguous(int count, Slot* oldtype, Slot** newtype);
 inline int Type_contiguous_c(i64 count, Slot* oldtype, Slot** newtype);
@@ -308,9 +308,9 @@ inline int Type_vector(int count, int blocklength, int stride, Slot* oldtype, Sl
 inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype);
 inline int Unpublish_name(const char* service_name, Slot* info, const char* port_name);
 inline int Wait(Slot** request, CanonStatus* status);
-inline int Waitall(int count, Slot** array_of_requests, CanonStatus* array_of_statuses);
-inline int Waitany(int count, Slot** array_of_requests, int* index, CanonStatus* status);
-inline int Waitsome(int incount, Slot** array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
+inline int Waitall(int count, front::RequestList array_of_requests, front::StatusList array_of_statuses);
+inline int Waitany(int count, front::RequestList array_of_requests, int* index, CanonStatus* status);
+inline int Waitsome(int incount, front::RequestList array_of_requests, int* outcount, int* array_of_indices, front::StatusList array_of_statuses);
 inline int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
 inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
 inline int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
@@ -473,9 +473,9 @@ inline int Precv_init(void* buf, int partitions, i64 count, Slot* datatype, int 
 inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot* info, Slot** request);
 inline int Register_datarep(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
 inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
-inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag, CanonStatus* array_of_statuses);
+inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag, front::StatusList array_of_statuses);
 inline int Request_get_status_any(int count, Slot* const* array_of_requests, int* index, int* flag, CanonStatus* status);
-inline int Request_get_status_some(int incount, Slot* const* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
+inline int Request_get_status_some(int incount, Slot* const* array_of_requests, int* outcount, int* array_of_indices, front::StatusList array_of_statuses);
 inline int Session_attach_buffer(Slot* session, void* buffer, int size);
 inline int Session_attach_buffer_c(Slot* session, void* buffer, i64 size);
 inline int Session_call_errhandler(Slot* session, int errorcode);
@@ -2194,7 +2194,7 @@ inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, voi
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag, CanonStatus* array_of_statuses) {
+inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag, front::StatusList array_of_statuses) {
   (void)count;
   (void)array_of_requests;
   (void)flag;
@@ -2211,7 +2211,7 @@ inline int Request_get_status_any(int count, Slot* const* array_of_requests, int
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Request_get_status_some(int incount, Slot* const* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses) {
+inline int Request_get_status_some(int incount, Slot* const* array_of_requests, int* outcount, int* array_of_indices, front::StatusList array_of_statuses) {
   (void)incount;
   (void)array_of_requests;
   (void)outcount;

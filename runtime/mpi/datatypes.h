@@ -23,9 +23,9 @@ inline void type_unref(Slot* datatype) {
   if (!type || --type->refs > 0) return;
   if (datatype->real && lower().Type_free) (void)lower().Type_free(&datatype->real);
   for (i32 i = 0; i < type->types_count; i++) type_unref(type->types[i]);
-  arena_free(type->ints);
+  if (type->ints != type->few_ints) arena_free(type->ints);
   arena_free(type->aints);
-  arena_free(type->types);
+  if (type->types != &type->only_type) arena_free(type->types);
   arena_free(type->name);
   arena_free(type);
   slot_free(datatype);
@@ -96,19 +96,32 @@ inline int type_keep_extent(const Type& type, u64* real) {
 class IntList {
  public:
   explicit IntList(i32 room) {
+    if (room <= Type::kFewInts) return;
     const LowerScope scope;  // the arena is the library's
-    data = arena_array<i32>(u64(room));
+    many_ = arena_array<i32>(u64(room));
   }
   IntList& add(i32 value) {
-    data[size++] = value;
+    values()[size_++] = value;
     return *this;
   }
-  IntList& add(const i32* values, i32 count) {
-    for (i32 i = 0; i < count; i++) data[size++] = values[i];
+  IntList& add(const i32* from, i32 count) {
+    for (i32 i = 0; i < count; i++) values()[size_++] = from[i];
     return *this;
   }
-  i32* data;
-  i32 size = 0;
+  i32 size() const { return size_; }
+  i32* values() { return many_ ? many_ : few_; }
+  void drop() { arena_free(many_); }
+  /// They become a type's.
+  void hand_over(Type* type) {
+    type->ints_count = size_;
+    type->ints = many_ ? many_ : type->few_ints;
+    for (i32 i = 0; !many_ && i < size_; i++) type->few_ints[i] = few_[i];
+  }
+
+ private:
+  i32* many_ = nullptr;
+  i32 size_ = 0;
+  i32 few_[Type::kFewInts];
 };
 
 /// Makes a type and its slot. Takes over `ints` and `aints`, copies and references `olds`.
@@ -120,11 +133,11 @@ inline int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_coun
   type->handles = 1;
   type->combiner = combiner;
   type->built = state().rebuilds;
-  type->ints = ints.data;
-  type->ints_count = ints.size;
-  type->aints = arena_copy(aints, u64(aints_count));
+  ints.hand_over(type);
+  if (aints_count) type->aints = arena_copy(aints, u64(aints_count));
   type->aints_count = aints_count;
-  type->types = arena_copy(olds, u64(olds_count));
+  type->types = olds_count == 1 ? &type->only_type : arena_copy(olds, u64(olds_count));
+  if (olds_count == 1) type->only_type = olds[0];
   type->types_count = olds_count;
   Slot* const slot = slot_new(kDatatype, type);
   for (i32 i = 0; i < olds_count; i++) type_ref(olds[i]);
@@ -151,12 +164,12 @@ inline int type_f90(i32 combiner, IntList ints, Slot** newtype) {
   for_each_live(kDatatype, [&](Slot* slot) {
     const Type* const type = type_of(slot);
     if (type->combiner != combiner) return;
-    for (i32 i = 0; i < ints.size; i++)
-      if (type->ints[i] != ints.data[i]) return;
+    for (i32 i = 0; i < ints.size(); i++)
+      if (type->ints[i] != ints.values()[i]) return;
     known = slot;
   });
   if (known) {
-    arena_free(ints.data);
+    ints.drop();
     *newtype = known;
     return kSuccess;
   }

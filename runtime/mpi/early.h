@@ -28,15 +28,21 @@ struct Awaited {
   i32 count = 0;
   const Comm* probed = nullptr;
   i32 source = 0;
+  const front::RequestList* list = nullptr;  // instead of `requests`: those at these places in it,
+  const i32* at = nullptr;                   // or, if null, the first ones
+
+  Slot* request(i32 i) const { return requests ? requests[i] : list->get(at ? at[i] : i); }
 };
 void safe_point(const Awaited& awaited = {});  // park.h
 
-/// Between two polls of the lower half, where other threads may change the books.
+/// Between two polls of the lower half, where other threads may change the books: they are opened
+/// if somebody waits for them, and it gets them before this thread has them back.
 inline void between_polls(Patience& patience) {
-  if (FERMATA_UNLIKELY(front::tls_gate.lock_depth != 0)) {
+  const bool is_spent = patience.is_spent();
+  if (books_are_shared() && (is_spent || books_are_awaited() || crossing().pending != 0)) {
     const OpenBooks open;
     (void)sys::call(SYS_sched_yield);
-  } else if (patience.is_spent()) {
+  } else if (is_spent) {
     (void)sys::call(SYS_sched_yield);
   }
 }
@@ -151,7 +157,8 @@ inline int early_fill(Early* early) {
     arena_free(data);
     return error;
   }
-  if (held) state().early_held--;
+  if (held) (early->matched ? state().early_matched : state().early_held)--;
+  early->matched = false;
   state().early_filling++;
   early->data = data;
   early->real = request;
@@ -274,28 +281,45 @@ inline int early_deliver(Early* early, void* buffer, int count, u64 datatype, Ca
   return error;
 }
 
-/// Matches a message that is too large to be received as bytes (early_fill): it is held, out of
-/// everybody's sight, and until it is received there is no checkpoint. `kept`: it is held already,
-/// or null: the lower half has what this status says. Null if that is not so. Never blocks.
-inline Early* early_match_held(Comm* comm, Early* kept, const CanonStatus& status) {
-  if (!kept) {
-    int flag = 0;
-    u64 message = 0;
-    CanonStatus got{};
-    const int error = lower().Improbe(status.source, status.tag, comm->slot->real, &flag, &message,
-                                      &got);
-    if (error || !flag) return nullptr;
-    kept = early_new(comm, got);
-    kept->state = EarlyState::kHeld;
-    kept->real = message;
-    early_count(kept);
-  } else {
-    early_unlink(kept);
-    state().early_held--;
-  }
-  kept->matched = true;
+/// Keeps what a matched probe has taken out of the lower half's queue; it counts from now on.
+inline Early* early_new_matched(Comm* comm, u64 real, const CanonStatus& status) {
+  Early* const early = early_new(comm, status);
+  early->state = EarlyState::kHeld;
+  early->real = real;
+  early->matched = true;
+  early_count(early);
   state().early_matched++;
-  return kept;
+  return early;
+}
+
+/// Matches a held message that is too large to be received as bytes (early_fill).
+inline void early_match_held(Early* early) {
+  early_unlink(early);
+  early->matched = true;
+  state().early_held--;
+  state().early_matched++;
+}
+
+/// A rank that is about to park receives, as bytes, what the program has matched: no message may be
+/// the lower half's alone in an image, and its sender may stand in its call until then. False if
+/// one is too large. Never blocks.
+inline bool early_fill_matched() {
+  bool all = true;
+  if (FERMATA_LIKELY(state().early_matched == 0)) return true;
+  for_each_live(kMessage, [&](Slot* slot) {
+    Early* const early = static_cast<Early*>(slot->object);
+    if (early->state == EarlyState::kHeld && early_fill(early) != kSuccess) all = false;
+  });
+  return all;
+}
+/// Looks whether these have come in. True if one has.
+inline bool early_matched_arrived() {
+  bool any = false;
+  for_each_live(kMessage, [&](Slot* slot) {
+    Early* const early = static_cast<Early*>(slot->object);
+    if (early->state == EarlyState::kFilling) any |= early_arrived(early);
+  });
+  return any;
 }
 
 /// Begins to receive a held message where the request says, and forgets it. It counts when the

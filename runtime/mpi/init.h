@@ -39,7 +39,7 @@ inline void fill_predefined() {
   Request* const none = arena_new<Request>();  // so that idle requests are all told alike
   request_start(none, RequestKind::kSend, RequestState::kInactive);
   set_predefined(kRequest, kRequestNull, none, 0);
-  core.instant = request_slot_first_use();
+  core.instant = request_slot_new();
   Request* const instant = request_of(core.instant);
   request_start(instant, RequestKind::kInstant, RequestState::kDone);
   instant->status = empty_status();

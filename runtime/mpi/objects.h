@@ -90,6 +90,7 @@ struct Comm {
   Comm* duplicate_of;
   bool idle;
   bool outside;  // some members belong to another job: connections.h
+  i32 receiving;  // threads in blocking receives that no request stands for
 };
 
 inline i32 peers_of(const Comm* comm) {
@@ -106,6 +107,9 @@ struct Type {
   i32* ints;  // the three arrays are those of MPI_Type_get_contents
   i64* aints;
   Slot** types;
+  static constexpr i32 kFewInts = 4;
+  i32 few_ints[kFewInts];  // where `ints` are, if they fit
+  Slot* only_type;         // where `types` are, if it is one
   i64 lower, extent;  // what the application may have read; see type_keep_extent()
   char* name;
   Attribute* attributes;
@@ -251,6 +255,7 @@ struct Request {
   bool wants_status;  // the books need it: who sent the message, or whether it was cancelled
   bool owns;  // counted references: `datatype`, the operation, `kept_until_done`, SynchronousSend
   bool polled;        // tested in vain during a checkpoint
+  bool in_lower;      // its thread waits for it in the lower half, with the books open
   i32 error;  // of a finished request
   i32 count;
   i32 peer;
@@ -325,11 +330,6 @@ struct OwedReceipt {
   OwedReceipt* next;
   i32 to;
   i32 tag;
-};
-
-// What a matched probe handed out: the whole message, already here.
-struct KeptMessage {
-  Early* early;
 };
 
 inline constexpr i32 kThunks = 256;
@@ -434,6 +434,7 @@ struct Core {
   bool parent_known;
   Slot* parent;  // the communicator with the processes that spawned this world, or null
   Slot* free_request;
+  u32 live_requests;
   Slot* null_request;  // what the application calls MPI_REQUEST_NULL
   Slot* instant;       // see RequestKind::kInstant
   u32 high[kKindCount];       // slots used so far, from kFirstDynamic

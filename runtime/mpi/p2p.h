@@ -191,19 +191,40 @@ inline bool lower_alone(const Comm* comm, int source) {
   return wait_request(&slot, status);
 }
 
+/// Keeps a communicator that another thread frees until a receive on it has ended.
+class Receiving {
+ public:
+  [[gnu::always_inline]] Receiving(Comm* comm, bool shared) : comm_(shared ? comm : nullptr) {
+    if (FERMATA_UNLIKELY(comm_ != nullptr)) comm_->receiving++;
+  }
+  [[gnu::always_inline]] ~Receiving() {
+    if (FERMATA_UNLIKELY(comm_ != nullptr)) comm_->receiving--;
+  }
+  Receiving(const Receiving&) = delete;
+  Receiving& operator=(const Receiving&) = delete;
+
+ private:
+  Comm* const comm_;
+};
+
 /// A blocking receive. `status` may be null; then the lower half is asked for one only where the
 /// books need it, to learn who sent the message.
 [[gnu::always_inline]] inline int receive_blocking(void* buf, int count, Slot* datatype, int source,
                                                    int tag, Slot* comm, CanonStatus* status) {
   Comm* const c = comm_of(comm);
   CanonStatus local;
-  if (!lower_alone(c, source) || books_are_shared())
+  const bool shared = books_are_shared();
+  if (!lower_alone(c, source) || (shared && !may_wait_with_open_books()))
     return receive_registered(buf, count, datatype, source, tag, comm, 0,
                               status ? status : &local);
   if (!status && source == kAnySource) status = &local;
   u64 left;
-  const int error =
-      lower().receive(buf, count, datatype->real, source, tag, comm->real, status, &left);
+  int error;
+  {
+    const Receiving receiving(c, shared);  // with the books, before they are opened
+    const BlockingCall open;
+    error = lower().receive(buf, count, datatype->real, source, tag, comm->real, status, &left);
+  }
   if (FERMATA_UNLIKELY(left != 0))
     return receive_registered(buf, count, datatype, source, tag, comm, left,
                               status ? status : &local);
@@ -231,32 +252,31 @@ inline int probe_once(int source, int tag, Slot* comm, int* flag, Early** early,
   return lower().Iprobe(source, tag, comm->real, flag, status);
 }
 
-/// Matched probe: takes the message out of everybody's sight. The message is received as bytes at
-/// once, so that a matched message is never the lower half's alone; but for a very large one.
+/// Matched probe: takes the message out of everybody's sight. It is received where the program asks
+/// for it; should the rank park before that, it receives it as bytes (early_fill_matched).
 inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** message,
                          CanonStatus* status) {
+  Comm* const c = comm_of(comm);
   if (source == kProcNull) {
     *flag = 1;
     *message = front::predefined(kMessage, kMessageNoProc);
     *status = proc_null_status();
     return kSuccess;
   }
-  Early* early = nullptr;
-  const int error = probe_once(source, tag, comm, flag, &early, status);
-  if (error || !*flag) return error;
-  if (FERMATA_UNLIKELY(is_too_large(status->bytes()))) {
-    early = early_match_held(comm_of(comm), early, *status);
-    *flag = early != nullptr;
-    if (early) *message = slot_new(kMessage, early);
+  Early* early = c && c->early_first ? early_match(c, source, tag) : nullptr;
+  if (FERMATA_LIKELY(early == nullptr)) {
+    u64 real = 0;
+    const int error = lower().Improbe(source, tag, comm->real, flag, &real, status);
+    if (error || !*flag) return error;
+    *message = slot_new(kMessage, early_new_matched(c, real, *status));
     return kSuccess;
   }
-  const bool is_kept = early != nullptr;
-  if (!is_kept) early = early_new(comm_of(comm), *status);
-  if (const int receive_error = early_complete(early)) {
-    if (!is_kept) early_free(early);
-    return receive_error;
-  }
-  if (is_kept) {
+  *flag = 1;
+  *status = early_status(early);
+  if (early->state == EarlyState::kHeld && is_too_large(early->bytes)) {
+    early_match_held(early);
+  } else {
+    if (const int error = early_complete(early)) return error;
     early_unlink(early);
     give_receipt(early);
   }
@@ -306,6 +326,7 @@ inline int receive_matched(void* buf, int count, Slot* datatype, Slot** message,
     return kSuccess;
   }
   Early* const early = static_cast<Early*>((*message)->object);
+  (void)early_complete(early);  // an attempt may have been given up before it was whole
   *status = early_status(early);
   const int error =
       unpack_bytes(early->data, early->bytes, buf, count, datatype->real, status);

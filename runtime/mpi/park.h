@@ -230,6 +230,7 @@ inline bool make_progress(TakeIn which) {
       if (early->state == EarlyState::kFilling) moved |= early_arrived(early);
     if (!comm->ending) moved |= take_in(comm, which);
   }
+  if (state().early_filling) moved |= early_matched_arrived();
   poke_lower();
   return moved;
 }
@@ -420,7 +421,7 @@ inline bool follow_protocol(void* frame) {
           const bool others_go_on = core.threads != Threads::kOne && !stops_others;
           if (others_go_on && reduces_by_function()) break;  // it ends meanwhile
           if (!shut_sections()) return true;
-          if (core.early_matched) {  // its sender may stand in its call until it is received
+          if (!early_fill_matched()) {
             fail_checkpoint("a message of 2 GiB or more is matched (MPI_Mprobe) and not received");
             break;
           }

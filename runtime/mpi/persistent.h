@@ -105,10 +105,10 @@ inline int Start(Slot** request) {
   LowerScope scope;
   return persistent_start(*request);
 }
-inline int Startall(int count, Slot** requests) {
+inline int Startall(int count, RequestList list) {
   LowerScope scope;
   for (int i = 0; i < count; i++)
-    if (const int error = persistent_start(requests[i])) return error;
+    if (const int error = persistent_start(list.get(i))) return error;
   return kSuccess;
 }
 

@@ -146,11 +146,11 @@ inline bool is_still_pending(Slot* slot) {
 
 using LowerPoll = int (*)(u64*, int*, CanonStatus*);
 
-/// Asks the lower half for one request, once (MpiCalls::Test) or until it has finished or a
-/// checkpoint is pending (MpiCalls::wait). `*done`: it has finished, `*status` (may be null) is its
-/// status, the handle is retired. Returns the request's error class.
-[[gnu::always_inline]] inline int poll_request(LowerPoll MpiCalls::*poll, Slot** handle, bool* done,
-                                               CanonStatus* status) {
+/// Asks the lower half for one request: poll(slot, &flag, status). `*done`: it has finished,
+/// `*status` (may be null) is its status, the handle is retired. Returns the request's error class.
+template <typename Poll>
+[[gnu::always_inline]] inline int poll_request_by(Poll poll, Slot** handle, bool* done,
+                                                  CanonStatus* status) {
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
   *done = true;
@@ -162,7 +162,7 @@ using LowerPoll = int (*)(u64*, int*, CanonStatus*);
       status->source = request->peer;  // should the lower half leave it alone in an error
       status->internal[2] = 0;
     }
-    const int error = (lower().*poll)(&slot->real, &flag, status);
+    const int error = poll(slot, &flag, status);
     if (FERMATA_UNLIKELY(!flag && error == kSuccess)) {
       *done = false;
       return kSuccess;
@@ -185,9 +185,20 @@ using LowerPoll = int (*)(u64*, int*, CanonStatus*);
   return error;
 }
 
+/// Likewise, once (MpiCalls::Test) or until it has finished or a checkpoint is pending
+/// (MpiCalls::wait).
+[[gnu::always_inline]] inline int poll_request(LowerPoll MpiCalls::*poll, Slot** handle, bool* done,
+                                               CanonStatus* status) {
+  const auto ask = [poll](Slot* slot, int* flag, CanonStatus* got) {
+    return (lower().*poll)(&slot->real, flag, got);
+  };
+  return poll_request_by(ask, handle, done, status);
+}
+
 /// Polls one active request and books it if it has finished. Returns true if it has.
 inline bool settle_if_finished(Slot* slot) {
   Request* const request = request_of(slot);
+  if (FERMATA_UNLIKELY(request->in_lower)) return false;  // its thread sees to it
   int flag = 0;
   CanonStatus status{};
   status.source = request->peer;
@@ -207,18 +218,51 @@ inline bool checkpoint_wanted() {
 
 /// These have been tested in vain: the program goes on when one has finished, so it waits for them
 /// even if it does other things meanwhile.
-inline void note_polled(Slot* const* requests, i32 count) {
-  if (!checkpoint_wanted()) return;
-  for (i32 i = 0; i < count; i++)
-    if (!is_idle(requests[i])) request_of(requests[i])->polled = true;
+inline void note_polled(Slot* slot) {
+  if (checkpoint_wanted() && !is_idle(slot)) request_of(slot)->polled = true;
+}
+inline void note_polled(front::RequestList list, i32 count) {
+  for (i32 i = 0; checkpoint_wanted() && i < count; i++) note_polled(list.get(i));
+}
+
+/// Whether a thread among others may wait inside the lower half while these call it.
+inline bool may_wait_with_open_books() {
+  return state().threads == Threads::kMultiple && !checkpoint_wanted();
+}
+
+/// Waits in the lower half with the books open, so that other threads get on meanwhile, until the
+/// request has finished or a checkpoint is pending. Until then it is this thread's alone.
+inline int wait_with_open_books(Slot* slot, int* flag, CanonStatus* status) {
+  u64 real = slot->real;
+  int error;
+  request_of(slot)->in_lower = true;
+  {
+    const OpenBooks open;
+    error = lower().wait(&real, flag, status);
+  }
+  request_of(slot)->in_lower = false;
+  slot->real = real;
+  return error;
+}
+
+/// wait_request() where other threads may be inside MPI.
+[[gnu::noinline]] inline int wait_request_shared(Slot** handle, CanonStatus* status) {
+  for (Patience patience;; between_polls(patience)) {
+    bool done = false;
+    const int error = may_wait_with_open_books()
+                          ? poll_request_by(wait_with_open_books, handle, &done, status)
+                          : poll_request(&MpiCalls::Test, handle, &done, status);
+    if (FERMATA_LIKELY(done)) return error;
+    safe_point({handle, 1});
+  }
 }
 
 /// Waits for one request that is not idle. The gate is held.
 [[gnu::always_inline]] inline int wait_request(Slot** handle, CanonStatus* status) {
-  LowerPoll MpiCalls::* const poll = books_are_shared() ? &MpiCalls::Test : &MpiCalls::wait;
-  for (Patience patience;; between_polls(patience)) {
+  if (books_are_shared()) return wait_request_shared(handle, status);
+  for (Patience patience;; between_polls_alone(patience)) {
     bool done = false;
-    const int error = poll_request(poll, handle, &done, status);
+    const int error = poll_request(&MpiCalls::wait, handle, &done, status);
     if (FERMATA_LIKELY(done)) return error;
     safe_point({handle, 1});
   }
@@ -245,7 +289,7 @@ inline int Test(Slot** request, int* flag, CanonStatus* status) {
   bool done = false;
   const int error = poll_request(&MpiCalls::Test, request, &done, status);
   *flag = done;
-  if (!done) note_polled(request, 1);
+  if (!done) note_polled(*request);
   return error;
 }
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waiting for several requests at once, and testing them. See request.h.
 //
+// The application's array is read and written in place. What is in progress is shown to the lower
+// half in batches of a fixed size, so a call of any length needs no memory but its frame. What the
+// lower half has finished and this call does not hand out waits in our books (kDone), where the
+// next call finds it without asking again: a request costs the same among many as among few.
+//
 // Invariant: the lower half is shown an array of real handles of its own; the application's array
 //            changes only where a request is retired.
 #pragma once
@@ -9,353 +14,449 @@
 
 namespace fermata::mpi {
 
-// The lower half's view of an array of requests: real handles, and the null request wherever
-// nothing is in progress.
-class RealRequests {
- public:
-  explicit RealRequests(i32 count) : count_(count) {
-    if (FERMATA_LIKELY(count <= kInline)) return;
-    reals_ = arena_array<u64>(u64(count));
-    statuses_ = arena_array<CanonStatus>(u64(count));
-  }
-  ~RealRequests() {
-    if (FERMATA_LIKELY(count_ <= kInline)) return;
-    arena_free(reals_);
-    arena_free(statuses_);
-  }
-  RealRequests(const RealRequests&) = delete;
-  RealRequests& operator=(const RealRequests&) = delete;
+using front::RequestList;
+using front::StatusList;
 
-  /// Returns how many requests are in progress; *done is the index of one that has finished in our
-  /// own books, or -1.
-  i32 gather(Slot* const* handles, i32* done) {
-    i32 active = 0;
-    last_ = -1;
-    *done = -1;
-    needs_statuses_ = pending_ = false;
-    const u64 null_real = state().lower_request_null;
-    for (i32 i = 0; i < count_; i++) {
-      reals_[i] = null_real;
-      if (is_idle(handles[i])) continue;
-      const Request* const request = request_of(handles[i]);
-      if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
-        reals_[i] = handles[i]->real;
-        needs_statuses_ |= request->wants_status;
-        last_ = i;
-        active++;
-      } else if (request->state == RequestState::kPending && is_still_pending(handles[i])) {
-        pending_ = true;
-      } else if (*done < 0) {
-        *done = i;
-      }
-    }
-    return active;
+// What has become of a request of an array that is waited for.
+enum class Standing : u8 { kIdle, kActive, kPending, kFinished };
+
+inline Standing standing_of(Slot* slot) {
+  if (is_idle(slot)) return Standing::kIdle;
+  const RequestState request = request_of(slot)->state;
+  if (FERMATA_LIKELY(request == RequestState::kActive)) return Standing::kActive;
+  if (FERMATA_UNLIKELY(request == RequestState::kPending) && is_still_pending(slot))
+    return Standing::kPending;
+  return Standing::kFinished;
+}
+
+// Requests of an array that are in progress: where they stand in it, and as the lower half sees
+// them. Not initialised: most calls touch a few entries.
+class Batch {
+ public:
+  static constexpr i32 kRoom = 64;
+
+  i32 count() const { return count_; }
+  bool is_full() const { return count_ == kRoom; }
+  void clear() {
+    count_ = 0;
+    wants_statuses_ = false;
   }
-  /// Of the last gather(): some request waits for the application to complete it.
-  bool pending() const { return pending_; }
-  /// Of the last gather(): room for statuses if the books need some request's, else null.
-  CanonStatus* needed_statuses() { return needs_statuses_ ? statuses_ : nullptr; }
-  i32 last() const { return last_; }  // the last one in progress, or -1
+  void add(i32 i, Slot* slot) {
+    at_[count_] = i;
+    reals_[count_++] = slot->real;
+    wants_statuses_ |= request_of(slot)->wants_status;
+  }
+  /// Of the k-th: its index in the array, its real handle, what the lower half said of it.
+  i32 at(i32 k) const { return at_[k]; }
+  const i32* places() const { return at_; }
+  u64 real(i32 k) const { return reals_[k]; }
+  CanonStatus* status(i32 k) { return statuses() + k; }
+  bool wants_statuses() const { return wants_statuses_; }
   u64* reals() { return reals_; }
-  CanonStatus* statuses() { return statuses_; }
+  CanonStatus* statuses() { return reinterpret_cast<CanonStatus*>(room_); }
 
  private:
-  static constexpr i32 kInline = 64;
-  struct Room {  // not initialised: most calls touch a few entries
-    alignas(CanonStatus) u8 statuses[sizeof(CanonStatus) * kInline];
-    u64 reals[kInline];
-  };
-  i32 count_;
-  i32 last_ = -1;
-  bool needs_statuses_ = false;
-  bool pending_ = false;
-  Room room_;
-  u64* reals_ = room_.reals;
-  CanonStatus* statuses_ = reinterpret_cast<CanonStatus*>(room_.statuses);
+  i32 count_ = 0;
+  bool wants_statuses_ = false;
+  i32 at_[kRoom];
+  u64 reals_[kRoom];
+  alignas(CanonStatus) u8 room_[sizeof(CanonStatus) * kRoom];
 };
 
-/// Takes over the outcome of entry i, which the lower half has finished (or nothing was active).
-/// `error` is the entry's class. Returns it, or the saved one.
-inline int conclude(Slot** handle, CanonStatus* status, int error) {
-  if (FERMATA_UNLIKELY(is_idle(*handle))) {
-    *status = empty_status();
-    return kSuccess;
-  }
-  Request* const request = request_of(*handle);
-  if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
-    settle(request, *status, error);
-  } else {
-    error = outcome_of(request);
-    *status = request->status;
-  }
+/// The handle of entry i becomes null, or inactive.
+[[gnu::always_inline]] inline void retire(RequestList list, i32 i, Slot* slot) {
+  retire(&slot);
+  list.put(i, slot);
+}
+
+/// Takes over the outcome of entry i, which the lower half has just finished. `status`: what it
+/// said; null: the books do not need it. Returns `error`.
+[[gnu::always_inline]] inline int conclude(RequestList list, i32 i, Slot* slot,
+                                           const CanonStatus* status, int error) {
+  Request* const request = request_of(slot);
+  if (status) settle(request, *status, error);
+  else settle_unseen(request);
   if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
-  retire(handle);
+  retire(list, i, slot);
   return error;
 }
 
-/// All requests of an array have finished, perhaps some with errors: fills the statuses.
-/// `error`: what the lower half's Testall returned. Returns kErrInStatus if any failed.
-inline int conclude_all(i32 count, Slot** handles, u64* reals, CanonStatus* statuses, int error) {
-  int result = kSuccess;
-  for (i32 i = 0; i < count; i++) {
-    Slot* const slot = handles[i];
-    int own = error == kErrInStatus ? statuses[i].error : kSuccess;
-    if (FERMATA_UNLIKELY(own == kErrPending)) {  // still in progress: the handle stays
-      slot->real = reals[i];
-      result = kErrInStatus;
-      continue;
-    }
-    own = conclude(&handles[i], &statuses[i], own);
-    if (FERMATA_UNLIKELY(own != kSuccess || result != kSuccess)) {
-      if (own != kSuccess && result == kSuccess)
-        for (i32 k = 0; k < i; k++) statuses[k].error = kSuccess;
-      statuses[i].error = own;
-      if (own != kSuccess) result = kErrInStatus;
-    }
-  }
-  return result;
+/// Likewise of what has finished in our books. Its status becomes entry `place` of `statuses`.
+[[gnu::always_inline]] inline int conclude_booked(RequestList list, i32 i, Slot* slot,
+                                                  StatusList statuses, i32 place) {
+  Request* const request = request_of(slot);
+  const int error = outcome_of(request);
+  if (statuses.is_wanted()) statuses.put(place, request->status, error);
+  if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
+  retire(list, i, slot);
+  return error;
 }
 
-/// conclude_all() for a caller who wants no statuses, when the lower half was asked for none.
-[[gnu::always_inline]] inline int conclude_unseen(i32 count, Slot** handles,
-                                                  const u64* reals, int error) {
-  int result = error ? kErrInStatus : kSuccess;
-  for (i32 i = 0; i < count; i++) {
-    Slot* const slot = handles[i];
-    if (FERMATA_UNLIKELY(is_idle(slot))) continue;
-    Request* const request = request_of(slot);
-    if (FERMATA_UNLIKELY(request->state != RequestState::kActive)) {
-      if (outcome_of(request)) result = kErrInStatus;
-      if (request->error) note_culprit(request);
-    } else {
-      // In an error some may still be in progress: the lower half has left their handles alone.
-      if (FERMATA_UNLIKELY(error != kSuccess && reals[i] == slot->real)) continue;
-      settle_unseen(request);
-      if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);  // or another one of them
-    }
-    retire(&handles[i]);
-  }
-  return result;
+/// Books the k-th of a batch, which the lower half has finished, for whoever asks for it.
+inline void book(Batch& batch, i32 k, const CanonStatus& status, int error, RequestList list) {
+  Slot* const slot = list.get(batch.at(k));
+  Request* const request = request_of(slot);
+  slot->real = batch.real(k);
+  settle(request, status, error);
+  request->status = status;
+  request->error = error;
+  request->state = RequestState::kDone;
 }
 
 using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
 
-/// Asks the lower half for the only request of an array that is in progress. Returns what the call
-/// for all of them would.
-[[gnu::always_inline]] inline int poll_single(LowerPoll MpiCalls::*poll, RealRequests& real,
-                                              int count, Slot** requests, int* flag,
-                                              CanonStatus* statuses) {
-  const i32 i = real.last();
-  CanonStatus* const status = statuses ? &statuses[i] : nullptr;
-  if (status) status->source = request_of(requests[i])->peer;
-  const int error = (lower().*poll)(&real.reals()[i], flag, status);
+/// Asks the lower half for all of a batch, by Testall or wait_all; a single one by Test or wait.
+/// `statuses`: the batch's, or null. Returns kErrInStatus where some have failed.
+[[gnu::always_inline]] inline int ask_all(Batch& batch, bool waits, int* done,
+                                          CanonStatus* statuses) {
+  LowerPoll MpiCalls::* const one = waits ? &MpiCalls::wait : &MpiCalls::Test;
+  LowerPollAll MpiCalls::* const all = waits ? &MpiCalls::wait_all : &MpiCalls::Testall;
+  if (batch.count() != 1) return (lower().*all)(batch.count(), batch.reals(), done, statuses);
+  if (statuses) statuses->source = kAnySource;
+  if (statuses) statuses->internal[2] = 0;
+  const int error = (lower().*one)(batch.reals(), done, statuses);
   if (FERMATA_LIKELY(error == kSuccess)) return kSuccess;
-  for (i32 k = 0; statuses && k < count; k++) statuses[k].error = kSuccess;
-  if (status) status->error = error;
+  if (statuses) statuses->error = error;
   return kErrInStatus;
 }
 
-/// Asks the lower half for all requests, once (Test, Testall) or until all have finished or a
-/// checkpoint is pending (wait, wait_all). If *flag, or in an error, the requests that have
-/// finished are retired.
-[[gnu::always_inline]] inline int poll_all(LowerPoll MpiCalls::*one, LowerPollAll MpiCalls::*all,
-                                           RealRequests& real, int count, Slot** requests,
-                                           int* flag, CanonStatus* statuses) {
-  i32 done;
-  int error = kSuccess;
-  *flag = 1;
-  const i32 active = real.gather(requests, &done);
-  if (FERMATA_UNLIKELY(real.pending())) {
-    poke_lower();  // the others are to get on all the same
-    *flag = 0;
-    return kSuccess;
+/// Concludes the k-th of a batch after ask_all() has returned `error`, kSuccess or kErrInStatus.
+[[gnu::always_inline]] inline int conclude_asked(Batch& batch, i32 k, RequestList list,
+                                                 StatusList statuses, bool has_statuses,
+                                                 int error) {
+  const i32 i = batch.at(k);
+  Slot* const slot = list.get(i);
+  CanonStatus* const status = has_statuses ? batch.status(k) : nullptr;
+  if (FERMATA_UNLIKELY(error != kSuccess)) {
+    if (status) error = status->error;
+    else if (batch.real(k) == slot->real) error = kErrPending;  // the handle was left alone
+    else note_culprit(request_of(slot));  // or another one of them
+    slot->real = batch.real(k);
   }
-  CanonStatus* const room = statuses ? statuses : real.needed_statuses();
-  if (active == 1) error = poll_single(one, real, count, requests, flag, room);
-  else if (active != 0) error = (lower().*all)(count, real.reals(), flag, room);
-  if (!*flag && error == kSuccess) return kSuccess;
-  if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
-  if (room) return conclude_all(count, requests, real.reals(), room, error);
-  return conclude_unseen(count, requests, real.reals(), error);
+  if (statuses.is_wanted()) statuses.put(i, *status, error);
+  if (FERMATA_LIKELY(error != kErrPending)) (void)conclude(list, i, slot, status, error);
+  return error;
 }
 
-/// Waits for all requests of an array.
-[[gnu::noinline]] inline int wait_all(int count, Slot** requests, CanonStatus* statuses) {
-  RealRequests real(count);
-  for (Patience patience;; between_polls(patience)) {
-    int flag;
-    const bool shared = books_are_shared();
-    const int error = poll_all(shared ? &MpiCalls::Test : &MpiCalls::wait,
-                               shared ? &MpiCalls::Testall : &MpiCalls::wait_all, real, count,
-                               requests, &flag, statuses);
-    if (FERMATA_LIKELY(flag || error != kSuccess)) return error;
-    safe_point({requests, count});
+/// Sorts entry i of an array all of which are waited for: it is concluded, or joins the batch.
+[[gnu::always_inline]] inline int collect(Batch& batch, RequestList list, i32 i,
+                                          StatusList statuses, bool* pending) {
+  Slot* const slot = list.get(i);
+  switch (standing_of(slot)) {
+    case Standing::kActive: batch.add(i, slot); return kSuccess;
+    case Standing::kIdle:
+      if (statuses.is_wanted()) statuses.put(i, empty_status(), kSuccess);
+      return kSuccess;
+    case Standing::kPending:
+      batch.add(i, slot);
+      *pending = true;
+      return kSuccess;
+    case Standing::kFinished: break;
   }
+  return conclude_booked(list, i, slot, statuses, i) ? kErrInStatus : kSuccess;
 }
 
-/// Waits for all requests of an array, for a caller who wants no statuses. Those that have finished
-/// in our books need no call of the lower half; in most exchanges one is left, because small sends
-/// have finished when they have begun.
-[[gnu::always_inline]] inline int wait_all_unseen(int count, Slot** requests) {
-  Slot** last = nullptr;
-  int left = 0;
+/// What a checkpoint or the application's other threads may have changed: sorts a batch anew.
+inline int collect_again(Batch& batch, RequestList list, StatusList statuses, bool* pending) {
   int result = kSuccess;
-  for (i32 i = 0; i < count; i++) {
-    Slot* const slot = requests[i];
-    if (is_idle(slot)) continue;
-    if (request_of(slot)->state != RequestState::kDone) {
-      last = &requests[i];
-      left++;
-      continue;
+  const i32 before = batch.count();
+  batch.clear();
+  *pending = false;
+  for (i32 k = 0; k < before; k++)  // writes at or before what it reads
+    if (collect(batch, list, batch.at(k), statuses, pending)) result = kErrInStatus;
+  return result;
+}
+
+/// Waits for all requests of a batch and concludes them. `pending`: some wait for the application.
+[[gnu::noinline]] inline int finish_batch(Batch& batch, RequestList list, StatusList statuses,
+                                          bool pending) {
+  int result = kSuccess;
+  for (Patience patience; batch.count() != 0; between_polls(patience)) {
+    int done = 0, error = kSuccess;
+    const bool has_statuses = statuses.is_wanted() || batch.wants_statuses();
+    CanonStatus* const room = has_statuses ? batch.statuses() : nullptr;
+    if (FERMATA_UNLIKELY(pending)) poke_lower();  // the others are to get on all the same
+    else error = ask_all(batch, !books_are_shared(), &done, room);
+    if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
+    if (FERMATA_LIKELY(done || error != kSuccess)) {
+      for (i32 k = 0; k < batch.count(); k++)
+        if (conclude_asked(batch, k, list, statuses, has_statuses, error)) result = kErrInStatus;
+      batch.clear();
+      return result;
     }
-    if (FERMATA_UNLIKELY(outcome_of(request_of(slot)) != kSuccess)) {
-      note_culprit(request_of(slot));
-      result = kErrInStatus;
+    safe_point({.count = batch.count(), .list = &list, .at = batch.places()});
+    if (collect_again(batch, list, statuses, &pending)) result = kErrInStatus;
+  }
+  return result;
+}
+
+/// Some request has failed, and this call is to return: what else has finished is concluded.
+[[gnu::noinline, gnu::cold]] inline void finish_rest(i32 from, i32 count, RequestList list,
+                                                     StatusList statuses) {
+  for (i32 i = from; i < count; i++) {
+    Slot* slot = list.get(i);
+    CanonStatus status = empty_status();
+    bool done = true;
+    int error = kSuccess;
+    if (!is_idle(slot)) {
+      error = poll_request(&MpiCalls::Test, &slot, &done, &status);
+      list.put(i, slot);
     }
-    retire(&requests[i]);
+    if (statuses.is_wanted()) statuses.put(i, status, done ? error : int(kErrPending));
   }
-  if (FERMATA_UNLIKELY(left > 1)) {
-    const int error = wait_all(count, requests, nullptr);
-    return error ? error : result;
-  }
-  return left == 1 && wait_request(last, nullptr) != kSuccess ? kErrInStatus : result;
 }
 
 namespace core {
 
-inline int Waitall(int count, Slot** requests, CanonStatus* statuses) {
+// In most exchanges one request is left, because small sends have finished when they have begun.
+inline int Waitall(int count, RequestList list, StatusList statuses) {
   LowerScope scope;
-  return statuses ? wait_all(count, requests, statuses) : wait_all_unseen(count, requests);
-}
-
-inline int Testall(int count, Slot** requests, int* flag, CanonStatus* statuses) {
-  LowerScope scope;
-  RealRequests real(count);
-  const int error =
-      poll_all(&MpiCalls::Test, &MpiCalls::Testall, real, count, requests, flag, statuses);
-  if (!*flag) note_polled(requests, count);
-  return error;
+  Batch batch;
+  bool pending = false;
+  int result = kSuccess;
+  for (i32 i = 0; i < count; i++) {
+    if (FERMATA_UNLIKELY(collect(batch, list, i, statuses, &pending))) result = kErrInStatus;
+    if (FERMATA_LIKELY(!batch.is_full()) && i + 1 != count) continue;
+    if (FERMATA_LIKELY(batch.count() == 1 && !statuses.is_wanted())) {
+      Slot* slot = list.get(batch.at(0));
+      if (wait_request(&slot, nullptr)) result = kErrInStatus;
+      list.put(batch.at(0), slot);
+      batch.clear();
+    } else if (batch.count() != 0) {
+      const int error = finish_batch(batch, list, statuses, pending);
+      if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
+      if (error) result = kErrInStatus;
+    }
+    pending = false;
+    if (FERMATA_LIKELY(result == kSuccess)) continue;
+    finish_rest(i + 1, count, list, statuses);
+    return result;
+  }
+  return result;
 }
 
 }  // namespace core
 
-/// One poll for any finished request. *index: kUndefined if none is active, -1 if none finished
-/// yet.
-inline int poll_any(RealRequests& real, int count, Slot** requests, int* index,
-                    CanonStatus* status) {
-  i32 done;
-  const i32 active = real.gather(requests, &done);
-  if (done >= 0) {
-    *index = done;
-    return conclude(&requests[done], status, kSuccess);
+/// Asks for all of a batch, and books it (`books`) or leaves it for conclude_asked(). Returns
+/// kSuccess, kErrInStatus, or what is wrong with the call. *done: all have finished.
+inline int test_batch(Batch& batch, RequestList list, bool books, int* done,
+                      CanonStatus* statuses) {
+  *done = 0;
+  const int error = ask_all(batch, false, done, statuses);
+  if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
+  if (!books || (!*done && error == kSuccess)) return error;
+  for (i32 k = 0; k < batch.count(); k++) {
+    const int own = error ? batch.status(k)->error : int(kSuccess);
+    if (own != kErrPending) book(batch, k, *batch.status(k), own, list);
   }
-  if (active == 0 && real.pending()) {
-    poke_lower();
-    *index = -1;
-    return kSuccess;
-  }
-  if (active == 0) {
-    *index = kUndefined;
-    *status = empty_status();
-    return kSuccess;
-  }
-  int flag = 0;
-  const int error = lower().Testany(count, real.reals(), index, &flag, status);
-  if (!flag && error == kSuccess) {
-    *index = -1;
-    return kSuccess;
-  }
-  if (*index < 0) return error;
-  return conclude(&requests[*index], status, error);
+  batch.clear();
+  return error;
 }
 
-/// One poll for all finished requests. *outcount: kUndefined if none is active.
-inline int poll_some(RealRequests& real, int count, Slot** requests, int* outcount, int* indices,
-                     CanonStatus* statuses) {
-  i32 done;
-  const i32 active = real.gather(requests, &done);
-  if (active == 0 && done < 0) {
-    if (real.pending()) poke_lower();
-    *outcount = real.pending() ? 0 : kUndefined;
-    return kSuccess;
-  }
-  if (done >= 0) {  // hand out what our own books hold; the next call asks the lower half
-    i32 n = 0;
-    int result = kSuccess;
-    for (i32 i = 0; i < count; i++) {
-      if (is_null_request(requests[i]) || request_of(requests[i])->state != RequestState::kDone)
-        continue;
-      indices[n] = i;
-      const int own = conclude(&requests[i], &statuses[n], kSuccess);
-      statuses[n++].error = own;
-      if (own) result = kErrInStatus;
+/// Everything has finished, or something has failed: hands out all that has. `batch`: what the
+/// lower half has just been asked for, with this outcome.
+inline int conclude_all(i32 count, RequestList list, StatusList statuses, Batch& batch,
+                        bool has_statuses, int error) {
+  int result = error;
+  for (i32 i = 0, k = 0; i < count; i++) {
+    if (k < batch.count() && batch.at(k) == i) {
+      if (conclude_asked(batch, k++, list, statuses, has_statuses, error)) result = kErrInStatus;
+      continue;
     }
-    *outcount = n;
-    return result;
+    Slot* const slot = list.get(i);
+    const Standing standing = standing_of(slot);
+    if (FERMATA_LIKELY(standing == Standing::kFinished)) {
+      if (conclude_booked(list, i, slot, statuses, i)) result = kErrInStatus;
+    } else if (statuses.is_wanted()) {
+      statuses.put(i, empty_status(), standing == Standing::kIdle ? kSuccess : kErrPending);
+    }
   }
-  int error = lower().Testsome(count, real.reals(), outcount, indices, statuses);
-  int result = kSuccess;
-  for (i32 n = 0; n < *outcount; n++) {
-    const int own = conclude(&requests[indices[n]], &statuses[n],
-                             error == kErrInStatus ? statuses[n].error : kSuccess);
-    if (error == kErrInStatus) statuses[n].error = own;
-    if (own) result = kErrInStatus;
-  }
-  return result ? result : error == kErrInStatus ? kErrInStatus : error;
+  return result;
 }
 
 namespace core {
 
-inline int Waitany(int count, Slot** requests, int* index, CanonStatus* status) {
+inline int Testall(int count, RequestList list, int* flag, StatusList statuses) {
   LowerScope scope;
-  CanonStatus local;
-  if (!status) status = &local;
-  RealRequests real(count);
-  Patience patience;
-  for (;;) {
-    const int error = poll_any(real, count, requests, index, status);
-    if (*index >= 0 || *index == kUndefined || error) return error;
-    if (checkpoint_wanted()) safe_point({requests, count});
-    between_polls(patience);
+  Batch batch;
+  int error = kSuccess;
+  *flag = 1;
+  for (i32 i = 0; i < count && *flag && !error; i++) {
+    Slot* const slot = list.get(i);
+    const Standing standing = standing_of(slot);
+    if (FERMATA_UNLIKELY(standing == Standing::kPending)) {
+      poke_lower();  // the others are to get on all the same
+      *flag = 0;
+    } else if (standing == Standing::kActive) {
+      if (FERMATA_UNLIKELY(batch.is_full()))
+        error = test_batch(batch, list, true, flag, batch.statuses());
+      if (*flag && !error) batch.add(i, slot);
+    }
+  }
+  const bool has_statuses = statuses.is_wanted() || batch.wants_statuses();
+  if (*flag && !error && batch.count() != 0)
+    error = test_batch(batch, list, false, flag, has_statuses ? batch.statuses() : nullptr);
+  if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
+  if (*flag || error) return conclude_all(count, list, statuses, batch, has_statuses, error);
+  note_polled(list, count);
+  return kSuccess;
+}
+
+}  // namespace core
+
+// What one look at an array that is not waited for as a whole has shown.
+struct Look {
+  i32 found = 0;         // requests that have been concluded
+  bool pending = false;  // some wait for the application
+  bool active = false;   // the lower half has been asked for some
+  int error = kSuccess;  // kErrInStatus, or what is wrong with the call
+};
+
+using LowerPollSome = int (*)(int, u64*, int*, int*, CanonStatus*);
+
+/// Asks the lower half which of a batch have finished, or, if it `waits`, until one has or a
+/// checkpoint is pending. Calls take(k, status, error) for each.
+template <typename Take>
+[[gnu::always_inline]] inline void ask_some(Batch& batch, bool waits, Look& look, Take take) {
+  int done[Batch::kRoom], found = 0;
+  LowerPollSome MpiCalls::* const poll = waits ? &MpiCalls::wait_some : &MpiCalls::Testsome;
+  const int error =
+      (lower().*poll)(batch.count(), batch.reals(), &found, done, batch.statuses());
+  look.active = true;
+  if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) look.error = error;
+  for (int n = 0; n < found; n++) {
+    const CanonStatus& status = *batch.status(n);
+    take(done[n], status, error == kErrInStatus ? status.error : int(kSuccess));
+  }
+  batch.clear();
+}
+
+/// Looks for one request of an array that has finished, the first in our books or else in the lower
+/// half; what else that has finished is booked. *index: which one.
+inline Look look_for_one(RequestList list, i32 count, bool waits, i32* index,
+                         CanonStatus* status) {
+  Look look;
+  Batch batch;
+  i32 first = count;
+  const auto note = [&](i32 k, const CanonStatus& got, int error) {
+    if (batch.at(k) < first) first = batch.at(k);
+    book(batch, k, got, error, list);
+  };
+  for (i32 i = 0; i < count && first == count && !look.error; i++) {
+    Slot* const slot = list.get(i);
+    switch (standing_of(slot)) {
+      case Standing::kIdle: break;
+      case Standing::kFinished: first = i; break;
+      case Standing::kPending: look.pending = true; break;
+      case Standing::kActive:
+        if (FERMATA_UNLIKELY(batch.is_full())) ask_some(batch, false, look, note);
+        batch.add(i, slot);
+        break;
+    }
+  }
+  if (first == count && !look.error && batch.count() != 0)
+    ask_some(batch, waits && !look.active && !look.pending, look, note);
+  if (first == count) return look;
+  Slot* const slot = list.get(first);
+  *index = first;
+  look.found = 1;
+  if (status) *status = request_of(slot)->status;
+  look.error = conclude_booked(list, first, slot, StatusList(), 0);
+  return look;
+}
+
+/// Hands out all requests of an array that have finished. `statuses`: by their order of discovery.
+inline Look look_for_some(RequestList list, i32 count, bool waits, int* indices,
+                          StatusList statuses) {
+  Look look;
+  Batch batch;
+  const auto hand_out = [&](i32 k, const CanonStatus& got, int error) {
+    const i32 i = batch.at(k);
+    Slot* const slot = list.get(i);
+    slot->real = batch.real(k);
+    if (statuses.is_wanted()) statuses.put(look.found, got, error);
+    if (conclude(list, i, slot, &got, error)) look.error = kErrInStatus;
+    indices[look.found++] = i;
+  };
+  for (i32 i = 0; i < count; i++) {
+    Slot* const slot = list.get(i);
+    switch (standing_of(slot)) {
+      case Standing::kIdle: break;
+      case Standing::kPending: look.pending = true; break;
+      case Standing::kFinished:
+        if (conclude_booked(list, i, slot, statuses, look.found)) look.error = kErrInStatus;
+        indices[look.found++] = i;
+        break;
+      case Standing::kActive:
+        if (FERMATA_UNLIKELY(batch.is_full())) ask_some(batch, false, look, hand_out);
+        batch.add(i, slot);
+        break;
+    }
+  }
+  if (batch.count() != 0)
+    ask_some(batch, waits && !look.active && !look.pending && look.found == 0, look, hand_out);
+  return look;
+}
+
+namespace core {
+
+inline int Waitany(int count, RequestList list, int* index, CanonStatus* status) {
+  LowerScope scope;
+  for (Patience patience;; between_polls(patience)) {
+    const Look look = look_for_one(list, count, !books_are_shared(), index, status);
+    if (FERMATA_LIKELY(look.found) || look.error) return look.error;
+    if (!look.active && !look.pending) {
+      *index = kUndefined;
+      if (status) *status = empty_status();
+      return kSuccess;
+    }
+    if (look.pending) poke_lower();
+    if (checkpoint_wanted()) safe_point({.count = count, .list = &list});
   }
 }
 
-inline int Testany(int count, Slot** requests, int* index, int* flag, CanonStatus* status) {
+inline int Testany(int count, RequestList list, int* index, int* flag, CanonStatus* status) {
   LowerScope scope;
-  CanonStatus local;
-  if (!status) status = &local;
-  RealRequests real(count);
-  const int error = poll_any(real, count, requests, index, status);
-  *flag = *index != -1;
-  if (!*flag) note_polled(requests, count);
-  if (*index == -1) *index = kUndefined;
-  return error;
+  const Look look = look_for_one(list, count, false, index, status);
+  *flag = 1;
+  if (look.found) return look.error;
+  *index = kUndefined;
+  *flag = !look.active && !look.pending;
+  if (*flag && status) *status = empty_status();
+  if (look.pending && !look.active) poke_lower();
+  if (!*flag) note_polled(list, count);
+  return look.error;
 }
 
-inline int Waitsome(int count, Slot** requests, int* outcount, int* indices,
-                    CanonStatus* statuses) {
+inline int Waitsome(int count, RequestList list, int* outcount, int* indices,
+                    StatusList statuses) {
   LowerScope scope;
-  RealRequests real(count);
-  if (!statuses) statuses = real.statuses();
-  Patience patience;
-  for (;;) {
-    *outcount = 0;
-    const int error = poll_some(real, count, requests, outcount, indices, statuses);
-    if (*outcount != 0 || error) return error;
-    if (checkpoint_wanted()) safe_point({requests, count});
-    between_polls(patience);
+  for (Patience patience;; between_polls(patience)) {
+    const Look look = look_for_some(list, count, !books_are_shared(), indices, statuses);
+    *outcount = look.found;
+    if (FERMATA_LIKELY(look.found) || look.error) return look.error;
+    if (!look.active && !look.pending) {
+      *outcount = kUndefined;
+      return kSuccess;
+    }
+    if (look.pending) poke_lower();
+    if (checkpoint_wanted()) safe_point({.count = count, .list = &list});
   }
 }
 
-inline int Testsome(int count, Slot** requests, int* outcount, int* indices,
-                    CanonStatus* statuses) {
+inline int Testsome(int count, RequestList list, int* outcount, int* indices,
+                    StatusList statuses) {
   LowerScope scope;
-  RealRequests real(count);
-  if (!statuses) statuses = real.statuses();
-  *outcount = 0;
-  const int error = poll_some(real, count, requests, outcount, indices, statuses);
-  if (*outcount == 0) note_polled(requests, count);
-  return error;
+  const Look look = look_for_some(list, count, false, indices, statuses);
+  *outcount = look.found;
+  if (look.found || look.error) return look.error;
+  if (!look.active && !look.pending) {
+    *outcount = kUndefined;
+    return kSuccess;
+  }
+  if (look.pending && !look.active) poke_lower();
+  note_polled(list, count);
+  return kSuccess;
 }
 
 }  // namespace core

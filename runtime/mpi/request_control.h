@@ -21,7 +21,7 @@ inline int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
     int done = 0;
     const int error = lower().Test(&slot->real, &done, status);
     *flag = done || error;
-    if (!*flag) note_polled(&slot, 1);
+    if (!*flag) note_polled(slot);
     if (!*flag) return kSuccess;
     settle(request, *status, error);
     request->status = *status;

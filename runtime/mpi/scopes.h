@@ -26,11 +26,11 @@ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 [[gnu::cold]] void leave_interrupted(bool may_call_functions);
 [[gnu::cold]] void enter_collective_pending(ClockEntry* clock, bool all_have_come);
 [[gnu::cold]] bool wait_for_all_members(Slot* comm);  // two_phase.h
-// Likewise, in threads.h.
-[[gnu::cold]] void enter_attention(bool may_call_functions);
-[[gnu::cold]] void leave_attention(bool may_call_functions);
-[[gnu::cold]] u32 open_books(bool for_blocking_call);
-[[gnu::cold]] void close_books(u32 depth);
+// Likewise, in threads.h; with several threads they are in the path of every call.
+void enter_attention(bool may_call_functions);
+void leave_attention(bool may_call_functions);
+u32 open_books(bool for_blocking_call);
+void close_books(u32 depth);
 [[gnu::cold]] void begin_own_reduction();  // sections.h
 [[gnu::cold]] void end_own_reduction();    // sections.h
 

@@ -75,23 +75,29 @@ inline void slot_free(Slot* slot) {
     slot = request_slot_first_use();
   }
   slot->flags = kSlotLive;
+  core.live_requests++;
   return slot;
 }
 
 [[gnu::always_inline]] inline void request_slot_free(Slot* slot) {
   Core& core = state();
+  core.live_requests--;
   slot->flags = 0;
   slot->spare = reinterpret_cast<u64>(core.free_request);
   core.free_request = slot;
 }
 
-/// Visits every live dynamic slot of a kind.
+/// Visits every live dynamic slot of a kind. Where requests were many once, and few are left, it
+/// looks no further than the last of these.
 template <typename Visit>
 void for_each_live(Kind kind, Visit visit) {
-  const u32 high = state().high[kind];
-  for (u32 index = kFirstDynamic; index < high; index++) {
+  const Core& core = state();
+  u32 left = kind == kRequest ? core.live_requests : ~u32{0};
+  for (u32 index = kFirstDynamic; index < core.high[kind] && left != 0; index++) {
     Slot* const slot = slot_at(kind, index);
-    if (slot->flags & kSlotLive) visit(slot);
+    if (!(slot->flags & kSlotLive)) continue;
+    left--;
+    visit(slot);
   }
 }
 

@@ -26,26 +26,48 @@ namespace fermata::mpi {
 
 inline bool is_main_thread() { return sys::gettid() == crossing().main_tid; }
 
-[[gnu::noinline]] inline void lock_books() {
+/// Somebody sleeps until the books are given back.
+inline bool books_are_awaited() {
+  return __atomic_load_n(&state().books_lock, __ATOMIC_RELAXED) == 2;
+}
+
+[[gnu::noinline, gnu::cold]] inline void lock_taken_books() {
+  constexpr int kSpins = 200;  // most calls are shorter than what it takes to sleep and to wake up
   u32* const lock = &state().books_lock;
+  for (int spin = 0; spin < kSpins; spin++) {
+    u32 before = 0;
+    if (__atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
+        __atomic_compare_exchange_n(lock, &before, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+      return;
+    __builtin_ia32_pause();
+  }
+  while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE) != 0)
+    sys::futex_wait(lock, 2, 1'000'000'000);
+}
+
+inline void lock_books() {
   u32 before = 0;
-  if (!__atomic_compare_exchange_n(lock, &before, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-    while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE) != 0)
-      sys::futex_wait(lock, 2, 1'000'000'000);
+  if (FERMATA_UNLIKELY(!__atomic_compare_exchange_n(&state().books_lock, &before, 1, false,
+                                                    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
+    lock_taken_books();
   compiler_barrier();
   front::tls_gate.lock_depth = front::tls_gate.depth;
 }
 
-[[gnu::noinline]] inline void unlock_books() {
+/// Somebody waits for the books that have just been given back.
+[[gnu::noinline, gnu::cold]] inline void tell_books_are_free(bool awaited) {
   Core& core = state();
-  u32* const lock = &core.books_lock;
-  const bool awaited = __atomic_exchange_n(lock, 0, __ATOMIC_SEQ_CST) == 2;
+  if (awaited) (void)sys::call(SYS_futex, sys::word(&core.books_lock), FUTEX_WAKE_PRIVATE, 1);
+  if (core.main_wants_books && __atomic_exchange_n(&core.main_wants_books, 0, __ATOMIC_SEQ_CST))
+    launcher().nudge(crossing().mpi_tid);
+}
+
+inline void unlock_books() {
+  Core& core = state();
+  const bool awaited = __atomic_exchange_n(&core.books_lock, 0, __ATOMIC_SEQ_CST) == 2;
   compiler_barrier();
   front::tls_gate.lock_depth = 0;
-  if (awaited) (void)sys::call(SYS_futex, sys::word(lock), FUTEX_WAKE_PRIVATE, 1);
-  if (FERMATA_UNLIKELY(core.main_wants_books) &&
-      __atomic_exchange_n(&core.main_wants_books, 0, __ATOMIC_SEQ_CST))
-    launcher().nudge(crossing().mpi_tid);
+  if (FERMATA_UNLIKELY(awaited || core.main_wants_books)) tell_books_are_free(awaited);
 }
 
 /// lock_books() for the main thread where it was interrupted. It gives up after a few milliseconds
@@ -71,7 +93,7 @@ inline bool is_main_thread() { return sys::gettid() == crossing().main_tid; }
 }
 
 /// The first call of this thread in this process: gives it a thread block of the lower half.
-inline void adopt_thread() {
+[[gnu::noinline, gnu::cold]] inline void adopt_thread() {
   const Core& core = state();
   if (launcher().borrow() != 0)
     fatal("the lower half cannot serve another thread of the application");
@@ -79,20 +101,20 @@ inline void adopt_thread() {
   if (core.initialized) front::tls_gate.attention = core.threads == Threads::kOne ? 0 : kGateShared;
 }
 
-inline void enter_attention(bool may_call_functions) {
+[[gnu::noinline]] inline void enter_attention(bool may_call_functions) {
   Gate& gate = front::tls_gate;
-  if (gate.attention & kGateNew) adopt_thread();
+  if (FERMATA_UNLIKELY(gate.attention & kGateNew)) adopt_thread();
   if (may_call_functions && (gate.attention & kGateShared) && !gate.lock_depth) lock_books();
 }
 
-inline void leave_attention(bool may_call_functions) {
+[[gnu::noinline]] inline void leave_attention(bool may_call_functions) {
   const Gate& gate = front::tls_gate;
   if (gate.lock_depth == gate.depth + 1) unlock_books();
   compiler_barrier();
   if (gate.interrupted) leave_interrupted(may_call_functions);
 }
 
-inline u32 open_books(bool for_blocking_call) {
+[[gnu::noinline]] inline u32 open_books(bool for_blocking_call) {
   // Below MPI_THREAD_MULTIPLE no other thread of the application may be in MPI, and the lower half
   // has not been asked to bear one.
   if (for_blocking_call && state().threads != Threads::kMultiple) return 0;
@@ -100,7 +122,7 @@ inline u32 open_books(bool for_blocking_call) {
   unlock_books();
   return depth;
 }
-inline void close_books(u32 depth) {
+[[gnu::noinline]] inline void close_books(u32 depth) {
   lock_books();
   front::tls_gate.lock_depth = depth;
 }

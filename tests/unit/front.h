@@ -15,6 +15,14 @@ __thread Gate tls_gate;
 mpi::Slot g_nulls[mpi::kKindCount][mpi::kPredefinedCount];
 
 inline const char* name() { return "test"; }
+inline Slot* RequestList::get(i32 i) const { return static_cast<Slot**>(handles_)[i]; }
+inline void RequestList::put(i32 i, Slot* slot) const { static_cast<Slot**>(handles_)[i] = slot; }
+inline StatusList::StatusList(void* statuses) : statuses_(statuses) {}
+inline void StatusList::put(i32 i, const CanonStatus& status, int error) const {
+  CanonStatus* const out = static_cast<CanonStatus*>(statuses_) + i;
+  *out = status;
+  out->error = error;
+}
 inline Slot* predefined(Kind kind, u32 canonical) {
   Slot* const slot = &g_nulls[kind][canonical];
   slot->index = canonical;

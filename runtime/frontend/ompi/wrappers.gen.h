@@ -6373,9 +6373,7 @@ extern "C" FERMATA_EXPORT int MPI_Start(App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Start")));
 
 extern "C" FERMATA_EXPORT int PMPI_Startall(int count, App<mpi::kRequest>* array_of_requests) {
-  HandlesInOut<mpi::kRequest> array_of_requests_slots(array_of_requests, count);
-  int error = core::Startall(count, array_of_requests_slots.data());
-  array_of_requests_slots.finish();
+  int error = core::Startall(count, RequestList(array_of_requests));
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Startall");
   }
@@ -6927,11 +6925,7 @@ extern "C" FERMATA_EXPORT int MPI_Test_cancelled(const AppStatus* status, int* f
     __attribute__((weak, alias("PMPI_Test_cancelled")));
 
 extern "C" FERMATA_EXPORT int PMPI_Testall(int count, App<mpi::kRequest>* array_of_requests, int* flag, AppStatus* array_of_statuses) {
-  HandlesInOut<mpi::kRequest> array_of_requests_slots(array_of_requests, count);
-  StatusesOut array_of_statuses_out(array_of_statuses, count);
-  int error = core::Testall(count, array_of_requests_slots.data(), flag, array_of_statuses_out.data());
-  array_of_requests_slots.finish();
-  if (*flag) array_of_statuses_out.finish(count);
+  int error = core::Testall(count, RequestList(array_of_requests), flag, StatusList(array_of_statuses));
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Testall");
   }
@@ -6941,10 +6935,8 @@ extern "C" FERMATA_EXPORT int MPI_Testall(int count, App<mpi::kRequest>* array_o
     __attribute__((weak, alias("PMPI_Testall")));
 
 extern "C" FERMATA_EXPORT int PMPI_Testany(int count, App<mpi::kRequest>* array_of_requests, int* index, int* flag, AppStatus* status) {
-  HandlesInOut<mpi::kRequest> array_of_requests_slots(array_of_requests, count);
   StatusOut status_out(status);
-  int error = core::Testany(count, array_of_requests_slots.data(), index, flag, status_out.data());
-  array_of_requests_slots.finish();
+  int error = core::Testany(count, RequestList(array_of_requests), index, flag, status_out.data());
   if (*flag) status_out.finish();
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Testany");
@@ -6955,11 +6947,7 @@ extern "C" FERMATA_EXPORT int MPI_Testany(int count, App<mpi::kRequest>* array_o
     __attribute__((weak, alias("PMPI_Testany")));
 
 extern "C" FERMATA_EXPORT int PMPI_Testsome(int incount, App<mpi::kRequest>* array_of_requests, int* outcount, int* array_of_indices, AppStatus* array_of_statuses) {
-  HandlesInOut<mpi::kRequest> array_of_requests_slots(array_of_requests, incount);
-  StatusesOut array_of_statuses_out(array_of_statuses, incount);
-  int error = core::Testsome(incount, array_of_requests_slots.data(), outcount, array_of_indices, array_of_statuses_out.data());
-  array_of_requests_slots.finish();
-  array_of_statuses_out.finish(*outcount);
+  int error = core::Testsome(incount, RequestList(array_of_requests), outcount, array_of_indices, StatusList(array_of_statuses));
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Testsome");
   }
@@ -7683,11 +7671,7 @@ extern "C" FERMATA_EXPORT int MPI_Wait(App<mpi::kRequest>* request, AppStatus* s
     __attribute__((weak, alias("PMPI_Wait")));
 
 extern "C" FERMATA_EXPORT int PMPI_Waitall(int count, App<mpi::kRequest>* array_of_requests, AppStatus* array_of_statuses) {
-  HandlesInOut<mpi::kRequest> array_of_requests_slots(array_of_requests, count);
-  StatusesOut array_of_statuses_out(array_of_statuses, count);
-  int error = core::Waitall(count, array_of_requests_slots.data(), array_of_statuses_out.data());
-  array_of_requests_slots.finish();
-  array_of_statuses_out.finish(count);
+  int error = core::Waitall(count, RequestList(array_of_requests), StatusList(array_of_statuses));
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Waitall");
   }
@@ -7697,10 +7681,8 @@ extern "C" FERMATA_EXPORT int MPI_Waitall(int count, App<mpi::kRequest>* array_o
     __attribute__((weak, alias("PMPI_Waitall")));
 
 extern "C" FERMATA_EXPORT int PMPI_Waitany(int count, App<mpi::kRequest>* array_of_requests, int* index, AppStatus* status) {
-  HandlesInOut<mpi::kRequest> array_of_requests_slots(array_of_requests, count);
   StatusOut status_out(status);
-  int error = core::Waitany(count, array_of_requests_slots.data(), index, status_out.data());
-  array_of_requests_slots.finish();
+  int error = core::Waitany(count, RequestList(array_of_requests), index, status_out.data());
   status_out.finish();
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Waitany");
@@ -7711,11 +7693,7 @@ extern "C" FERMATA_EXPORT int MPI_Waitany(int count, App<mpi::kRequest>* array_o
     __attribute__((weak, alias("PMPI_Waitany")));
 
 extern "C" FERMATA_EXPORT int PMPI_Waitsome(int incount, App<mpi::kRequest>* array_of_requests, int* outcount, int* array_of_indices, AppStatus* array_of_statuses) {
-  HandlesInOut<mpi::kRequest> array_of_requests_slots(array_of_requests, incount);
-  StatusesOut array_of_statuses_out(array_of_statuses, incount);
-  int error = core::Waitsome(incount, array_of_requests_slots.data(), outcount, array_of_indices, array_of_statuses_out.data());
-  array_of_requests_slots.finish();
-  array_of_statuses_out.finish(*outcount);
+  int error = core::Waitsome(incount, RequestList(array_of_requests), outcount, array_of_indices, StatusList(array_of_statuses));
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Waitsome");
   }
