@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of families: ./x bench --families [--rounds N] [--mpi NAME]... [--only WORD]
-[--before FERMATA] [--output docs/families.md] [--json FILE].
+[--before FERMATA] [--output docs/families.md] [--json FILE] [--with FILE]...
 
 Each round runs bench/families natively and under Fermata, one after the other, in turning order;
 `--before` takes another build's fermata along in the same rounds. A row shows the medians over the
 rounds, the median of the rounds' ratios with its quartiles, and the ratio of processor time. The
-worst come first: those that are the most above what is aimed at, a tenth above native, or 15 ns
-where that is more.
+rounds that earlier runs have saved with --json count as well (--with; --rounds 0 for no others).
+The worst come first: those that are the most above what is aimed at, a tenth above native, or
+15 ns where that is more.
 """
 import json
 import os
@@ -68,7 +69,7 @@ def run_under(binary):
 
 def measure(mpi, sides, arguments, work):
     """Returns {(family, name): [{side: (wall ns, processor ns)}]}, one entry per round."""
-    program = build(mpi)
+    program = build(mpi) if arguments.rounds else None
     file = pathlib.Path("/dev/shm") / f"fermata-bench-{work.stat().st_ino}"
     only = ["--only", arguments.only] if arguments.only else []
     rows = {}
@@ -147,10 +148,20 @@ def markdown_table(mpi, rows, sides):
         yield f"| {family} | {name} | " + " | ".join(columns(samples, sides)) + " |"
 
 
+def saved_rounds(files, mpi):
+    """The rounds of an MPI in files of --json."""
+    for file in files:
+        for row in json.loads(pathlib.Path(file).read_text()):
+            if row["mpi"] == mpi:
+                yield (row["family"], row["call"]), row["rounds"]
+
+
 def add_options(parser):
     parser.add_argument("--families", action="store_true", help="the table of families instead")
     parser.add_argument("--only", help="of the families: rows that hold this word")
     parser.add_argument("--before", help="of the families: another build's fermata to compare with")
+    parser.add_argument("--with", dest="saved", action="append", default=[], metavar="JSON",
+                        help="of the families: count the rounds of an earlier run as well")
     parser.add_argument("--output", help="of the families: also write this Markdown page")
 
 
@@ -159,11 +170,12 @@ def main(arguments, work):
     if arguments.before:
         sides["before"] = run_under(arguments.before)
     sides["fermata"] = run_under(fermata.FERMATA)
-    found, page = {}, [HEAD.format(processors=os.cpu_count(),
-                                   rounds=arguments.rounds)]
+    found, page = {}, []
     try:
         for mpi in arguments.mpi or mpis.MPIS:
             found[mpi] = measure(mpi, sides, arguments, work)
+            for key, samples in saved_rounds(arguments.saved, mpi):
+                found[mpi].setdefault(key, []).extend(samples)
             print("\n".join(text_table(mpi, found[mpi], sides)), flush=True)
             page += markdown_table(mpi, found[mpi], sides)
     except Failed as reason:
@@ -175,5 +187,7 @@ def main(arguments, work):
              for mpi, rows in found.items() for (family, name), samples in rows.items()],
             indent=1) + "\n")
     if arguments.output:
-        pathlib.Path(arguments.output).write_text("\n".join(page) + "\n")
+        rounds = max(len(samples) for rows in found.values() for samples in rows.values())
+        head = HEAD.format(processors=os.cpu_count(), rounds=rounds)
+        pathlib.Path(arguments.output).write_text("\n".join([head, *page]) + "\n")
     return 0

@@ -10,8 +10,8 @@
 
 #include "family.h"
 
-enum { kBlocks = 9 };
-static const double kBlockNs = 1e6;
+enum { kBlocks = 7 };
+static const double kBlockNs = 6e5;
 
 int rank, peer;
 char sending[kBufferBytes], receiving[kBufferBytes];
