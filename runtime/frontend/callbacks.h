@@ -48,14 +48,13 @@ class RequestList {
 // And its array of statuses, or MPI_STATUSES_IGNORE.
 class StatusList {
  public:
-  StatusList() = default;  // ignored
   inline explicit StatusList(void* statuses);
   bool is_wanted() const { return statuses_ != nullptr; }
   // Preconditions: is_wanted(). `error`: the request's class.
   inline void put(i32 i, const CanonStatus& status, int error) const;
 
  private:
-  void* statuses_ = nullptr;
+  void* statuses_;
 };
 
 // The gate of this thread, see crossing.h.

@@ -21,9 +21,10 @@ using front::StatusList;
 enum class Standing : u8 { kIdle, kActive, kPending, kFinished };
 
 inline Standing standing_of(Slot* slot) {
-  if (is_idle(slot)) return Standing::kIdle;
+  if (slot == nullptr) return Standing::kIdle;
   const RequestState request = request_of(slot)->state;
   if (FERMATA_LIKELY(request == RequestState::kActive)) return Standing::kActive;
+  if (request == RequestState::kInactive) return Standing::kIdle;
   if (FERMATA_UNLIKELY(request == RequestState::kPending) && is_still_pending(slot))
     return Standing::kPending;
   return Standing::kFinished;
@@ -81,15 +82,23 @@ class Batch {
   return error;
 }
 
-/// Likewise of what has finished in our books. Its status becomes entry `place` of `statuses`.
-[[gnu::always_inline]] inline int conclude_booked(RequestList list, i32 i, Slot* slot,
-                                                  StatusList statuses, i32 place) {
+/// Likewise of what has finished in our books: tell(status, error) hands its status on.
+template <typename Tell>
+[[gnu::always_inline]] inline int conclude_booked_by(RequestList list, i32 i, Slot* slot,
+                                                     Tell tell) {
   Request* const request = request_of(slot);
-  const int error = outcome_of(request);
-  if (statuses.is_wanted()) statuses.put(place, request->status, error);
+  const int error = outcome_of(request);  // sets the status of a generalized request
+  tell(request->status, error);
   if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
   retire(list, i, slot);
   return error;
+}
+/// Its status becomes entry `place` of `statuses`.
+[[gnu::always_inline]] inline int conclude_booked(RequestList list, i32 i, Slot* slot,
+                                                  StatusList statuses, i32 place) {
+  return conclude_booked_by(list, i, slot, [&](const CanonStatus& status, int error) {
+    if (statuses.is_wanted()) statuses.put(place, status, error);
+  });
 }
 
 /// Books the k-th of a batch, which the lower half has finished, for whoever asks for it.
@@ -357,11 +366,12 @@ inline Look look_for_one(RequestList list, i32 count, bool waits, i32* index,
   if (first == count && !look.error && batch.count() != 0)
     ask_some(batch, waits && !look.active && !look.pending, look, note);
   if (first == count) return look;
-  Slot* const slot = list.get(first);
   *index = first;
   look.found = 1;
-  if (status) *status = request_of(slot)->status;
-  look.error = conclude_booked(list, first, slot, StatusList(), 0);
+  look.error = conclude_booked_by(list, first, list.get(first),
+                                  [status](const CanonStatus& of_request, int) {
+                                    if (status) *status = of_request;
+                                  });
   return look;
 }
 
