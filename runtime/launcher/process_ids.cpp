@@ -101,13 +101,6 @@ u64 kernel_process_or_group(u64 id) {
   return number > 0 ? kernel_process(u32(number)) : id;
 }
 
-u64 own_id(u64 number) {
-  const u32 tid = sys::gettid();
-  if (number == SYS_getpid) return known_process(sys::getpid());
-  const Thread* const thread = is_forked_child() ? nullptr : find_thread(tid);
-  return thread ? thread->id : tid;
-}
-
 u64 set_group(const u64 (&a)[6]) {
   const u32 target = a[0] ? kernel_process(u32(a[0])) : 0;
   const u64 result = pass_on(SYS_setpgid, {target, kernel_group(u32(a[1]))});
@@ -234,8 +227,8 @@ u64 trap_id_call(u64 number, const u64 (&arguments)[6]) {
   u64 a[6];
   __builtin_memcpy(a, arguments, sizeof a);
   switch (number) {
-    case SYS_getpid:
-    case SYS_gettid: return own_id(number);
+    case SYS_getpid: return known_process(sys::getpid());
+    case SYS_gettid: return known_thread(sys::gettid());
     case SYS_getppid: return known_parent(u32(sys::call(SYS_getppid).value));
     case SYS_getpgrp: return known_group(u32(sys::call(SYS_getpgid, 0).value));
     case SYS_getpgid:
