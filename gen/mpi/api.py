@@ -168,7 +168,11 @@ class Function:
         """Whether the large form can be answered by the plain one when its counts fit an int."""
         poly = [p for p in self.params if p.poly]
         return (self.large and not self.extra and poly
-                and not any(p.array or p.kind == "POLYFUNCTION" for p in poly))
+                and not any(p.kind == "POLYFUNCTION" for p in poly))
+
+    def narrows_arrays(self):
+        """Likewise, with arrays of counts or displacements: runtime/mpi/narrow.gen.h."""
+        return self.narrow() and any(p.poly and p.array for p in self.params)
 
     def scope_slot(self):
         """The parameter whose error handler is asked when the call fails."""

@@ -28,7 +28,8 @@ class Body:
 
     def __init__(self, function):
         self.function = function
-        self.before, self.args, self.always, self.success = [], [], [], []
+        self.before, self.args, self.always = [], [], []
+        self.success, self.failure = [], []
         for param in function.params:
             getattr(self, param.category)(param)
 
@@ -93,6 +94,10 @@ class Body:
         else:
             self.before.append(f"Slot* {name}_slot = nullptr;")
             self.args.append(f"&{name}_slot")
+            nulls = api.load("annotations.toml")["null_in_error"]["functions"]
+            if self.function.stem in nulls and param.kind in ("COMMUNICATOR", "DATATYPE"):
+                self.failure.append(
+                    f"  if ({name}_slot) *{name} = handle_out<{kind}>({name}_slot);")
             self.success.append(f"*{name} = handle_out<{kind}>({name}_slot);")
 
     def handle_array(self, param, kind):
@@ -171,11 +176,11 @@ def wrapper(function, notes):
             lines = body.before + [f"return {call};"]
         else:
             lines = body.before + [f"int error = {call};"] + body.always
-            lines += ["if (FERMATA_UNLIKELY(error != 0)) {",
+            lines += ["if (FERMATA_UNLIKELY(error != 0)) {", *body.failure,
                       f"  return core::raise({scope(function, notes)}, error,"
                       f" \"MPI_{function.name}\");",
                       "}"] + body.success
-            if not function.large and function.stem in notes["after"]:
+            if function.stem in notes["after"]:
                 lines.append(notes["after"][function.stem] + ";")
             lines.append("return 0;")
     text = "\n".join("  " + line for line in lines)

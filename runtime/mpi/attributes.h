@@ -32,14 +32,15 @@ inline int keyval_new(Kind kind, void* copy_fn, void* delete_fn, int* number, vo
     core.keyvals = grown;
     core.keyvals_room = room;
   }
-  core.keyvals[core.keyvals_used] = Keyval{kind, false, copy_fn, delete_fn, extra_state};
+  core.keyvals[core.keyvals_used] = Keyval{kind, false, 0, copy_fn, delete_fn, extra_state};
   *number = kFirstKeyval + core.keyvals_used++;
   return kSuccess;
 }
 
 inline int keyval_free(Kind kind, int* number) {
   Keyval* const keyval = keyval_of(*number);
-  if (!keyval || keyval->kind != kind || keyval->freed) return kErrKeyval;
+  if (!keyval || keyval->kind != kind) return kErrKeyval;
+  if (keyval->freed && keyval->users == 0) return kErrKeyval;
   keyval->freed = true;
   *number = kKeyvalInvalid;
   return kSuccess;
@@ -62,6 +63,7 @@ inline int attribute_remove(Kind kind, Slot* object, Attribute** list, i32 numbe
     if (*at != attribute) continue;
     *at = attribute->next;
     arena_free(attribute);
+    keyval_of(number)->users--;
     break;
   }
   return kSuccess;
@@ -76,6 +78,7 @@ inline int attribute_set(Kind kind, Slot* object, Attribute** list, i32 number,
   LowerScope scope;
   Attribute* const attribute = arena_new<Attribute>();
   *attribute = Attribute{*list, number, value};
+  keyval_of(number)->users++;
   *list = attribute;
   return kSuccess;
 }
@@ -95,6 +98,7 @@ inline int attributes_copy(Kind kind, Slot* from, Attribute* list, Attribute** t
     LowerScope scope;
     Attribute* const copy = arena_new<Attribute>();
     *copy = Attribute{nullptr, attribute->keyval, value};
+    keyval_of(attribute->keyval)->users++;
     *to = copy;
     to = &copy->next;
   }
@@ -116,6 +120,7 @@ inline int attributes_drop(Kind kind, Slot* slot, Attribute** list, bool may_fai
       *list = last;
       return code;
     }
+    keyval_of(last->keyval)->users--;
     arena_free(last);
   }
   return kSuccess;
@@ -186,16 +191,24 @@ inline int Comm_delete_attr(Slot* comm, int number) {
 
 }  // namespace core
 
-/// The attributes of a type; those of predefined types, which have no Type, are in a list of pairs.
-inline Attribute** type_attributes(Slot* datatype) {
-  if (Type* const type = type_of(datatype)) return &type->attributes;
-  for (NamedTypeAttributes* n = state().named_type_attributes; n; n = n->next)
-    if (n->canonical == datatype->index) return &n->list;
+/// What the program has given a predefined type, which has no Type; null: nothing yet.
+inline NamedTypeAttributes* named_type_find(const Slot* datatype) {
+  NamedTypeAttributes* n = state().named_type_attributes;
+  while (n && n->canonical != datatype->index) n = n->next;
+  return n;
+}
+inline NamedTypeAttributes* named_type(const Slot* datatype) {
+  if (NamedTypeAttributes* const known = named_type_find(datatype)) return known;
   LowerScope scope;
   NamedTypeAttributes* const n = arena_new<NamedTypeAttributes>();
-  *n = NamedTypeAttributes{state().named_type_attributes, datatype->index, nullptr};
+  *n = NamedTypeAttributes{state().named_type_attributes, datatype->index, nullptr, nullptr};
   state().named_type_attributes = n;
-  return &n->list;
+  return n;
+}
+
+inline Attribute** type_attributes(Slot* datatype) {
+  if (Type* const type = type_of(datatype)) return &type->attributes;
+  return &named_type(datatype)->list;
 }
 
 namespace core {
@@ -208,6 +221,32 @@ inline int Type_set_attr(Slot* datatype, int number, void* value) {
 }
 inline int Type_delete_attr(Slot* datatype, int number) {
   return attribute_remove(kDatatype, datatype, type_attributes(datatype), number);
+}
+
+inline int Type_set_name(Slot* datatype, const char* name) {
+  LowerScope scope;
+  Type* const type = type_of(datatype);
+  char** const held = type ? &type->name : &named_type(datatype)->name;
+  arena_free(*held);
+  *held = text_copy(name);
+  return kSuccess;
+}
+
+inline int Type_get_name(Slot* datatype, char* name, int* length) {
+  LowerScope scope;
+  const Type* const type = type_of(datatype);
+  const NamedTypeAttributes* const named = type ? nullptr : named_type_find(datatype);
+  const char* text = type ? type->name : named ? named->name : nullptr;
+  // A predefined handle without a number is one of a newer release of this MPI.
+  if (!type && !text && datatype->index)
+    return lower().Type_get_name(datatype->real, name, length);
+  if (!text) text = "";
+  u64 n = text_length(text);
+  if (n > kMaxObjectName - 1) n = kMaxObjectName - 1;
+  __builtin_memcpy(name, text, n);
+  name[n] = 0;
+  *length = int(n);
+  return kSuccess;
 }
 
 inline int Type_dup(Slot* oldtype, Slot** newtype) {

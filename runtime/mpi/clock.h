@@ -10,9 +10,9 @@
 //
 // Invariant: clocks()[i].comm_id != 0 exactly for communicators (and groups, for calls that are
 //            collective over a group) this rank is a member of.
-// Invariant: MPI_Comm_free passes a barrier in the lower half before an entry is removed. Every
-//            member has then counted the same last call and is bound to finish it, so no member can
-//            be asked to wait for one that has forgotten the communicator.
+// Invariant: a communicator passes a barrier in the lower half (leaving.h) before its entry is
+//            removed. Every member has then counted the same last call and is bound to finish it,
+//            so no member can be asked to wait for one that has forgotten the communicator.
 #pragma once
 
 #include "base/hash.h"

@@ -19,9 +19,12 @@
 
 namespace fermata::mpi {
 
+InfoPair* info_get(Slot* info, const char* key);  // infos.h
 void errhandler_ref(Slot* errhandler);    // errors.h
 void errhandler_unref(Slot* errhandler);  // errors.h
 void end_duplicates(Slot* parent);        // persistent_collectives.h
+bool leave(Slot* comm);                   // leaving.h
+void sweep_leaving();                     // leaving.h
 
 inline constexpr u64 kWorldId = 1;
 inline constexpr u64 kSelfId = 2;  // + world rank
@@ -140,6 +143,21 @@ inline u64 agree_on_id(u64 real, const Comm* comm) {
   return id;
 }
 
+/// Gives a communicator its handle. One with processes outside the job is never saved: it has no
+/// id to agree on, and nothing to count, for the others may not.
+inline Slot* comm_register(Comm* comm, u64 real, u64 id, Slot* errhandler) {
+  Slot* const slot = slot_new(kComm, comm);
+  slot->real = real;
+  slot->spare = reinterpret_cast<u64>(comm->outside ? state().unused_clock : clock_new(id));
+  if (comm->outside) crossing().connections++;
+  comm->id = id;
+  comm->slot = slot;
+  comm->errhandler = errhandler;
+  if (errhandler) errhandler_ref(errhandler);
+  comm_link(comm);
+  return slot;
+}
+
 /// Registers a communicator the lower half has just made; every member calls this.
 /// Sets *newcomm to the new handle, or to MPI_COMM_NULL if this rank is not a member.
 /// `parent`: whose clock all members have counted for this call; null: they agree on an id.
@@ -151,21 +169,10 @@ inline int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm,
   }
   Comm* const comm = comm_describe(real, inter);
   if (!comm) return kErrIntern;
-  Slot* const slot = slot_new(kComm, comm);
-  slot->real = real;
-  if (comm->outside) {  // never saved: no id to agree on, nothing to count, and the others may not
-    comm->id = kOutsideId;
-    slot->spare = reinterpret_cast<u64>(state().unused_clock);
-    crossing().connections++;
-  } else {
-    comm->id = parent ? id_by_call(parent, comm) : agree_on_id(real, comm);
-    slot->spare = reinterpret_cast<u64>(clock_new(comm->id));
-  }
-  comm->slot = slot;
-  comm->errhandler = errhandler;
-  if (errhandler) errhandler_ref(errhandler);
-  comm_link(comm);
-  *newcomm = slot;
+  const u64 id = comm->outside ? kOutsideId
+                 : parent      ? id_by_call(parent, comm)
+                               : agree_on_id(real, comm);
+  *newcomm = comm_register(comm, real, id, errhandler);
   return kSuccess;
 }
 
@@ -268,6 +275,7 @@ int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make,
   Comm* const from = live_comm(parent);
   if (!from) return kErrComm;
   CollectiveScope scope(parent);
+  sweep_leaving();
   // Of the two groups that come together, each calls on a communicator of its own.
   const bool counts_alike = !from->outside && (!inter || from->remote_size >= 0);
   u64 real = 0;
@@ -422,7 +430,14 @@ inline int Comm_split(Slot* comm, int color, int key, Slot** newcomm) {
     return lower().Comm_split(comm->real, color, key, real);
   });
 }
-inline int Comm_split_type(Slot* comm, int type, int key, Slot*, Slot** newcomm) {
+/// Of the types that name the hardware, memory that is shared is the one that every MPI knows; what
+/// is not known is no type that any member shares with another, and gives MPI_COMM_NULL.
+inline int Comm_split_type(Slot* comm, int type, int key, Slot* info, Slot** newcomm) {
+  if (type >= kCommTypeHwUnguided && type <= kCommTypeResourceGuided) {
+    const InfoPair* const hint =
+        type == kCommTypeHwGuided ? info_get(info, "mpi_hw_resource_type") : nullptr;
+    type = hint && text_equal(hint->value, "mpi_shared_memory") ? kCommTypeShared : kUndefined;
+  }
   return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
     const u64 no_info = slot_at(kInfo, kInfoNull)->real;
     return lower().Comm_split_type(comm->real, type, key, no_info, real);
@@ -452,6 +467,11 @@ inline int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
   if (!c || (comm->flags & kSlotPredefined)) return kErrComm;
   if (const int code = attributes_drop(kComm, comm, &c->attributes, true)) return code;
   CollectiveScope scope(comm);
+  sweep_leaving();
+  if (end == &MpiCalls::Comm_free && leave(comm)) {
+    *handle = null_of(kComm);
+    return kSuccess;
+  }
   if (!c->outside) {
     const BlockingCall open;
     (void)lower().Barrier(comm->real);  // see the second invariant of clock.h

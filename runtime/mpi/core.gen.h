@@ -36,7 +36,10 @@ int raise(Slot* object, int error_class, const char* function);
 
 constexpr bool fits_int(i64 value) { return value == int(value); }
 
-// hand: 311 functions
+// hand: 326 functions
+inline int Abi_get_fortran_info(Slot** info);
+inline int Abi_get_info(Slot** info);
+inline int Abi_get_version(int* abi_major, int* abi_minor);
 inline int Abort(Slot* comm, int errorcode);
 inline int Add_error_class(int* errorclass);
 inline int Add_error_code(int errorclass, int* errorcode);
@@ -60,6 +63,7 @@ inline int Comm_compare(Slot* comm1, Slot* comm2, int* result);
 inline int Comm_connect(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm);
 inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm);
 inline int Comm_create_errhandler(void* comm_errhandler_fn, Slot** errhandler);
+inline int Comm_create_from_group(Slot* group, const char* stringtag, Slot* info, Slot* errhandler, Slot** newcomm);
 inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm);
 inline int Comm_create_keyval(void* comm_copy_attr_fn, void* comm_delete_attr_fn, int* comm_keyval, void* extra_state);
 inline int Comm_delete_attr(Slot* comm, int comm_keyval);
@@ -163,6 +167,7 @@ inline int Get_count_c(const CanonStatus* status, Slot* datatype, i64* count);
 inline int Get_elements(const CanonStatus* status, Slot* datatype, int* count);
 inline int Get_elements_c(const CanonStatus* status, Slot* datatype, i64* count);
 inline int Get_elements_x(const CanonStatus* status, Slot* datatype, i64* count);
+inline int Get_hw_resource_info(Slot** hw_info);
 inline int Graph_create(Slot* comm_old, int nnodes, const int* index, const int* edges, int reorder, Slot** comm_graph);
 inline int Grequest_complete(Slot* request);
 inline int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state, Slot** request);
@@ -184,6 +189,7 @@ inline int Improbe(int source, int tag, Slot* comm, int* flag, Slot** message, C
 inline int Imrecv(void* buf, int count, Slot* datatype, Slot** message, Slot** request);
 inline int Imrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, Slot** request);
 inline int Info_create(Slot** info);
+inline int Info_create_env(int* argc, char*** argv, Slot** info);
 inline int Info_delete(Slot* info, const char* key);
 inline int Info_dup(Slot* info, Slot** newinfo);
 inline int Info_free(Slot** info);
@@ -197,6 +203,7 @@ inline int Init(int* argc, char*** argv);
 inline int Init_thread(int* argc, char*** argv, int required, int* provided);
 inline int Initialized(int* flag);
 inline int Intercomm_create(Slot* local_comm, int local_leader, Slot* peer_comm, int remote_leader, int tag, Slot** newintercomm);
+inline int Intercomm_create_from_groups(Slot* local_group, int local_leader, Slot* remote_group, int remote_leader, const char* stringtag, Slot* info, Slot* errhandler, Slot** newintercomm);
 inline int Intercomm_merge(Slot* intercomm, int high, Slot** newintracomm);
 inline int Iprobe(int source, int tag, Slot* comm, int* flag, CanonStatus* status);
 inline int Irecv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm, Slot** request);
@@ -206,6 +213,10 @@ inline int Irsend_c(const void* buf, i64 count, Slot* datatype, int dest, int ta
 inline int Is_thread_main(int* flag);
 inline int Isend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
 inline int Isend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
+inline int Isendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, Slot** request);
+inline int Isendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, Slot** request);
+inline int Isendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, Slot** request);
+inline int Isendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, Slot** request);
 inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
 inline int Issend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
 inline int Lookup_name(const char* service_name, Slot* info, char* port_name);
@@ -230,6 +241,9 @@ inline int Remove_error_code(int errorcode);
 inline int Remove_error_string(int errorcode);
 inline int Request_free(Slot** request);
 inline int Request_get_status(Slot* request, int* flag, CanonStatus* status);
+inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag, front::StatusList array_of_statuses);
+inline int Request_get_status_any(int count, Slot* const* array_of_requests, int* index, int* flag, CanonStatus* status);
+inline int Request_get_status_some(int incount, Slot* const* array_of_requests, int* outcount, int* array_of_indices, front::StatusList array_of_statuses);
 inline int Rget(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request);
 inline int Rget_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request);
 inline int Rget_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
@@ -296,6 +310,7 @@ inline int Type_get_contents_c(Slot* datatype, i64 max_integers, i64 max_address
 inline int Type_get_envelope(Slot* datatype, int* num_integers, int* num_addresses, int* num_datatypes, int* combiner);
 inline int Type_get_envelope_c(Slot* datatype, i64* num_integers, i64* num_addresses, i64* num_large_counts, i64* num_datatypes, int* combiner);
 inline int Type_get_name(Slot* datatype, char* type_name, int* resultlen);
+inline int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_type);
 inline int Type_indexed(int count, const int* array_of_blocklengths, const int* array_of_displacements, Slot* oldtype, Slot** newtype);
 inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
 inline int Type_match_size(int typeclass, int size, Slot** datatype);
@@ -441,30 +456,19 @@ inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
 inline int Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 
-// absent: 51 functions
+// absent: 36 functions
 inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false, int* is_set);
-inline int Abi_get_fortran_info(Slot** info);
-inline int Abi_get_info(Slot** info);
-inline int Abi_get_version(int* abi_major, int* abi_minor);
 inline int Abi_set_fortran_booleans(int logical_size, void* logical_true, void* logical_false);
 inline int Abi_set_fortran_info(Slot* info);
 inline int Buffer_flush();
 inline int Buffer_iflush(Slot** request);
 inline int Comm_attach_buffer(Slot* comm, void* buffer, int size);
 inline int Comm_attach_buffer_c(Slot* comm, void* buffer, i64 size);
-inline int Comm_create_from_group(Slot* group, const char* stringtag, Slot* info, Slot* errhandler, Slot** newcomm);
 inline int Comm_detach_buffer(Slot* comm, void* buffer_addr, int* size);
 inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size);
 inline int Comm_flush_buffer(Slot* comm);
 inline int Comm_iflush_buffer(Slot* comm, Slot** request);
-inline int Get_hw_resource_info(Slot** hw_info);
 inline int Group_from_session_pset(Slot* session, const char* pset_name, Slot** newgroup);
-inline int Info_create_env(int* argc, char*** argv, Slot** info);
-inline int Intercomm_create_from_groups(Slot* local_group, int local_leader, Slot* remote_group, int remote_leader, const char* stringtag, Slot* info, Slot* errhandler, Slot** newintercomm);
-inline int Isendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, Slot** request);
-inline int Isendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, Slot** request);
-inline int Isendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, Slot** request);
-inline int Isendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, Slot** request);
 inline int Parrived(Slot* request, int partition, int* flag);
 inline int Pready(int partition, Slot* request);
 inline int Pready_list(int length, const int* array_of_partitions, Slot* request);
@@ -473,9 +477,6 @@ inline int Precv_init(void* buf, int partitions, i64 count, Slot* datatype, int 
 inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot* info, Slot** request);
 inline int Register_datarep(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
 inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
-inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag, front::StatusList array_of_statuses);
-inline int Request_get_status_any(int count, Slot* const* array_of_requests, int* index, int* flag, CanonStatus* status);
-inline int Request_get_status_some(int incount, Slot* const* array_of_requests, int* outcount, int* array_of_indices, front::StatusList array_of_statuses);
 inline int Session_attach_buffer(Slot* session, void* buffer, int size);
 inline int Session_attach_buffer_c(Slot* session, void* buffer, i64 size);
 inline int Session_call_errhandler(Slot* session, int errorcode);
@@ -492,7 +493,6 @@ inline int Session_get_pset_info(Slot* session, const char* pset_name, Slot** in
 inline int Session_iflush_buffer(Slot* session, Slot** request);
 inline int Session_init(Slot* info, Slot* errhandler, Slot** session);
 inline int Session_set_errhandler(Slot* session, Slot* errhandler);
-inline int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_type);
 
 // plain: 71 functions
 inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
@@ -631,22 +631,6 @@ inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* 
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Abi_get_fortran_info(Slot** info) {
-  (void)info;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Abi_get_info(Slot** info) {
-  (void)info;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Abi_get_version(int* abi_major, int* abi_minor) {
-  (void)abi_major;
-  (void)abi_minor;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Abi_set_fortran_booleans(int logical_size, void* logical_true, void* logical_false) {
   (void)logical_size;
   (void)logical_true;
@@ -704,27 +688,6 @@ inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* 
   return lower_mpi().Allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
 }
 
-inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm) {
-  CollectiveScope scope(comm);
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-  const BlockingCall open;
-  return lower_mpi().Allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
-}
-
-inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)comm;
-  (void)info;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
   const ReducingCall open(op);
@@ -778,28 +741,6 @@ inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdis
   return lower_mpi().Alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
 }
 
-inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm) {
-  CollectiveScope scope(comm);
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-  const BlockingCall open;
-  return lower_mpi().Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
-}
-
-inline int Alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtype;
-  (void)comm;
-  (void)info;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* const* recvtypes, Slot* comm) {
   CollectiveScope scope(comm);
   int sends = 0, receives = 0;
@@ -812,35 +753,6 @@ inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdis
     real_recvtypes[i] = recvtypes[i]->real;
   const BlockingCall open;
   return lower_mpi().Alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
-}
-
-inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
-  CollectiveScope scope(comm);
-  int sends = 0, receives = 0;
-  front::peer_counts(comm, &sends, &receives);
-  Scratch<u64> real_sendtypes(sends);
-  for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) && i < sends; i++)
-    real_sendtypes[i] = sendtypes[i]->real;
-  Scratch<u64> real_recvtypes(receives);
-  for (int i = 0; recvtypes != nullptr && i < receives; i++)
-    real_recvtypes[i] = recvtypes[i]->real;
-  const BlockingCall open;
-  return lower_mpi().Alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
-}
-
-inline int Alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtypes;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtypes;
-  (void)comm;
-  (void)info;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Barrier(Slot* comm) {
@@ -948,15 +860,6 @@ inline int Comm_attach_buffer_c(Slot* comm, void* buffer, i64 size) {
   (void)comm;
   (void)buffer;
   (void)size;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Comm_create_from_group(Slot* group, const char* stringtag, Slot* info, Slot* errhandler, Slot** newcomm) {
-  (void)group;
-  (void)stringtag;
-  (void)info;
-  (void)errhandler;
-  (void)newcomm;
   return abi::kErrUnsupportedOperation;
 }
 
@@ -1361,29 +1264,6 @@ inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* rec
   return lower_mpi().Gatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real);
 }
 
-inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm) {
-  CollectiveScope scope(comm);
-  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
-  const BlockingCall open;
-  return lower_mpi().Gatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real);
-}
-
-inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)root;
-  (void)comm;
-  (void)info;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Get(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win) {
   LowerScope scope;
   return lower_mpi().Get(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, win->real);
@@ -1423,11 +1303,6 @@ inline int Get_count_c(const CanonStatus* status, Slot* datatype, i64* count) {
 
 inline int Get_elements_c(const CanonStatus* status, Slot* datatype, i64* count) {
   return Get_elements_x(status, datatype, count);
-}
-
-inline int Get_hw_resource_info(Slot** hw_info) {
-  (void)hw_info;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Get_library_version(char* version, int* resultlen) {
@@ -1483,19 +1358,6 @@ inline int Iallgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void
   return error;
 }
 
-inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot** request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   int error = Iallreduce(sendbuf, recvbuf, int(count), datatype, op, comm, request);
@@ -1506,34 +1368,6 @@ inline int Ialltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void*
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   int error = Ialltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm, request);
   return error;
-}
-
-inline int Ialltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot** request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtype;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtypes;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtypes;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Ibcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot** request) {
@@ -1560,20 +1394,6 @@ inline int Igather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* r
   return error;
 }
 
-inline int Igatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm, Slot** request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)root;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Imrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   int error = Imrecv(buf, int(count), datatype, message, request);
@@ -1586,70 +1406,10 @@ inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendt
   return error;
 }
 
-inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot** request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   int error = Ineighbor_alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm, request);
   return error;
-}
-
-inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot** request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtype;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtypes;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtypes;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Info_create_env(int* argc, char*** argv, Slot** info) {
-  (void)argc;
-  (void)argv;
-  (void)info;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Intercomm_create_from_groups(Slot* local_group, int local_leader, Slot* remote_group, int remote_leader, const char* stringtag, Slot* info, Slot* errhandler, Slot** newintercomm) {
-  (void)local_group;
-  (void)local_leader;
-  (void)remote_group;
-  (void)remote_leader;
-  (void)stringtag;
-  (void)info;
-  (void)errhandler;
-  (void)newintercomm;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Irecv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot** request) {
@@ -1662,17 +1422,6 @@ inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* dataty
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   int error = Ireduce(sendbuf, recvbuf, int(count), datatype, op, root, comm, request);
   return error;
-}
-
-inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)datatype;
-  (void)op;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
@@ -1699,82 +1448,22 @@ inline int Iscatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* 
   return error;
 }
 
-inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)displs;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)root;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Isend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   int error = Isend(buf, int(count), datatype, dest, tag, comm, request);
   return error;
 }
 
-inline int Isendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, Slot** request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)dest;
-  (void)sendtag;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)source;
-  (void)recvtag;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Isendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, Slot** request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)dest;
-  (void)sendtag;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)source;
-  (void)recvtag;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Isendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, Slot** request) {
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)dest;
-  (void)sendtag;
-  (void)source;
-  (void)recvtag;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
+  int error = Isendrecv(sendbuf, int(sendcount), sendtype, dest, sendtag, recvbuf, int(recvcount), recvtype, source, recvtag, comm, request);
+  return error;
 }
 
 inline int Isendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, Slot** request) {
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)dest;
-  (void)sendtag;
-  (void)source;
-  (void)recvtag;
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  int error = Isendrecv_replace(buf, int(count), datatype, dest, sendtag, source, recvtag, comm, request);
+  return error;
 }
 
 inline int Issend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request) {
@@ -1817,26 +1506,6 @@ inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtyp
   return lower_mpi().Neighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
 }
 
-inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm) {
-  CollectiveScope scope(comm);
-  const BlockingCall open;
-  return lower_mpi().Neighbor_allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
-}
-
-inline int Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)displs;
-  (void)recvtype;
-  (void)comm;
-  (void)info;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Neighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
   CollectiveScope scope(comm);
   const BlockingCall open;
@@ -1865,27 +1534,6 @@ inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const 
   return lower_mpi().Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
 }
 
-inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm) {
-  CollectiveScope scope(comm);
-  const BlockingCall open;
-  return lower_mpi().Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
-}
-
-inline int Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtype;
-  (void)comm;
-  (void)info;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
   CollectiveScope scope(comm);
   int sends = 0, receives = 0;
@@ -1900,45 +1548,9 @@ inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const 
   return lower_mpi().Neighbor_alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
 }
 
-inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
-  CollectiveScope scope(comm);
-  int sends = 0, receives = 0;
-  front::degree_counts(comm, &sends, &receives);
-  Scratch<u64> real_sendtypes(sends);
-  for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) && i < sends; i++)
-    real_sendtypes[i] = sendtypes[i]->real;
-  Scratch<u64> real_recvtypes(receives);
-  for (int i = 0; recvtypes != nullptr && i < receives; i++)
-    real_recvtypes[i] = recvtypes[i]->real;
-  const BlockingCall open;
-  return lower_mpi().Neighbor_alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
-}
-
-inline int Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)sdispls;
-  (void)sendtypes;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)rdispls;
-  (void)recvtypes;
-  (void)comm;
-  (void)info;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Op_commutative(Slot* op, int* commute) {
   LowerScope scope;
   return lower_mpi().Op_commutative(op->real, commute);
-}
-
-inline int Op_create_c(void* user_fn, int commute, Slot** op) {
-  (void)user_fn;
-  (void)commute;
-  (void)op;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Pack(const void* inbuf, int incount, Slot* datatype, void* outbuf, int outsize, int* position, Slot* comm) {
@@ -2136,12 +1748,6 @@ inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcou
   return lower_mpi().Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
 }
 
-inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm) {
-  CollectiveScope scope(comm);
-  const ReducingCall open(op);
-  return lower_mpi().Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
-}
-
 inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm) {
   CollectiveScope scope(comm);
   const ReducingCall open(op);
@@ -2164,18 +1770,6 @@ inline int Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, i64 r
   return error;
 }
 
-inline int Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
-  (void)sendbuf;
-  (void)recvbuf;
-  (void)recvcounts;
-  (void)datatype;
-  (void)op;
-  (void)comm;
-  (void)info;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Register_datarep(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state) {
   (void)datarep;
   (void)read_conversion_fn;
@@ -2191,32 +1785,6 @@ inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, voi
   (void)write_conversion_fn;
   (void)dtype_file_extent_fn;
   (void)extra_state;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag, front::StatusList array_of_statuses) {
-  (void)count;
-  (void)array_of_requests;
-  (void)flag;
-  (void)array_of_statuses;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Request_get_status_any(int count, Slot* const* array_of_requests, int* index, int* flag, CanonStatus* status) {
-  (void)count;
-  (void)array_of_requests;
-  (void)index;
-  (void)flag;
-  (void)status;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Request_get_status_some(int incount, Slot* const* array_of_requests, int* outcount, int* array_of_indices, front::StatusList array_of_statuses) {
-  (void)incount;
-  (void)array_of_requests;
-  (void)outcount;
-  (void)array_of_indices;
-  (void)array_of_statuses;
   return abi::kErrUnsupportedOperation;
 }
 
@@ -2304,29 +1872,6 @@ inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displ
   if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Scatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
-}
-
-inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
-  CollectiveScope scope(comm);
-  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
-  const BlockingCall open;
-  return lower_mpi().Scatterv_c(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
-}
-
-inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request) {
-  (void)sendbuf;
-  (void)sendcounts;
-  (void)displs;
-  (void)sendtype;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)root;
-  (void)comm;
-  (void)info;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Send_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm) {
@@ -2486,99 +2031,15 @@ inline int Type_contiguous_c(i64 count, Slot* oldtype, Slot** newtype) {
   return error;
 }
 
-inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, Slot* oldtype, Slot** newtype) {
-  (void)size;
-  (void)rank;
-  (void)ndims;
-  (void)array_of_gsizes;
-  (void)array_of_distribs;
-  (void)array_of_dargs;
-  (void)array_of_psizes;
-  (void)order;
-  (void)oldtype;
-  (void)newtype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
-  (void)count;
-  (void)array_of_blocklengths;
-  (void)array_of_displacements;
-  (void)oldtype;
-  (void)newtype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Type_create_hindexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
-  (void)count;
-  (void)blocklength;
-  (void)array_of_displacements;
-  (void)oldtype;
-  (void)newtype;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype) {
   if (!(fits_int(count) && fits_int(blocklength))) return abi::kErrValueTooLarge;
   int error = Type_create_hvector(int(count), int(blocklength), stride, oldtype, newtype);
   return error;
 }
 
-inline int Type_create_indexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
-  (void)count;
-  (void)blocklength;
-  (void)array_of_displacements;
-  (void)oldtype;
-  (void)newtype;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Type_create_resized_c(Slot* oldtype, i64 lb, i64 extent, Slot** newtype) {
   int error = Type_create_resized(oldtype, lb, extent, newtype);
   return error;
-}
-
-inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* const* array_of_types, Slot** newtype) {
-  (void)count;
-  (void)array_of_blocklengths;
-  (void)array_of_displacements;
-  (void)array_of_types;
-  (void)newtype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Type_create_subarray_c(int ndims, const i64* array_of_sizes, const i64* array_of_subsizes, const i64* array_of_starts, int order, Slot* oldtype, Slot** newtype) {
-  (void)ndims;
-  (void)array_of_sizes;
-  (void)array_of_subsizes;
-  (void)array_of_starts;
-  (void)order;
-  (void)oldtype;
-  (void)newtype;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Type_get_contents_c(Slot* datatype, i64 max_integers, i64 max_addresses, i64 max_large_counts, i64 max_datatypes, int* array_of_integers, i64* array_of_addresses, i64* array_of_large_counts, Slot** array_of_datatypes) {
-  (void)datatype;
-  (void)max_integers;
-  (void)max_addresses;
-  (void)max_large_counts;
-  (void)max_datatypes;
-  (void)array_of_integers;
-  (void)array_of_addresses;
-  (void)array_of_large_counts;
-  (void)array_of_datatypes;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Type_get_envelope_c(Slot* datatype, i64* num_integers, i64* num_addresses, i64* num_large_counts, i64* num_datatypes, int* combiner) {
-  (void)datatype;
-  (void)num_integers;
-  (void)num_addresses;
-  (void)num_large_counts;
-  (void)num_datatypes;
-  (void)combiner;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Type_get_extent(Slot* datatype, i64* lb, i64* extent) {
@@ -2617,22 +2078,6 @@ inline int Type_get_true_extent_c(Slot* datatype, i64* true_lb, i64* true_extent
 inline int Type_get_true_extent_x(Slot* datatype, i64* true_lb, i64* true_extent) {
   LowerScope scope;
   return lower_mpi().Type_get_true_extent_x(datatype->real, true_lb, true_extent);
-}
-
-inline int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_type) {
-  (void)value_type;
-  (void)index_type;
-  (void)pair_type;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
-  (void)count;
-  (void)array_of_blocklengths;
-  (void)array_of_displacements;
-  (void)oldtype;
-  (void)newtype;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Type_size_c(Slot* datatype, i64* size) {

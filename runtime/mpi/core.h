@@ -14,10 +14,13 @@
 #pragma once
 
 #include "mpi/core.gen.h"
+#include "mpi/abi_info.h"
 #include "mpi/connections.h"
 #include "mpi/init.h"
 #include "mpi/integer_attributes.h"
 #include "mpi/interface.h"
+#include "mpi/narrow.h"
+#include "mpi/newer.h"
 
 namespace fermata::mpi::core {
 

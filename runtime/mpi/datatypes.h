@@ -326,27 +326,5 @@ inline int Type_match_size(int typeclass, int size, Slot** datatype) {
   return kErrArg;
 }
 
-inline int Type_set_name(Slot* datatype, const char* name) {
-  LowerScope scope;
-  Type* const type = type_of(datatype);
-  if (!type) return kSuccess;  // the lower half's name of a predefined type stays
-  arena_free(type->name);
-  type->name = text_copy(name);
-  return kSuccess;
-}
-
-inline int Type_get_name(Slot* datatype, char* name, int* length) {
-  LowerScope scope;
-  const Type* const type = type_of(datatype);
-  if (!type) return lower().Type_get_name(datatype->real, name, length);
-  const char* const text = type->name ? type->name : "";
-  u64 n = text_length(text);
-  if (n > kMaxObjectName - 1) n = kMaxObjectName - 1;
-  __builtin_memcpy(name, text, n);
-  name[n] = 0;
-  *length = int(n);
-  return kSuccess;
-}
-
 }  // namespace core
 }  // namespace fermata::mpi

@@ -127,6 +127,7 @@ inline int Finalize() {
   (void)report(Report::kFinalizing, nullptr, 0);
   // The application's to free, and many do not; ours hold more than theirs would.
   each_window([](Window* window) { (void)window_close(window); });
+  await_leaving();
   (void)lower().Comm_free(&core.lower_self);
   const int error = lower().Finalize();
   core.finalized = true;

@@ -10,6 +10,7 @@
 
 #include "halves/mpi_calls.gen.h"
 #include "mpi/arena.h"
+#include "mpi/callback_list.h"
 #include "mpi/constants.h"
 #include "mpi/scopes.h"
 #include "mpi/slots.h"
@@ -25,6 +26,7 @@ struct Attribute {
 struct Keyval {
   Kind kind;
   bool freed;  // by the application; attributes that still use it keep it working
+  i32 users;   // attributes: as long as there are any, other holders may free it, too
   void* copy_fn;
   void* delete_fn;
   void* extra_state;
@@ -84,7 +86,9 @@ struct Comm {
   Topology* topology;
   char* name;
   bool dead;    // in Core::dead_comms
-  bool ending;  // the lower half is freeing it, with the books open: not to be looked at
+  bool ending;  // the lower half is freeing it, with the books open, or makes it (idup.h): not to
+                // be looked at
+  bool leaving;  // freed by the application; the other members have not all done so (leaving.h)
   // For one persistent collective (persistent_collectives.h): of which communicator it is the
   // duplicate, and whether this rank has freed the request.
   Comm* duplicate_of;
@@ -120,6 +124,7 @@ struct NamedTypeAttributes {
   NamedTypeAttributes* next;
   u32 canonical;
   Attribute* list;
+  char* name;  // null: the lower half's
 };
 
 struct Op {
@@ -127,6 +132,7 @@ struct Op {
   i32 commute;
   i32 thunk;  // which of the static thunks calls it
   i32 users;  // non-blocking reductions in progress and persistent ones
+  bool counts_widely;  // its function takes an MPI_Count (MPI_Op_create_c)
   bool freed;  // by the application; it lasts as long as its users
 };
 
@@ -263,8 +269,9 @@ struct Request {
   i32 receiver;       // world rank a send is for; -1: nobody
   void* buffer;
   Slot* datatype;
-  Slot* object;  // of a non-blocking reduction: the application's operation, or null; where there
-                 // is no `comm`: the window or file, or null
+  Slot* object;  // of a non-blocking reduction: the application's operation, or null; of a
+                 // duplication or the end of a communicator: that one; where there is no
+                 // `comm`: the window or file, or null
   Slot* comm;
   u64 order;  // posted as the n-th; receives are re-posted in this order
   void* kept_until_done;  // arena memory of a collective, a Generalized, or a KeptCollective
@@ -370,31 +377,6 @@ struct ThreadWait {
 // Whether other threads of the application may be inside MPI while one is; see threads.h.
 enum class Threads : u8 { kOne, kSerialized, kMultiple };
 
-// A function of the application around checkpoints (callbacks.h).
-struct Callback {
-  i32 where;  // FERMATA_ON_*
-  void (*function)(int when, void* argument);
-  void* argument;
-  bool begun;  // its BEFORE has been called, and no end yet
-};
-struct Callbacks {
-  static constexpr u32 kCapacity = 64;
-  Callback list[kCapacity];
-  u32 count;
-  bool has_thread;
-  pthread_t thread;
-  pthread_mutex_t mutex;  // of all this; never held while a function runs
-};
-// The callbacks of one kind around one checkpoint.
-struct CallbackRound {
-  u32 count;     // callbacks of this kind
-  u32 epoch;     // BEFORE has been called, or is being called, for this checkpoint; 0 = none
-  u32 restarts;  // Crossing::restarts at that time
-  u32 due;       // futex of the thread for callbacks: the checkpoint that waits for its BEFORE
-  bool calling;
-  bool in_use() const { return count != 0 || epoch != 0; }
-};
-
 // The one mutable global of the core.
 struct Core {
   bool slots_mapped;
@@ -431,6 +413,7 @@ struct Core {
   u64 next_comm_number;
   Comm* comms;
   Comm* dead_comms;  // freed while requests needed them
+  u32 leaving;       // communicators of which Comm::leaving is true
   bool parent_known;
   Slot* parent;  // the communicator with the processes that spawned this world, or null
   Slot* free_request;

@@ -11,7 +11,7 @@
 // duplicates are idle on all of them, and take one of those or end them.
 #pragma once
 
-#include "mpi/nonblocking.h"
+#include "mpi/leaving.h"
 
 namespace fermata::mpi {
 
@@ -23,6 +23,7 @@ struct KeptCollective {
   Slot** types;
   i32 types_count;
   u64* reals;
+  void* arrays;  // a chain of KeptArray, or null
 };
 template <typename Begin>
 struct KeptCall : KeptCollective {
@@ -143,6 +144,7 @@ inline void kept_collective_free(Request* request) {
   comm_of(kept->comm)->idle = true;
   arena_free(kept->types);
   arena_free(kept->reals);
+  (void)kept_arrays_free(kept->arrays);
   arena_free(kept);
 }
 
@@ -182,6 +184,7 @@ int collective_init(Slot* comm, UsedSlots used, Slot** handle, Begin begin, Type
   kept->types = types.types;
   kept->types_count = types.count;
   kept->reals = types.reals;
+  kept->arrays = nullptr;
   for (i32 i = 0; i < types.count; i++) keep_alive(types.types[i]);
   Slot* const slot = request_slot_new();
   Request* const request = request_of(slot);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "mpi/early.h"
+#include "mpi/kept_arrays.h"
 
 namespace fermata::mpi {
 
@@ -22,6 +23,7 @@ namespace fermata::mpi {
 }
 void type_unref(Slot* datatype);  // datatypes.h
 void op_unref(Slot* op);          // ops.h
+void comm_request_ended(Slot* comm);  // leaving.h
 void synchronous_end(const Request* request);  // receipts.h
 bool receipt_is_missing(Slot* slot);           // receipts.h
 void kept_collective_free(Request* request);   // persistent_collectives.h
@@ -45,8 +47,9 @@ inline Generalized* generalized_of(const Request* request) {
 }
 
 inline void kept_until_done_free(const Request* request) {
-  arena_free(request->kept_until_done);
+  arena_free(kept_arrays_free(request->kept_until_done));
   if (!request->object) return;
+  if (request->object->kind == kComm) return comm_request_ended(request->object);
   op_unref(request->object);
   type_unref(request->datatype);
 }
@@ -60,6 +63,8 @@ inline void kept_until_done_free(const Request* request) {
   else if (request->kind == RequestKind::kCollective) kept_until_done_free(request);
   else if (request->kind == RequestKind::kPersistentCollective)
     kept_collective_free(request);
+  else if (request->kind == RequestKind::kSend && request->mode != SendMode::kSynchronous)
+    arena_free(request->kept_until_done);  // isendrecv.h
   else if (request->kind == RequestKind::kSend)
     synchronous_end(request);
   else
@@ -208,6 +213,9 @@ inline bool settle_if_finished(Slot* slot) {
   request->status = status;
   request->error = error;
   request->state = RequestState::kDone;
+  const bool of_comm = request->kind == RequestKind::kCollective && request->object &&
+                       request->object->kind == kComm;
+  if (of_comm && !request->forgotten) comm_request_ended(request->object);
   if (request->forgotten) (void)request_drop(slot);
   return true;
 }

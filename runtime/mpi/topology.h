@@ -93,7 +93,7 @@ inline int Comm_dup(Slot* comm, Slot** newcomm) {
   if (const int error = comm_duplicate(comm, newcomm)) return error;
   const int code =
       attributes_copy(kComm, comm, from->attributes, &comm_of(*newcomm)->attributes);
-  if (code) (void)Comm_free(newcomm);
+  if (code) (void)Comm_free(newcomm);  // it becomes MPI_COMM_NULL
   return code;
 }
 // Hints do not change what a communicator is; the lower half never sees the info objects.
@@ -101,25 +101,6 @@ inline int Comm_dup_with_info(Slot* comm, Slot*, Slot** newcomm) { return Comm_d
 inline int Comm_set_info(Slot* comm, Slot*) { return comm_of(comm) ? kSuccess : kErrComm; }
 inline int Comm_get_info(Slot* comm, Slot** info) {
   return comm_of(comm) ? Info_create(info) : int(kErrComm);
-}
-
-/// The duplicate is complete when the call returns; its request is born finished. A member waits
-/// here for the others, which MPI does not want of a non-blocking call (docs/limits.md).
-inline int Comm_idup(Slot* comm, Slot** newcomm, Slot** handle) {
-  const int error = Comm_dup(comm, newcomm);
-  if (error) return error;
-  LowerScope scope;
-  Slot* const slot = request_slot_new();
-  Request* const request = request_of(slot);
-  request_start(request, RequestKind::kCollective, RequestState::kDone);
-  request->comm = comm;
-  request->error = kSuccess;
-  request->status = empty_status();
-  *handle = slot;
-  return kSuccess;
-}
-inline int Comm_idup_with_info(Slot* comm, Slot*, Slot** newcomm, Slot** handle) {
-  return Comm_idup(comm, newcomm, handle);
 }
 
 inline int Cart_create(Slot* comm, int ndims, const int* dims, const int* periods, int reorder,

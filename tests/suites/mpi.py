@@ -20,7 +20,7 @@ ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", 
 
 # What a program does in addition where the product is below it: the real MPIs get it wrong.
 BEYOND = {name: ["--beyond", 1]
-          for name in ("alloc_mem", "attributes", "ignored_arguments", "latecomers",
+          for name in ("alloc_mem", "attributes", "holders", "ignored_arguments", "latecomers",
                        "persistent_collectives", "whose_error", "win_pairs", "win_single",
                        "win_unaligned", "writes_in_threads")}
 

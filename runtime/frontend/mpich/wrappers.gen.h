@@ -16,26 +16,35 @@ extern "C" FERMATA_EXPORT int MPI_Abi_get_fortran_booleans(int logical_size, voi
     __attribute__((weak, alias("PMPI_Abi_get_fortran_booleans")));
 
 extern "C" FERMATA_EXPORT int PMPI_Abi_get_fortran_info(App<mpi::kInfo>* info) {
-  (void)info;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Abi_get_fortran_info");
+  Slot* info_slot = nullptr;
+  int error = core::Abi_get_fortran_info(&info_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Abi_get_fortran_info");
+  }
+  *info = handle_out<mpi::kInfo>(info_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Abi_get_fortran_info(App<mpi::kInfo>* info)
     __attribute__((weak, alias("PMPI_Abi_get_fortran_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_Abi_get_info(App<mpi::kInfo>* info) {
-  (void)info;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Abi_get_info");
+  Slot* info_slot = nullptr;
+  int error = core::Abi_get_info(&info_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Abi_get_info");
+  }
+  *info = handle_out<mpi::kInfo>(info_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Abi_get_info(App<mpi::kInfo>* info)
     __attribute__((weak, alias("PMPI_Abi_get_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_Abi_get_version(int* abi_major, int* abi_minor) {
-  (void)abi_major;
-  (void)abi_minor;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Abi_get_version");
+  int error = core::Abi_get_version(abi_major, abi_minor);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Abi_get_version");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Abi_get_version(int* abi_major, int* abi_minor)
     __attribute__((weak, alias("PMPI_Abi_get_version")));
@@ -938,13 +947,16 @@ extern "C" FERMATA_EXPORT int MPI_Comm_create_errhandler(void* comm_errhandler_f
     __attribute__((weak, alias("PMPI_Comm_create_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_create_from_group(App<mpi::kGroup> group, const char* stringtag, App<mpi::kInfo> info, App<mpi::kErrhandler> errhandler, App<mpi::kComm>* newcomm) {
-  (void)group;
-  (void)stringtag;
-  (void)info;
-  (void)errhandler;
-  (void)newcomm;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Comm_create_from_group");
+  Slot* group_slot = handle_in<mpi::kGroup>(group);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  Slot* newcomm_slot = nullptr;
+  int error = core::Comm_create_from_group(group_slot, stringtag, info_slot, errhandler_slot, &newcomm_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Comm_create_from_group");
+  }
+  *newcomm = handle_out<mpi::kComm>(newcomm_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_create_from_group(App<mpi::kGroup> group, const char* stringtag, App<mpi::kInfo> info, App<mpi::kErrhandler> errhandler, App<mpi::kComm>* newcomm)
     __attribute__((weak, alias("PMPI_Comm_create_from_group")));
@@ -1020,6 +1032,7 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_dup(App<mpi::kComm> comm, App<mpi::kComm
   Slot* newcomm_slot = nullptr;
   int error = core::Comm_dup(comm_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    if (newcomm_slot) *newcomm = handle_out<mpi::kComm>(newcomm_slot);
     return core::raise(comm_slot, error, "MPI_Comm_dup");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1034,6 +1047,7 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_dup_with_info(App<mpi::kComm> comm, App<
   Slot* newcomm_slot = nullptr;
   int error = core::Comm_dup_with_info(comm_slot, info_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    if (newcomm_slot) *newcomm = handle_out<mpi::kComm>(newcomm_slot);
     return core::raise(comm_slot, error, "MPI_Comm_dup_with_info");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1162,6 +1176,7 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_idup(App<mpi::kComm> comm, App<mpi::kCom
   Slot* request_slot = nullptr;
   int error = core::Comm_idup(comm_slot, &newcomm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    if (newcomm_slot) *newcomm = handle_out<mpi::kComm>(newcomm_slot);
     return core::raise(comm_slot, error, "MPI_Comm_idup");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1178,6 +1193,7 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_idup_with_info(App<mpi::kComm> comm, App
   Slot* request_slot = nullptr;
   int error = core::Comm_idup_with_info(comm_slot, info_slot, &newcomm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    if (newcomm_slot) *newcomm = handle_out<mpi::kComm>(newcomm_slot);
     return core::raise(comm_slot, error, "MPI_Comm_idup_with_info");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -3005,9 +3021,13 @@ extern "C" FERMATA_EXPORT int MPI_Get_elements_x(const AppStatus* status, App<mp
     __attribute__((weak, alias("PMPI_Get_elements_x")));
 
 extern "C" FERMATA_EXPORT int PMPI_Get_hw_resource_info(App<mpi::kInfo>* hw_info) {
-  (void)hw_info;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Get_hw_resource_info");
+  Slot* hw_info_slot = nullptr;
+  int error = core::Get_hw_resource_info(&hw_info_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Get_hw_resource_info");
+  }
+  *hw_info = handle_out<mpi::kInfo>(hw_info_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Get_hw_resource_info(App<mpi::kInfo>* hw_info)
     __attribute__((weak, alias("PMPI_Get_hw_resource_info")));
@@ -3888,11 +3908,13 @@ extern "C" FERMATA_EXPORT int MPI_Info_create(App<mpi::kInfo>* info)
     __attribute__((weak, alias("PMPI_Info_create")));
 
 extern "C" FERMATA_EXPORT int PMPI_Info_create_env(int* argc, char*** argv, App<mpi::kInfo>* info) {
-  (void)argc;
-  (void)argv;
-  (void)info;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Info_create_env");
+  Slot* info_slot = nullptr;
+  int error = core::Info_create_env(argc, argv, &info_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Info_create_env");
+  }
+  *info = handle_out<mpi::kInfo>(info_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Info_create_env(int* argc, char*** argv, App<mpi::kInfo>* info)
     __attribute__((weak, alias("PMPI_Info_create_env")));
@@ -4057,16 +4079,17 @@ extern "C" FERMATA_EXPORT int MPI_Intercomm_create(App<mpi::kComm> local_comm, i
     __attribute__((weak, alias("PMPI_Intercomm_create")));
 
 extern "C" FERMATA_EXPORT int PMPI_Intercomm_create_from_groups(App<mpi::kGroup> local_group, int local_leader, App<mpi::kGroup> remote_group, int remote_leader, const char* stringtag, App<mpi::kInfo> info, App<mpi::kErrhandler> errhandler, App<mpi::kComm>* newintercomm) {
-  (void)local_group;
-  (void)local_leader;
-  (void)remote_group;
-  (void)remote_leader;
-  (void)stringtag;
-  (void)info;
-  (void)errhandler;
-  (void)newintercomm;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Intercomm_create_from_groups");
+  Slot* local_group_slot = handle_in<mpi::kGroup>(local_group);
+  Slot* remote_group_slot = handle_in<mpi::kGroup>(remote_group);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  Slot* newintercomm_slot = nullptr;
+  int error = core::Intercomm_create_from_groups(local_group_slot, rank_in(local_leader), remote_group_slot, rank_in(remote_leader), stringtag, info_slot, errhandler_slot, &newintercomm_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Intercomm_create_from_groups");
+  }
+  *newintercomm = handle_out<mpi::kComm>(newintercomm_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Intercomm_create_from_groups(App<mpi::kGroup> local_group, int local_leader, App<mpi::kGroup> remote_group, int remote_leader, const char* stringtag, App<mpi::kInfo> info, App<mpi::kErrhandler> errhandler, App<mpi::kComm>* newintercomm)
     __attribute__((weak, alias("PMPI_Intercomm_create_from_groups")));
@@ -4372,67 +4395,59 @@ extern "C" FERMATA_EXPORT int MPI_Isend_c(const void* buf, i64 count, App<mpi::k
     __attribute__((weak, alias("PMPI_Isend_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Isendrecv(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, int dest, int sendtag, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, int source, int recvtag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)dest;
-  (void)sendtag;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)source;
-  (void)recvtag;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Isendrecv");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* request_slot = nullptr;
+  int error = core::Isendrecv(sendbuf, sendcount, sendtype_slot, rank_in(dest), tag_in(sendtag), recvbuf, recvcount, recvtype_slot, rank_in(source), tag_in(recvtag), comm_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Isendrecv");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Isendrecv(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype, int dest, int sendtag, void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, int source, int recvtag, App<mpi::kComm> comm, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Isendrecv")));
 
 extern "C" FERMATA_EXPORT int PMPI_Isendrecv_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, int source, int recvtag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  (void)sendbuf;
-  (void)sendcount;
-  (void)sendtype;
-  (void)dest;
-  (void)sendtag;
-  (void)recvbuf;
-  (void)recvcount;
-  (void)recvtype;
-  (void)source;
-  (void)recvtag;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Isendrecv_c");
+  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* request_slot = nullptr;
+  int error = core::Isendrecv_c(sendbuf, sendcount, sendtype_slot, rank_in(dest), tag_in(sendtag), recvbuf, recvcount, recvtype_slot, rank_in(source), tag_in(recvtag), comm_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Isendrecv_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Isendrecv_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype, int source, int recvtag, App<mpi::kComm> comm, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Isendrecv_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Isendrecv_replace(void* buf, int count, App<mpi::kDatatype> datatype, int dest, int sendtag, int source, int recvtag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)dest;
-  (void)sendtag;
-  (void)source;
-  (void)recvtag;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Isendrecv_replace");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* request_slot = nullptr;
+  int error = core::Isendrecv_replace(buf, count, datatype_slot, rank_in(dest), tag_in(sendtag), rank_in(source), tag_in(recvtag), comm_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Isendrecv_replace");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Isendrecv_replace(void* buf, int count, App<mpi::kDatatype> datatype, int dest, int sendtag, int source, int recvtag, App<mpi::kComm> comm, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Isendrecv_replace")));
 
 extern "C" FERMATA_EXPORT int PMPI_Isendrecv_replace_c(void* buf, i64 count, App<mpi::kDatatype> datatype, int dest, int sendtag, int source, int recvtag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  (void)buf;
-  (void)count;
-  (void)datatype;
-  (void)dest;
-  (void)sendtag;
-  (void)source;
-  (void)recvtag;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Isendrecv_replace_c");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* request_slot = nullptr;
+  int error = core::Isendrecv_replace_c(buf, count, datatype_slot, rank_in(dest), tag_in(sendtag), rank_in(source), tag_in(recvtag), comm_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Isendrecv_replace_c");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Isendrecv_replace_c(void* buf, i64 count, App<mpi::kDatatype> datatype, int dest, int sendtag, int source, int recvtag, App<mpi::kComm> comm, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Isendrecv_replace_c")));
@@ -5540,36 +5555,36 @@ extern "C" FERMATA_EXPORT int MPI_Request_get_status(App<mpi::kRequest> request,
     __attribute__((weak, alias("PMPI_Request_get_status")));
 
 extern "C" FERMATA_EXPORT int PMPI_Request_get_status_all(int count, const App<mpi::kRequest>* array_of_requests, int* flag, AppStatus* array_of_statuses) {
-  (void)count;
-  (void)array_of_requests;
-  (void)flag;
-  (void)array_of_statuses;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Request_get_status_all");
+  HandlesIn<mpi::kRequest> array_of_requests_slots(array_of_requests, count);
+  int error = core::Request_get_status_all(count, array_of_requests_slots.data(), flag, StatusList(array_of_statuses));
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Request_get_status_all");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Request_get_status_all(int count, const App<mpi::kRequest>* array_of_requests, int* flag, AppStatus* array_of_statuses)
     __attribute__((weak, alias("PMPI_Request_get_status_all")));
 
 extern "C" FERMATA_EXPORT int PMPI_Request_get_status_any(int count, const App<mpi::kRequest>* array_of_requests, int* index, int* flag, AppStatus* status) {
-  (void)count;
-  (void)array_of_requests;
-  (void)index;
-  (void)flag;
-  (void)status;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Request_get_status_any");
+  HandlesIn<mpi::kRequest> array_of_requests_slots(array_of_requests, count);
+  StatusOut status_out(status);
+  int error = core::Request_get_status_any(count, array_of_requests_slots.data(), index, flag, status_out.data());
+  if (*flag) status_out.finish();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Request_get_status_any");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Request_get_status_any(int count, const App<mpi::kRequest>* array_of_requests, int* index, int* flag, AppStatus* status)
     __attribute__((weak, alias("PMPI_Request_get_status_any")));
 
 extern "C" FERMATA_EXPORT int PMPI_Request_get_status_some(int incount, const App<mpi::kRequest>* array_of_requests, int* outcount, int* array_of_indices, AppStatus* array_of_statuses) {
-  (void)incount;
-  (void)array_of_requests;
-  (void)outcount;
-  (void)array_of_indices;
-  (void)array_of_statuses;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Request_get_status_some");
+  HandlesIn<mpi::kRequest> array_of_requests_slots(array_of_requests, incount);
+  int error = core::Request_get_status_some(incount, array_of_requests_slots.data(), outcount, array_of_indices, StatusList(array_of_statuses));
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Request_get_status_some");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Request_get_status_some(int incount, const App<mpi::kRequest>* array_of_requests, int* outcount, int* array_of_indices, AppStatus* array_of_statuses)
     __attribute__((weak, alias("PMPI_Request_get_status_some")));
@@ -7153,6 +7168,7 @@ extern "C" FERMATA_EXPORT int PMPI_Type_dup(App<mpi::kDatatype> oldtype, App<mpi
   Slot* newtype_slot = nullptr;
   int error = core::Type_dup(oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    if (newtype_slot) *newtype = handle_out<mpi::kDatatype>(newtype_slot);
     return core::raise(nullptr, error, "MPI_Type_dup");
   }
   *newtype = handle_out<mpi::kDatatype>(newtype_slot);
@@ -7226,6 +7242,7 @@ extern "C" FERMATA_EXPORT int PMPI_Type_get_contents_c(App<mpi::kDatatype> datat
     return core::raise(nullptr, error, "MPI_Type_get_contents_c");
   }
   array_of_datatypes_slots.finish();
+  contents_out(datatype_slot, max_integers, array_of_integers);
   return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Type_get_contents_c(App<mpi::kDatatype> datatype, i64 max_integers, i64 max_addresses, i64 max_large_counts, i64 max_datatypes, int* array_of_integers, i64* array_of_addresses, i64* array_of_large_counts, App<mpi::kDatatype>* array_of_datatypes)
@@ -7335,11 +7352,15 @@ extern "C" FERMATA_EXPORT int MPI_Type_get_true_extent_x(App<mpi::kDatatype> dat
     __attribute__((weak, alias("PMPI_Type_get_true_extent_x")));
 
 extern "C" FERMATA_EXPORT int PMPI_Type_get_value_index(App<mpi::kDatatype> value_type, App<mpi::kDatatype> index_type, App<mpi::kDatatype>* pair_type) {
-  (void)value_type;
-  (void)index_type;
-  (void)pair_type;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Type_get_value_index");
+  Slot* value_type_slot = handle_in<mpi::kDatatype>(value_type);
+  Slot* index_type_slot = handle_in<mpi::kDatatype>(index_type);
+  Slot* pair_type_slot = nullptr;
+  int error = core::Type_get_value_index(value_type_slot, index_type_slot, &pair_type_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Type_get_value_index");
+  }
+  *pair_type = handle_out<mpi::kDatatype>(pair_type_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Type_get_value_index(App<mpi::kDatatype> value_type, App<mpi::kDatatype> index_type, App<mpi::kDatatype>* pair_type)
     __attribute__((weak, alias("PMPI_Type_get_value_index")));
