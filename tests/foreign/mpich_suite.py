@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MPICH's own test suite: Debian's source package `mpich`, test/mpi, built with Debian's compiler
+wrappers. Each line of its testlists is run natively under MPICH and under Fermata; right is, as for
+MPICH, a program that says "No Errors" and exits with 0. Lines that ask for more than four ranks are
+run on four, or on theirs where four are not enough natively."""
+import collections
+import os
+import shutil
+
+from support import mpis, process
+from support.cases import Failed, Skipped
+
+HOME = mpis.BUILD / "suites/mpich"
+TESTS = HOME / "tests"
+FEW = 4
+# What would be generated anew where the archive's times of files are gone.
+MAKE = ("make", "-k", "-j2", "AUTOMAKE=:", "ACLOCAL=:", "AUTOCONF=:", "AUTOHEADER=:")
+TIMEOUT_S = 60
+DIRECTORIES = ("attr", "coll", "comm", "datatype", "errhan", "group", "info", "init", "pt2pt",
+               "rma", "topo", "io", "threads", "spawn", "f77", "f90", "f08", "cxx", "errors",
+               "part")
+TOOLS = {"CC": "mpicc.mpich", "MPICC": "mpicc.mpich", "CXX": "mpicxx.mpich",
+         "MPICXX": "mpicxx.mpich", "FC": "mpif90.mpich", "MPIFC": "mpif90.mpich",
+         "F77": "mpif77.mpich", "MPIF77": "mpif77.mpich", "MPIEXEC": "mpiexec.mpich",
+         "FFLAGS": "-fallow-argument-mismatch -w", "FCFLAGS": "-fallow-argument-mismatch -w",
+         "CFLAGS": "-w -O1", "CXXFLAGS": "-w -O1"}
+
+Line = collections.namedtuple("Line", "directory program ranks arguments env")
+
+
+def _fetch():
+    """The source package, by apt, with lists of its own: most systems have no deb-src lines."""
+    apt = HOME / "apt"
+    (apt / "lists/partial").mkdir(parents=True, exist_ok=True)
+    told = process.run(["apt-get", "indextargets", "--format",
+                        "$(CREATED_BY) $(SITE) $(RELEASE) $(COMPONENT)"]).expect_success("apt-get")
+    lines = {f"deb-src [trusted=yes] {site} {release} {component}"
+             for kind, site, release, component in map(str.split, told.out.splitlines())
+             if kind == "Packages" and component == "main"}
+    (apt / "sources.list").write_text("\n".join(sorted(lines)) + "\n")
+    options = ["-o", f"Dir::Etc::sourcelist={apt}/sources.list", "-o", "Dir::Etc::sourceparts=-",
+               "-o", f"Dir::State::lists={apt}/lists", "-o", "Dir::Cache::pkgcache=",
+               "-o", "Dir::Cache::srcpkgcache="]
+    for command in (["update"], ["source", "--download-only", "mpich"]):
+        process.run(["apt-get", *options, *command], 300, cwd=HOME).expect_success("apt-get")
+    process.run(["tar", "-xf", next(HOME.glob("mpich_*.orig.tar.*")), "--wildcards",
+                 "mpich-*/test/mpi"], 120, cwd=HOME).expect_success("tar")
+    next(HOME.glob("mpich-*/test/mpi")).rename(TESTS)
+
+
+def prepare():
+    if not shutil.which("mpicc.mpich"):
+        raise Skipped("mpicc.mpich is not installed: ./x setup")
+    HOME.mkdir(parents=True, exist_ok=True)
+    if not TESTS.exists():
+        if not shutil.which("apt-get"):
+            raise Skipped("the source package of mpich comes by apt-get, which is not here")
+        _fetch()
+    env = {**os.environ, **TOOLS}
+    if not (TESTS / "Makefile").exists():
+        process.run(["./configure", "--with-mpi=/usr", "--enable-romio",
+                     "--enable-threads=multiple", "--disable-ft-tests", "--disable-perftest",
+                     "--enable-fortran=all"], 1200, env, TESTS).expect_success("configure")
+    for part in ("util", "dtpools/src"):
+        process.run([*MAKE, "-C", part], 600, env, TESTS)
+
+
+def lines_of(directory):
+    """The lines of a directory's testlist, and of those that it names."""
+    listed = TESTS / directory / "testlist"
+    for text in listed.read_text().splitlines() if listed.exists() else ():
+        words = text.split("#")[0].split()
+        if not words:
+            continue
+        if len(words) == 1 and (TESTS / directory / words[0]).is_dir():
+            yield from lines_of(f"{directory}/{words[0]}")
+            continue
+        options = [word.partition("=") for word in words[2:]]
+        names = {name for name, _, _ in options}
+        if len(words) < 2 or not words[1].isdigit():
+            continue
+        if names & {"xfail", "resultTest", "mpiexecarg"}:
+            continue
+        yield Line(directory, words[0], int(words[1]),
+                   [value for name, _, value in options if name == "arg"],
+                   dict(value.split("=", 1) for name, _, value in options if name == "env"))
+
+
+def _name(line):
+    return " ".join([f"{line.directory}/{line.program}", str(line.ranks), *line.arguments])
+
+
+def build(directory, lines):
+    programs = sorted({line.program for line in lines if line.directory == directory})
+    process.run([*MAKE, "-C", TESTS / directory, *programs], 1800)
+
+
+def _outcome(line, ranks, mpi):
+    """`mpi`: where it runs under Fermata; None: natively."""
+    program = TESTS / line.directory / line.program
+    if not program.exists():
+        return "not run"
+    work = HOME / f"work/{os.getpid()}"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    under = [mpis.BUILD / "bin/fermata", "run", "-n", ranks, "--mpi", mpi, "--name", "suite", "--"]
+    command = [*(under if mpi else ["mpiexec.mpich", "-n", ranks]), program, *line.arguments]
+    running = process.Running(list(map(str, command)), work, cwd=TESTS / line.directory,
+                              env=mpis.environment(FERMATA_DIR=str(work / "fermata"), **line.env))
+    try:
+        result = running.wait(TIMEOUT_S)
+    except Failed:
+        process.kill_tree(running.process.pid)
+        return "hung"
+    return "ok" if result.code == 0 and "No Errors" in result.out else "FAIL"
+
+
+def run_line(line, mpi):
+    """(natively, under Fermata)"""
+    ranks = min(line.ranks, FEW)
+    native = _outcome(line, ranks, None)
+    if native != "ok" and ranks < line.ranks:
+        ranks = line.ranks
+        native = _outcome(line, ranks, None)
+    return native, (_outcome(line, ranks, mpi) if native == "ok" else "not run")
+
+
+def groups(arguments):
+    mpi = (arguments.mpi or ["mpich"])[0]
+    return {f"{name} on {mpi}": arguments.names for name in arguments.dir or DIRECTORIES}
+
+
+def run(group, wanted, say):
+    name, _, mpi = group.partition(" on ")
+    lines = [line for line in lines_of(name) if not wanted or line.program in wanted]
+    for directory in sorted({line.directory for line in lines}):
+        build(directory, lines)
+    results = {}
+    for line in lines:
+        results[_name(line)] = both = run_line(line, mpi)
+        if both[0] == "ok" != both[1]:
+            say(f"{_name(line)}: {both[1]}")
+    right = sum(both == ("ok", "ok") for both in results.values())
+    say(f"{group}: {len(results)} lines, {sum(b[0] == 'ok' for b in results.values())} right "
+        f"natively, {right} under Fermata, too")
+    return results
