@@ -15,6 +15,11 @@ inline constexpr u64 kUpperEnd = 0x2000'0000'0000;
 // The launcher is linked at a fixed address between the windows, so that upper memory may hold the
 // address of its service table (kLauncherCalls) across a restart.
 inline constexpr u64 kLauncherBase = 0x2800'0000'0000;
+inline constexpr u64 kLauncherEnd = 0x2880'0000'0000;
+
+// Below here the kernel's vdso has a place of its own after each restart: launcher/vdso.cpp.
+inline constexpr u64 kVdsoTop = 0x2900'0000'0000;
+inline constexpr u64 kVdsoBytes = 0x4000;  // room for the largest one
 
 // The lower half's code: the real MPI and all it needs. Never saved. Its data may live anywhere
 // outside the upper window.

@@ -400,10 +400,14 @@ void shift_carried_call(UserContext* frame);
 // --- vdso.cpp ----------------------------------------------------------------------------------
 inline constexpr u64 kVdsoTable = kUpperVdso + 0xe000;
 inline constexpr u64 kTrampoline = kUpperVdso + 0xd000;
+/// Moves the kernel's vdso to its place after so many restarts, before anybody knows where it is.
+void place_vdso(u32 restarts);
+u64 lower_vdso();  // AT_SYSINFO_EHDR for the lower half; 0: there is none
 /// Maps our vdso image and the sigreturn trampoline. Returns AT_SYSINFO_EHDR for the upper half.
 u64 install_vdso();
-/// Points the (already mapped) table at the live vdso, at nothing where it lacks a function.
-void refresh_vdso();
+/// After a restart: points the (already mapped) table at the live vdso, at nothing where it lacks a
+/// function, and makes the places of earlier ones a way to begin a call again.
+void renew_vdso(u32 restarts);
 // The code of vdso.S that carries a call on, that waits first, and that enters handlers which are
 // told the sender.
 extern u64 carry_address, carried_address, wait_address, waited_address, handler_address;
@@ -420,6 +424,7 @@ void load_lower();                // LauncherCalls::load_lower
 /// Reads from the image what must be known before the lower half begins: the level of threads, and
 /// the numbers of descriptors that the application will want back.
 void look_at_image();
+extern u32 saved_restarts;            // that the rank has had before; 0 without a restart
 extern Text<16> saved_thread_level;  // MPI_THREAD_* as a decimal number; "" without a restart
 i32 save(const SaveRequest* request, SaveOutcome* outcome);
 u64 resume();

@@ -54,6 +54,7 @@ extern "C" void fermata_main(u64* initial_stack) {
   note_identity();
   place_lower_descriptors();
   if (config.restore[0]) look_at_image();
+  place_vdso(config.restore[0] ? saved_restarts + 1 : 0);
   move_process_manager_descriptor(first_lower_descriptor());
   note_ambient_descriptors();
   adopt_main_thread();

@@ -176,6 +176,7 @@ void place_beside_descriptors(const image::ImageHeader& header, int file) {
 }  // namespace
 
 Text<16> saved_thread_level;
+u32 saved_restarts;
 
 void look_at_image() {
   Path path;
@@ -187,6 +188,7 @@ void look_at_image() {
   const bool known = got && got.value == sizeof header && header.version == image::kVersion;
   if (known) plan_clocks(header);
   if (known) saved_thread_level << header.thread_level;
+  if (known) saved_restarts = header.restarts;
   if (known) place_beside_descriptors(header, int(file.value));
   (void)sys::close(int(file.value));
 }
@@ -208,7 +210,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   restore_memory(reader, lower, path.data);
   fault(Fault::kRestoreMemory);
   placement = {h.brk_start, h.brk_end, h.mmap_cursor};
-  refresh_vdso();
+  renew_vdso(h.restarts + 1);
   begin_clocks();
   restore_process_ids(h);
   // For the next image; copied, because this image may be removed while the program runs.

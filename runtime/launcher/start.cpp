@@ -48,7 +48,7 @@ arch::GuestStart prepare_lower() {
   Shown unused;
   const u64 top = build_stack(stack.value + kLowerStackBytes, program, config.lower, 1, argv,
                               config.envp, config.lower_env, config.lower_env_count,
-                              auxv_value(AT_SYSINFO_EHDR), unused);
+                              lower_vdso(), unused);
   return {top, program.jump};
 }
 

@@ -103,7 +103,7 @@ void stop_thread(Thread& thread, UserContext* frame) {
 constexpr u64 kCloneSetTls = 0x80000, kCloneParentSetTid = 0x100000,
               kCloneChildClearTid = 0x200000, kCloneChildSetTid = 0x1000000;
 
-bool in_launcher(u64 address) { return address >= kLauncherBase && address < kLowerBase; }
+bool in_launcher(u64 address) { return address >= kLauncherBase && address < kLauncherEnd; }
 
 void on_quiesce(int, arch::SignalInfo*, void* frame) {
   const Crossing& shared = crossing();

@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The upper half's vdso: a small ELF image of ours at a fixed upper address whose functions jump
-// through a table to the kernel's live vdso. It is saved like all upper memory; a restart only
-// fills the table anew. Without any vdso clock_gettime costs a system call.
+// The upper half's vdso: a small ELF image of ours at a fixed upper address whose functions call
+// the kernel's live vdso through a table. It is saved like all upper memory; a restart only fills
+// the table anew. Without any vdso clock_gettime costs a system call.
+//
+// A thread that is saved inside the kernel's vdso, or in a signal handler that has interrupted it
+// there, goes on at an address of the old vdso. The new one may be another kernel's, and if it were
+// the same, the thread would hold half of the old machine's clock in its registers. So nothing goes
+// on: the call begins again. We move the kernel's vdso to a place of ours that depends on the
+// number of restarts, so that no two lives of a rank have the same. After a restart all places of
+// earlier lives are a sled, instructions that do nothing up to a jump to the code in our image that
+// finds the call on the stack and begins it again (arch/x86_64/vdso.S).
+//
+//     kVdsoTop  jump
+//     -1        sled, once the vdso of the first life          <- kVdsoBytes each
+//     -2        sled, once that of the life after one restart
+//     -3        the kernel's vdso now; its data ([vvar]) lie before it
+//
+// A kernel that seals its vdso (CONFIG_MSEAL_SYSTEM_MAPPINGS) does not let us: then the upper half
+// makes system calls.
 #include <elf.h>
 
 #include "launcher/launcher.h"
+#include "memory/maps.h"
 #include "sys/sys.h"
 
 extern "C" const char fermata_vdso_image[], fermata_vdso_image_end[];
@@ -42,22 +59,100 @@ u64 live_function(u64 image, const char* name) {
   return 0;
 }
 
-}  // namespace
+constexpr u64 place_after(u32 restarts) { return kVdsoTop - (restarts + 1) * kVdsoBytes; }
 
-u64 carry_address, carried_address, wait_address, waited_address, handler_address;
+u64 live_vdso;         // where it is
+bool is_placed;        // where nothing else will ever be
+u64 begin_again_address;
 
-void refresh_vdso() {
+struct Part {
+  u64 start, bytes;
+};
+constexpr u32 kMostParts = 8;
+
+/// The mappings that belong together: the kernel's vdso and, right before it, its data.
+u32 find_parts(Part (&parts)[kMostParts]) {
+  char* const text = memory::read_mappings(memory::Detail::kPlain);
+  if (!text) return 0;
+  u32 count = 0;
+  memory::Mapping mapping;
+  for (char* at = text; (at = memory::parse_mapping(at, mapping));) {
+    const bool is_code = text_equal(mapping.path, "[vdso]");
+    if (!is_code && !text_starts(mapping.path, "[vvar")) continue;
+    const bool follows = count && parts[count - 1].start + parts[count - 1].bytes == mapping.start;
+    if (!follows) count = 0;
+    if (count == kMostParts) break;
+    parts[count++] = {mapping.start, mapping.bytes()};
+    if (is_code) break;
+  }
+  memory::free_mappings(text);
+  const bool is_whole = count && parts[count - 1].start == live_vdso;
+  return is_whole && parts[count - 1].bytes <= kVdsoBytes ? count : 0;
+}
+
+Result<u64> move(u64 from, u64 bytes, u64 to) {
+  constexpr u64 kMayMove = 1, kFixed = 2;
+  return sys::call(SYS_mremap, from, bytes, bytes, kMayMove | kFixed, to);
+}
+
+void fill_table() {
+  u64* const table = reinterpret_cast<u64*>(kVdsoTable);
+  for (u64 i = 0; i < sizeof kFunctions / sizeof *kFunctions; i++)
+    table[i] = is_placed ? live_function(live_vdso, kFunctions[i]) : 0;
+  table[sizeof kFunctions / sizeof *kFunctions] = table[0];  // for the function in its place
+  if (clocks_shifted()) table[0] = live_function(kUpperVdso, "__vdso_fermata_shifted");
+}
+
+void find_own_code() {
   carry_address = live_function(kUpperVdso, "__vdso_fermata_carry");
   carried_address = live_function(kUpperVdso, "__vdso_fermata_carried");
   wait_address = live_function(kUpperVdso, "__vdso_fermata_wait");
   waited_address = live_function(kUpperVdso, "__vdso_fermata_waited");
   handler_address = live_function(kUpperVdso, "__vdso_fermata_handler");
-  const u64 live = auxv_value(AT_SYSINFO_EHDR);
-  u64* table = reinterpret_cast<u64*>(kVdsoTable);
-  for (u64 i = 0; i < sizeof kFunctions / sizeof *kFunctions; i++)
-    table[i] = live ? live_function(live, kFunctions[i]) : 0;
-  table[sizeof kFunctions / sizeof *kFunctions] = table[0];  // for the function in its place
-  if (clocks_shifted()) table[0] = live_function(kUpperVdso, "__vdso_fermata_shifted");
+  begin_again_address = live_function(kUpperVdso, "__vdso_fermata_again");
+}
+
+/// From the place after `last` restarts up to that of the first life.
+void make_sled(u32 last) {
+  constexpr u8 kDoNothing = 0x90;
+  constexpr u8 kJump[] = {0xff, 0x25, 0, 0, 0, 0};  // to the address that follows
+  const u64 start = place_after(last), bytes = kVdsoTop + kPageBytes - start;
+  const Result<u64> map =
+      sys::mmap(start, bytes, sys::kProtRead | sys::kProtWrite,
+                sys::kMapPrivate | sys::kMapAnonymous | sys::kMapFixedNoReplace);
+  if (!map) die("cannot map a place where the vdso was", "restart", map.error, "memory is short");
+  __builtin_memset(reinterpret_cast<void*>(start), kDoNothing, kVdsoTop - start);
+  u8* const top = reinterpret_cast<u8*>(kVdsoTop);
+  __builtin_memcpy(top, kJump, sizeof kJump);
+  __builtin_memcpy(top + sizeof kJump, &begin_again_address, sizeof begin_again_address);
+  (void)sys::mprotect(start, bytes, sys::kProtRead | sys::kProtExec);
+}
+
+}  // namespace
+
+u64 carry_address, carried_address, wait_address, waited_address, handler_address;
+
+void place_vdso(u32 restarts) {
+  live_vdso = auxv_value(AT_SYSINFO_EHDR);
+  Part parts[kMostParts];
+  const u32 count = live_vdso ? find_parts(parts) : 0;
+  const u64 distance = place_after(restarts) - live_vdso;
+  for (u32 i = 0; i < count; i++) {
+    if (move(parts[i].start, parts[i].bytes, parts[i].start + distance)) continue;
+    while (i-- > 0)  // as they were: they work only together
+      if (!move(parts[i].start + distance, parts[i].bytes, parts[i].start)) live_vdso = 0;
+    return;
+  }
+  if (count) live_vdso += distance;
+  is_placed = count != 0;
+}
+
+u64 lower_vdso() { return live_vdso; }
+
+void renew_vdso(u32 restarts) {
+  find_own_code();
+  fill_table();
+  make_sled(restarts - 1);
 }
 
 u64 install_vdso() {
@@ -71,7 +166,8 @@ u64 install_vdso() {
   __builtin_memcpy(reinterpret_cast<void*>(kTrampoline), arch::kSigreturnTrampoline,
                    sizeof arch::kSigreturnTrampoline);
   (void)sys::mprotect(kUpperVdso, kVdsoTable - kUpperVdso, sys::kProtRead | sys::kProtExec);
-  refresh_vdso();
+  find_own_code();
+  fill_table();
   return kUpperVdso;
 }
 

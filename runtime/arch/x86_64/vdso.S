@@ -1,8 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vdso that the upper half sees. The kernel's own lies elsewhere after a restart, or belongs to
-// another kernel; these functions jump through a table (kUpperVdso + 0xe000) that the launcher
+// another kernel; these functions call it through a table (kUpperVdso + 0xe000) that the launcher
 // fills with the live addresses at every start. Zero means that this kernel offers no such
 // function; then they make the system call, which answers in the same way.
+//
+// A thread may be saved inside the kernel's function. Nothing of that is there after a restart: the
+// thread comes out of the sled (launcher/vdso.cpp) at __vdso_fermata_again below, which begins the
+// call again. So a call leaves what it needs for that in a frame of ten words: the function's
+// number, its arguments, the registers that it must keep, the caller's stack pointer.
+//
+// The frame is found from the stack pointer alone, since its address is 176 modulo 256, and the
+// kernel's functions need far less than 256 bytes of stack.
+        .set    table, 0x10000000e000
+        .set    frame_align, 256
+        .set    frame_bytes, 80
+        .set    slot_at, 0
+        .set    rsi_at, 8
+        .set    rdi_at, 16
+        .set    rsp_at, 72
+        .set    return_at, frame_align - frame_bytes - 8        // modulo frame_align
+
         .macro  forward name, slot, number
         .globl  \name
         .type   \name, @function
@@ -16,12 +33,25 @@
         testl   %edi, %edi              // likewise
         js      1f
         .endif
-        movabsq $0x10000000e000 + 8 * \slot, %rax
-        movq    (%rax), %rax
+        movabsq table + 8 * \slot, %rax
         testq   %rax, %rax
         jz      1f
-        jmp     *%rax
-1:      movl    $\number, %eax
+        movq    %rsp, %r11
+        .cfi_def_cfa r11, 8
+        andq    $-frame_align, %rsp
+        pushq   %r11                    // the only one that is read when the call returns: the
+        pushq   %rbx                    // kernel's function leaves the others as they are
+        pushq   %rbp
+        pushq   %r12
+        pushq   %r13
+        pushq   %r14
+        pushq   %r15
+        pushq   %rdi
+        pushq   %rsi
+        pushq   $\slot
+        jmp     call_live
+1:      .cfi_def_cfa rsp, 8
+        movl    $\number, %eax
         syscall
         ret
         .cfi_endproc
@@ -34,6 +64,59 @@
         forward __vdso_time, 2, 201
         forward __vdso_getcpu, 3, 309
         forward __vdso_clock_getres, 4, 229
+numbers:
+        .long   228, 96, 201, 309, 229
+
+// rsp = a frame, rax = the kernel's function, its arguments in their registers.
+        .type   call_live, @function
+call_live:
+        .cfi_startproc
+        .cfi_escape 0x0f, 6, 0x77, 0xc8, 0x00, 0x06, 0x23, 8    // CFA: 8 + what lies at rsp + 72
+        call    *%rax
+called:
+        movq    rsp_at(%rsp), %rsp
+        .cfi_def_cfa rsp, 8
+        ret
+        .cfi_endproc
+        .size   call_live, . - call_live
+
+// Begins a call again. rsp = anywhere in what the kernel's function had on the stack, from its
+// return address down; all other registers are of no use.
+        .globl  __vdso_fermata_again
+        .type   __vdso_fermata_again, @function
+__vdso_fermata_again:
+        .cfi_startproc
+        .cfi_undefined rip
+        leaq    called(%rip), %rdx
+        leaq    frame_align - 1 - return_at(%rsp), %rcx
+        andq    $-frame_align, %rcx
+        addq    $return_at, %rcx        // the least such address that is not below rsp
+1:      cmpq    %rdx, (%rcx)
+        je      2f
+        addq    $frame_align, %rcx      // a kernel whose functions need more stack
+        jmp     1b
+2:      leaq    8(%rcx), %rsp
+        movl    slot_at(%rsp), %edx
+        movq    rsi_at(%rsp), %rsi
+        movq    rdi_at(%rsp), %rdi
+        movq    24(%rsp), %r15
+        movq    32(%rsp), %r14
+        movq    40(%rsp), %r13
+        movq    48(%rsp), %r12
+        movq    56(%rsp), %rbp
+        movq    64(%rsp), %rbx
+        .cfi_restore rip
+        .cfi_escape 0x0f, 6, 0x77, 0xc8, 0x00, 0x06, 0x23, 8
+        movabsq $table, %rcx
+        movq    (%rcx,%rdx,8), %rax
+        testq   %rax, %rax
+        jnz     call_live
+        leaq    numbers(%rip), %rcx
+        movl    (%rcx,%rdx,4), %eax
+        syscall
+        jmp     called
+        .cfi_endproc
+        .size   __vdso_fermata_again, . - __vdso_fermata_again
 
 // After a restart the kernel tells the new process's id where the application has sent a signal to
 // itself; the one that the application knows takes its place (launcher/signals.cpp: Senders).

@@ -167,7 +167,8 @@ step_function comm_dup, comm_split, comm_group, comm_cart, comm_graph, comm_inte
     ignored, cancelled, packed, handshake, sparse, collective, pending_collective,
     persistent_collective, neighbours, inter_collective, window_fence, window_lock, window_groups,
     window_atomic, file_blocks, file_ordered, file_shared, posix_file, posix_pipe, question,
-    compute, heap;
+    compute, heap, tight_clocks, tight_signals, tight_memory, tight_transfers, tight_processes,
+    tight_registers, tight_exceptions;
 void start_attributes(void);
 void start_messages(void);
 void end_messages(void);

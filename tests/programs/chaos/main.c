@@ -63,6 +63,13 @@ static const struct {
     {"question", question, 6},
     {"compute", compute, 5},
     {"heap", heap, 3},
+    {"tight_clocks", tight_clocks, 3},
+    {"tight_signals", tight_signals, 2},
+    {"tight_memory", tight_memory, 2},
+    {"tight_transfers", tight_transfers, 2},
+    {"tight_processes", tight_processes, 2},
+    {"tight_registers", tight_registers, 2},
+    {"tight_exceptions", tight_exceptions, 1},
 };
 enum { kKinds = sizeof kinds / sizeof kinds[0] };
 
