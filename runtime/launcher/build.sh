@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Builds the launcher: freestanding, linked at kLauncherBase, nothing undefined.
-# usage: runtime/launcher/build.sh [OUTDIR]      (default build/libexec/fermata)
+# usage: runtime/launcher/build.sh [OUTDIR [OBJECTS]]   (build/libexec/fermata, build/obj/launcher)
 set -eu
 cd "$(dirname "$0")/../.."
 out=${1:-build/libexec/fermata}
-work=build/obj/launcher
+work=${2:-build/obj/launcher}
 mkdir -p "$out" "$work"
 cxx=${CXX:-g++}
 cc=${CC:-gcc}

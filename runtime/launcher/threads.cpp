@@ -139,15 +139,18 @@ Thread* find_thread(u32 tid) {
 extern "C" void fermata_thread_start(arch::ThreadStart* start) {
   if (start->is_lower) {
     arch::write_gs_base(start->gs_base);
-  } else {
-    Thread& thread = threads[start->slot];
-    thread.tid = sys::gettid();
-    if (!ids_differ()) thread.id = thread.tid;
-    while (!__atomic_load_n(&thread.id, __ATOMIC_ACQUIRE))
-      sys::futex_wait(&thread.id, 0, 10'000'000);  // its creator gives it one
-    set_state(thread, ThreadState::kLive);
+    (void)sys::sigprocmask(sys::kSigSetMask, &start->mask, nullptr);
+    return;
   }
-  (void)sys::sigprocmask(sys::kSigSetMask, &start->mask, nullptr);
+  Thread& thread = threads[start->slot];
+  thread.tid = sys::gettid();
+  if (!ids_differ()) thread.id = thread.tid;
+  while (!__atomic_load_n(&thread.id, __ATOMIC_ACQUIRE))
+    sys::futex_wait(&thread.id, 0, 10'000'000);  // its creator gives it one
+  set_state(thread, ThreadState::kLive);
+  // Signals are open from its own first instruction on, and not before: the handler of one that
+  // waits for it would return to us, whose code lies elsewhere once the launcher is built anew.
+  arch::fermata_sigreturn_to(start->frame);
 }
 
 namespace {
@@ -162,6 +165,28 @@ i64 name_thread(Thread& thread, u32 tid, const UserContext* context) {
   return id;
 }
 
+/// Puts a frame below `top` from which a thread goes on as its creator would, on `stack`.
+UserContext* frame_for_thread(const UserContext& creator, u64 top, u64 stack) {
+  constexpr i32 kNoAltStack = 2;  // SS_DISABLE
+  const u8* const state = reinterpret_cast<const u8*>(creator.fpstate);
+  const bool extended =
+      *reinterpret_cast<const u32*>(state + arch::kFxMagic) == arch::kFxHasExtended;
+  const u64 bytes = extended ? *reinterpret_cast<const u32*>(state + arch::kFxExtended)
+                             : arch::kFxBytes;
+  u8* const copy = reinterpret_cast<u8*>((top - bytes) & ~u64(63));
+  __builtin_memcpy(copy, state, bytes);
+  UserContext* const frame =
+      reinterpret_cast<UserContext*>((sys::word(copy) - sizeof(UserContext)) & ~u64(63));
+  *frame = creator;
+  frame->fpstate = sys::word(copy);
+  frame->rsp = stack;
+  frame->rax = 0;  // what clone(2) returns in the child
+  frame->mask &= ~kOurSignals;
+  frame->stack_base = frame->stack_bytes = 0;
+  frame->stack_flags = kNoAltStack;
+  return frame;
+}
+
 }  // namespace
 
 i64 trap_clone(Half half, UserContext* context) {
@@ -172,17 +197,19 @@ i64 trap_clone(Half half, UserContext* context) {
   if (!is_lower && !thread) return -sys::kEagain;
 
   // The record lies on the new stack, below what the creator put there and below its red zone.
+  const u64 top = stack - 256;
+  UserContext* const frame = is_lower ? nullptr : frame_for_thread(*context, top, stack);
+  const u64 below = is_lower ? top : sys::word(frame);
   arch::ThreadStart* start =
-      reinterpret_cast<arch::ThreadStart*>((stack - 256 - sizeof(arch::ThreadStart)) & ~u64(63));
+      reinterpret_cast<arch::ThreadStart*>((below - sizeof(arch::ThreadStart)) & ~u64(63));
   const u8* fp = reinterpret_cast<const u8*>(context->fpstate);
   *start = {context->rbx, context->rbp, context->rdi, context->rsi, context->rdx, context->r8,
             context->r9,  context->r10, context->r12, context->r13, context->r14, context->r15,
             stack,        context->rip, *reinterpret_cast<const u32*>(fp + arch::kFxMxcsr),
             *reinterpret_cast<const u16*>(fp + arch::kFxControlWord),
             // A signal for the process must find an application thread: lower ones take none.
-            is_lower ? ~kOurSignals | sys::signal_bit(kSignalQuiesce)
-                     : context->mask & ~kOurSignals,
-            context->r8, is_lower, thread ? u64(thread - threads) : 0};
+            ~kOurSignals | sys::signal_bit(kSignalQuiesce), context->r8, is_lower,
+            sys::word(frame), thread ? u64(thread - threads) : 0};
   u64 flags = context->rdi;
   if (is_lower) flags &= ~kCloneSetTls;
   if (thread) {

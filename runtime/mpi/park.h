@@ -81,7 +81,7 @@ inline void raise_quiesce() {
 /// Preconditions: this thread's only wrapper on the stack is the caller's (depth == 1).
 inline void park_here() {
   const OpenBooks open;
-  if (!is_main_thread()) launcher().nudge(crossing().mpi_tid);
+  if (!is_main_thread()) nudge_main();
   front::tls_gate.depth = 0;
   compiler_barrier();
   raise_quiesce();
@@ -142,7 +142,7 @@ inline bool rank_may_park(bool may_call_functions) {
   const bool is_main = is_main_thread();
   if (!is_main && state().threads == Threads::kOne) return raise_quiesce();
   if (!rank_may_park(may_call_functions)) return;
-  if (!is_main) launcher().nudge(crossing().mpi_tid);
+  if (!is_main) nudge_main();
   raise_quiesce();
 }
 

@@ -137,7 +137,8 @@ inline int critical_end() {
   if (is_main_thread()) {
     leave_interrupted(false);
   } else {
-    launcher().nudge(crossing().mpi_tid);
+    nudge_main();
+    if (front::tls_gate.interrupted) leave_interrupted(false);
   }
   return 0;
 }

@@ -54,12 +54,26 @@ inline void lock_books() {
   front::tls_gate.lock_depth = front::tls_gate.depth;
 }
 
+/// Has the main thread look whether the rank may park. Meanwhile the gate keeps this thread from
+/// being stopped in the launcher, if a handler of the application's interrupts it there: the
+/// launcher's code may lie elsewhere after a restart. Whoever calls this looks at
+/// Gate::interrupted, or raises the quiesce signal.
+[[gnu::noinline, gnu::cold]] inline void nudge_main() {
+  Gate& gate = front::tls_gate;
+  gate.depth = gate.depth + 1;
+  compiler_barrier();
+  launcher().nudge(crossing().mpi_tid);
+  compiler_barrier();
+  gate.depth = gate.depth - 1;
+  compiler_barrier();
+}
+
 /// Somebody waits for the books that have just been given back.
 [[gnu::noinline, gnu::cold]] inline void tell_books_are_free(bool awaited) {
   Core& core = state();
   if (awaited) (void)sys::call(SYS_futex, sys::word(&core.books_lock), FUTEX_WAKE_PRIVATE, 1);
   if (core.main_wants_books && __atomic_exchange_n(&core.main_wants_books, 0, __ATOMIC_SEQ_CST))
-    launcher().nudge(crossing().mpi_tid);
+    nudge_main();
 }
 
 inline void unlock_books() {

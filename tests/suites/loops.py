@@ -4,10 +4,12 @@ loop goes through twenty rounds of saving, ending and restarting, ten in each di
 MPI; `--quick` has two rounds of some. FERMATA_SEED repeats a run."""
 import os
 import pathlib
+import random
 import re
+import shutil
 import time
 
-from support import errors, fermata, loops, mpis
+from support import errors, fermata, loops, mpis, process
 from support.cases import check_equal, slow, timeout
 
 ROUNDS, QUICK_ROUNDS = 20, 2
@@ -33,6 +35,7 @@ def _start(work, mpi, loop, under=()):
 
 
 def _go_on(job, mpi, under=()):
+    time.sleep(0.05 * random.random())
     job.checkpoint_and_stop()
     job.restart(mpi, under=under)
     job.running.wait_for_number(fermata.STEP, 1)
@@ -76,6 +79,32 @@ def test_a_vdso_that_cannot_be_moved(work):
         _go_on(job, "mpich")
         check_equal(_places(job), {3}, "place after two restarts")
         check_equal(mpis.checksum(job.finish()), loops.expected(loop), "checksum")
+
+
+def _built_anew(work):
+    """Another build of the product: each function of its launcher lies elsewhere."""
+    other = work / "other"
+    for part in ("bin", "lib", "libexec"):
+        shutil.copytree(mpis.BUILD / part, other / part)
+    compiler = {"CXX": "g++ -falign-functions=256"}
+    process.run([mpis.ROOT / "runtime/launcher/build.sh", other / "libexec/fermata", work / "obj"],
+                200, mpis.environment(**compiler), work).expect_success("build.sh")
+    return other / "bin/fermata"
+
+
+@slow
+@timeout(600)
+def test_a_launcher_built_anew(work):
+    """What is saved holds no address of the launcher's code: restarts under another build of it."""
+    builds = [fermata.FERMATA, _built_anew(work)]
+    for loop in ("births", "threads", "alarm", "clock_fault"):
+        place = work / loop
+        place.mkdir()
+        job = _start(place, "openmpi", loop)
+        for hop in range(1, 11):
+            job.program = builds[hop % 2]
+            _go_on(job, mpis.MPIS[hop % 2])
+        check_equal(mpis.checksum(job.finish()), loops.expected(loop), f"checksum of {loop}")
 
 
 def generate():

@@ -24,8 +24,11 @@ struct UserContext {  // struct ucontext
 };
 static_assert(sizeof(UserContext) == 304);
 
-/// Offsets into the FXSAVE area (Intel SDM vol. 1, 10.5.1).
-inline constexpr u64 kFxControlWord = 0, kFxMxcsr = 24;
+/// Offsets into the FXSAVE area (Intel SDM vol. 1, 10.5.1), and into what Linux keeps at its end
+/// (struct _fpx_sw_bytes): whether an XSAVE area follows, and how large both are together.
+inline constexpr u64 kFxControlWord = 0, kFxMxcsr = 24, kFxMagic = 464, kFxExtended = 468;
+inline constexpr u32 kFxHasExtended = 0x46505853;
+inline constexpr u64 kFxBytes = 512;
 
 struct SignalInfo {  // siginfo_t, SIGSYS view
   i32 signal, error, code, pad;
@@ -47,6 +50,7 @@ struct ThreadStart {
   u64 mask;       // blocked signals once it runs
   u64 gs_base;    // lower threads: their thread block
   u64 is_lower;
+  u64 frame;      // upper threads: the UserContext to return to
   u64 slot;       // launcher's thread table
 };
 
@@ -57,8 +61,9 @@ extern "C" {
 /// thread, having saved the callee-saved registers on its own stack and the stack in *own_stack.
 void fermata_call_guest(u64 stack, u64 entry, u64* own_stack);
 [[noreturn]] void fermata_leave_guest(u64 own_stack);
-/// clone(2). The child starts on record's stack, calls fermata_thread_start(record), then goes on
-/// with record's registers and rax = 0. Returns the kernel's result in the parent.
+/// clone(2). The child starts on record's stack and calls fermata_thread_start(record). If that
+/// returns, it goes on with record's registers and rax = 0. Returns the kernel's result in the
+/// parent.
 i64 fermata_clone_guest(u64 flags, ThreadStart* record, u64 parent_tid, u64 child_tid, u64 tls);
 /// clone(2) whose child calls entry(argument) on `stack` (16-byte aligned) and never returns.
 i64 fermata_clone_call(u64 flags, u64 stack, u64 parent_tid, u64 child_tid, u64 tls,

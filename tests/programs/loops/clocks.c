@@ -168,6 +168,10 @@ static void faulting(struct worker *w) {
   const char *const first = which == 0 || which == 4 ? (char *)CLOCK_REALTIME : (char *)out;
   const char *const second = which == 0 || which == 4 ? (char *)out : NULL;
   const long result = call_kept(functions[which], first, second);
+  if (faults == 0) {  // no vdso: the kernel says EFAULT
+    EXPECT(result < 0 && mprotect(closed_page, 4096, PROT_READ | PROT_WRITE) == 0);
+    return;
+  }
   EXPECT(faults == 1);
   EXPECT(which == 2 ? result == (int)out[0] : result == 0);
   if (which < 3) EXPECT(out[0] >= in_2020);

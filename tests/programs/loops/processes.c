@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <linux/futex.h>
 #include <pthread.h>
-#include <spawn.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +36,49 @@ static void making_threads(struct worker *w) {
   EXPECT((uint64_t)result == number + 1);
 }
 
+// --- threads made by clone(2) while signals are open, as old C libraries do ----------------------
+
+enum { kStackBytes = 65536 };
+static char birth_stack[kStackBytes] __attribute__((aligned(64)));
+static volatile uint32_t alive;  // cleared by the kernel
+static volatile int lives;
+
+// May come before the new thread's first instruction.
+static void on_birth(int signal) {
+  const char here = (char)signal;
+  if (&here >= birth_stack && &here < birth_stack + kStackBytes) spin(300);
+}
+
+static int live(void *argument) {
+  lives += *(const int *)argument;
+  return 0;
+}
+
+static void begin_births(struct worker *w) {
+  struct sigaction action = {.sa_handler = on_birth, .sa_flags = SA_RESTART};
+  const struct itimerval every = {{0, 1000}, {0, 1000}};
+  (void)w;
+  EXPECT(sigaction(SIGALRM, &action, NULL) == 0);
+  EXPECT(setitimer(ITIMER_REAL, &every, NULL) == 0);
+}
+
+static void end_births(struct worker *w) {
+  const struct itimerval never = {{0, 0}, {0, 0}};
+  (void)w;
+  EXPECT(setitimer(ITIMER_REAL, &never, NULL) == 0);
+}
+
+static void births(struct worker *w) {
+  const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                    CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
+  const int one = 1, before = lives;
+  (void)w;
+  alive = 1;
+  EXPECT(clone(live, birth_stack + kStackBytes, flags, (void *)&one, NULL, NULL, &alive) > 0);
+  while (alive) (void)syscall(SYS_futex, &alive, FUTEX_WAIT, 1, NULL, NULL, 0);
+  EXPECT(lives == before + 1);
+}
+
 // Not all the time: a checkpoint waits for a moment without children.
 static void making_processes(struct worker *w) {
   int status = -1;
@@ -50,6 +97,7 @@ static void making_processes(struct worker *w) {
 const struct loop process_loops[] = {
     {"dlopen", loading, NULL, NULL, 2, 0},
     {"threads", making_threads, NULL, NULL, 2, 0},
+    {"births", births, begin_births, end_births, 1, 0},
     {"fork_exec", making_processes, NULL, NULL, 1, 0},
     {NULL, NULL, NULL, NULL, 0, 0},
 };
