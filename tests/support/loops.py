@@ -73,7 +73,7 @@ def _round(job, numbers):
     if is_killed:
         time.sleep(numbers.random() * LONGEST_WAIT_S)
         process.kill_tree(job.running.process.pid)
-    job.running.wait(30)
+    job.running.wait(120)
     check("PASS" not in job.running.out, "the run ended before it was stopped")
     check("FAIL" not in job.running.out, "the program has found something wrong")
     return is_killed
