@@ -14,7 +14,7 @@ from support.cases import check_equal, slow, timeout
 
 ROUNDS, QUICK_ROUNDS = 20, 2
 QUICK = ("clock_monotonic", "clock_process", "clock_fault", "getcpu", "alarm", "mpi_test", "avx",
-         "throw")
+         "births")
 
 
 def _make(loop, mpi, rounds, seed):

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "loops.h"
@@ -44,8 +45,12 @@ static volatile uint32_t alive;  // cleared by the kernel
 static volatile int lives;
 
 // Comes before the new thread's first instruction, as a rule: that takes longer than to send it.
-static void on_birth(int signal) {
-  (void)signal;
+// What it interrupts is to be code of the program's or its libraries': nothing else is saved.
+static void on_birth(int signal, siginfo_t *info, void *context) {
+  const ucontext_t *const interrupted = context;
+  Dl_info place;
+  (void)signal, (void)info;
+  EXPECT(dladdr((void *)interrupted->uc_mcontext.gregs[REG_RIP], &place) != 0);
   spin(1000);
 }
 
@@ -55,7 +60,7 @@ static int live(void *argument) {
 }
 
 static void begin_births(struct worker *w) {
-  struct sigaction action = {.sa_handler = on_birth, .sa_flags = SA_RESTART};
+  struct sigaction action = {.sa_sigaction = on_birth, .sa_flags = SA_SIGINFO | SA_RESTART};
   (void)w;
   EXPECT(sigaction(SIGUSR2, &action, NULL) == 0);
 }
