@@ -14,6 +14,9 @@ using enum image::MemberKind;
 
 // ImageFile::values by kind. kPipe: [0] capacity; kEvent: [0] count, [1] 1 if EFD_SEMAPHORE;
 // kSignal: [0] mask; the others:
+/// kRegular, kDirectory: kKept is 1 if a restart makes it again where it is missing, of a regular
+/// file with the contents in the extents. kKeptOwner: user << 32 | group.
+enum KeptValue { kKept = 0, kKeptMode = 1, kKeptOwner = 2 };
 /// kDeletedDevice: with the inode it tells the object; 0, as older images have it, = any.
 enum DeletedValue { kDeletedMode = 0, kDeletedSeals = 1, kDeletedIsObject = 2, kDeletedDevice = 3 };
 enum SocketValue { kSocketType = 0, kSocketDomain = 1, kSocketSendBytes = 2, kSocketShut = 3 };

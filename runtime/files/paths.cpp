@@ -259,7 +259,7 @@ Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat
   if (!is_found(info, path) || (type == sys::kTypeRegular && is_kept_name(path)))
     return describe_deleted(saver, file, info, path);
   file.kind = type == sys::kTypeDirectory ? kDirectory : kRegular;
-  if (may_open(file, info, path)) return success();
+  if (may_open(file, info, path)) return keep_contents(saver, file, info, path);
   saver.refuse(file) << "its permissions no longer allow to open it: " << path;
   return failure(sys::kEperm);
 }

@@ -35,6 +35,8 @@ struct Saver {
 // One per family of kinds. `path` is what /proc/self/fd says. Each fills the fields of its kind.
 Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
                      const char* path);
+Status keep_contents(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
+                     const char* path);
 Status describe_pipe(Saver& saver, image::ImageFile& file, const char* path);
 Status describe_socket(Saver& saver, image::ImageFile& file);
 Status describe_event(Saver& saver, image::ImageFile& file, const char* path);

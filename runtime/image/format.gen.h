@@ -12,7 +12,7 @@ inline constexpr char kMagic[9] = "FERMIMG1";  // without the closing NUL
 
 // What a descriptor can be. What ImageFile::values hold for each: runtime/files/kinds.h.
 enum FileKind : u32 {
-  // reopened by path, at its offset
+  // reopened by path, at its offset; its contents are in the image if values say so
   kRegular = 1,
   kDirectory = 2,
   // one without state: null, zero, full, random, urandom, a terminal
@@ -144,8 +144,11 @@ struct ImageHeader {
   u64 ticks;  // times(2) then
   // addresses: first and end of argv's strings, of the environment's, of the auxiliary vector
   u64 arguments[6];
+  // which files are saved with their contents (runtime/files/kept.cpp); 0 = none
+  u32 save_files_string;
+  u32 reserved;
 };
-static_assert(sizeof(ImageHeader) == 1168);
+static_assert(sizeof(ImageHeader) == 1176);
 static_assert(offsetof(ImageHeader, magic) == 0);
 static_assert(offsetof(ImageHeader, version) == 8);
 static_assert(offsetof(ImageHeader, header_bytes) == 12);
@@ -200,6 +203,8 @@ static_assert(offsetof(ImageHeader, coredump_filter) == 1076);
 static_assert(offsetof(ImageHeader, clocks) == 1080);
 static_assert(offsetof(ImageHeader, ticks) == 1112);
 static_assert(offsetof(ImageHeader, arguments) == 1120);
+static_assert(offsetof(ImageHeader, save_files_string) == 1168);
+static_assert(offsetof(ImageHeader, reserved) == 1172);
 
 // One mapping of the upper half.
 struct ImageRegion {

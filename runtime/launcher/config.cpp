@@ -26,6 +26,7 @@ constexpr Option kOptions[] = {
     {"--fermata", &Config::fermata}, {"--first", &Config::first},
     {"--limits", &Config::limits},   {"--ranks", &Config::ranks},
     {"--collectives", &Config::collectives}, {"--state", &Config::state},
+    {"--save-files", &Config::save_files},
 };
 
 bool take_option(const char* flag, const char* value) {

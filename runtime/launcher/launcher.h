@@ -42,6 +42,7 @@ struct Config {
   const char* restore = "";      // snapshot directory; "" = start the application
   const char* state = "";        // directory that the program has saved itself in; "" = it has not
   const char* fermata = "";      // the program that makes ranks of spawned processes
+  const char* save_files = "";   // which files are saved with their contents (files/kept.cpp)
   const char* probe = "";        // not "": end, with status 0, where a rank would be started
   const char* collectives = "";  // "2pc": a barrier before each, to compare with
   // Not "": a program under this job's launcher has exec'ed this one. The pid of the first

@@ -55,7 +55,7 @@ void restore_memory(const image::Reader& reader, const LowerCalls* lower, const 
 /// One of the two parts of it: files::restore_files, files::restore_members.
 void bring_back_files(const image::Reader& reader, decltype(files::restore_files)* part) {
   Message why;
-  const files::Surroundings around{nullptr, ambient_streams(), sys::getpid(),
+  const files::Surroundings around{nullptr, ambient_streams(), sys::getpid(), "",
                                    memory::object_descriptor, inherited_descriptor};
   const Status restored = part(reader, around, why);
   if (!restored)
@@ -215,11 +215,14 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   restore_process_ids(h);
   // For the next image; copied, because this image may be removed while the program runs.
   static Path program, front;
+  static Text<8192> save_files;
   program << reader.string(h.executable_string);
   name_process(program.data, reinterpret_cast<const char*>(h.command));
   front << reinterpret_cast<const char*>(h.front);
   config.program = program.data;
   config.front = front.data;
+  save_files << reader.string(h.save_files_string);
+  if (!config.save_files[0]) config.save_files = save_files.data;
 
   const char* cwd = reader.string(h.cwd_string);
   if (cwd[0]) {

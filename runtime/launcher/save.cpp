@@ -27,7 +27,7 @@ OutcomePage* outcome_page;  // shared with the writer child
 u64 stopped_ns;             // when the last save began
 u64 described_by_ns;        // deadline of its writer for what the job would change by going on
 
-constexpr u64 kSharedWithinNs = 300'000'000'000;  // the most that writing shared memory may take
+constexpr u64 kSharedWithinNs = 300'000'000'000;  // the most that shared memory and files may take
 
 void copy_text(char* to, u64 capacity, const char* from) {
   u64 i = 0;
@@ -96,6 +96,7 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   save_clocks(h);
   save_settings(h, job_pid);
   save_shown(h.arguments);
+  h.save_files_string = writer.string(config.save_files);
   Path path;
   if (sys::readlink("/proc/self/cwd", path.data, sizeof path.data))
     h.cwd_string = writer.string(path.data);
@@ -190,8 +191,8 @@ void lift_limits() {
   const bool shares = memory::shared_memory_seen();
   if (status && shares) status = memory::save_shared(writer, why);
   if (status) {
-    const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid, nullptr,
-                                     nullptr};
+    const files::Surroundings around{belongs_to_upper,  ambient_streams(), job_pid,
+                                     config.save_files, nullptr,           nullptr};
     status = files::describe_files(writer, around, why);
   }
   if (status) {
@@ -333,7 +334,8 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
   if (child > 0) change_writer(0, u32(child));
   memory::renew_fork_advice();
   stopped_ns = begin;
-  described_by_ns = memory::shared_memory_seen() ? begin + kSharedWithinNs : deadline;
+  const bool much = memory::shared_memory_seen() || config.save_files[0];
+  described_by_ns = much ? begin + kSharedWithinNs : deadline;
   if (child < 0) {
     release();
     fail(outcome, i32(-child), "cannot fork the image writer: memory may be short");

@@ -4,8 +4,9 @@
 
 use crate::exit;
 use crate::files::Rule;
-use crate::output::parse_duration_ms;
-use crate::run::{KEEP_DEFAULT, Start};
+use crate::kept::parse_which;
+use crate::output::{parse_bytes, parse_duration_ms};
+use crate::run::{KEEP_DEFAULT, SaveFiles, Start};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use fermata_sysio::Process;
@@ -83,7 +84,27 @@ impl From<StartArgs> for Start {
             checkpointer: Checkpointer::default(),
             mpirun_args: args.mpirun_arg,
             collectives: COLLECTIVES[0].into(),
+            save_files: SaveFiles::default(),
         }
+    }
+}
+
+/// Contents of files in the snapshots.
+#[derive(Args, Clone, Debug)]
+pub struct FilesArgs {
+    /// save: snapshots have the contents of files open for writing, and a restart makes missing
+    /// ones again; save=DIR:DIR of all open files below these directories; leave: of none [default:
+    /// $FERMATA_FILES, else leave]
+    #[arg(id = "save_files", long = "files", value_name = "WHAT", value_parser = parse_which)]
+    save_files: Option<String>,
+    /// The most bytes of such files that a rank may save
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "1g")]
+    files_limit: u64,
+}
+
+impl From<FilesArgs> for SaveFiles {
+    fn from(args: FilesArgs) -> Self {
+        Self { which: args.save_files, limit: args.files_limit }
     }
 }
 
@@ -115,6 +136,8 @@ Example:
         /// What saves the ranks: native, or self for a program with a function for that (fermata.h)
         #[arg(long, value_name = "NAME", default_value_t)]
         checkpointer: Checkpointer,
+        #[command(flatten)]
+        files: FilesArgs,
         /// The program and its arguments, after --
         #[arg(last = true, required = true, value_hint = ValueHint::CommandWithArguments)]
         command: Vec<String>,
@@ -157,6 +180,12 @@ Example:
         /// With --restore: what to do about files that changed after the checkpoint
         #[arg(long, value_name = "RULE", value_enum, default_value_t)]
         files: Rule,
+        /// As --files of run
+        #[arg(long, value_name = "WHAT", value_parser = parse_which)]
+        save_files: Option<String>,
+        /// As for run
+        #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "1g")]
+        files_limit: u64,
         /// The host on which --files has been applied already
         #[arg(long, hide = true)]
         settled: Option<String>,

@@ -13,10 +13,11 @@ use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::hosts::check_shares;
 use crate::jobs::{Place, unix_now_s};
+use crate::kept;
 use crate::programs;
 use crate::reach::{self, Whereabouts, tag};
 use crate::registry::{Family, Prefix};
-use crate::run::{KEEP_DEFAULT, Service, check_name};
+use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name};
 use crate::state::state_of;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
@@ -63,6 +64,8 @@ pub struct ExecOptions {
     pub restore: Option<PathBuf>,
     /// What to do about files that changed after it.
     pub files: Rule,
+    /// Files whose contents are saved.
+    pub save_files: SaveFiles,
     /// The host on which that has been done.
     pub settled: Option<String>,
     /// `OFFSET:PATH` of rank 0's standard input.
@@ -217,6 +220,10 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     if let Some(snapshot) = &image {
         rank.arg("--restore").arg(snapshot);
     }
+    let SaveFiles { which, limit } = &options.save_files;
+    if let Some(option) = kept::launcher_option(which.as_deref(), *limit)? {
+        rank.args(["--save-files", &option]);
+    }
     prepare_files(options, image.as_deref(), manager.rank, &mut rank)?;
     rank.env_remove(Secret::VARIABLE);
     rank.arg("--").args(&app.argv);
@@ -249,6 +256,9 @@ fn prepare_files(
     number: u32,
     rank: &mut Command,
 ) -> Result<()> {
+    if let Some(snapshot) = snapshot {
+        kept::make_missing(&[(number, snapshot.join(image_name(number)))])?;
+    }
     if let Some(snapshot) = snapshot.filter(|_| options.settled.as_ref() != Some(&host_name())) {
         // Of a snapshot on another host's disk only this rank's image has been brought here.
         let images = if options.local_dir.is_some() {

@@ -13,6 +13,7 @@
 //! that was put in the place of the program's is not cut to that one's size.
 
 use crate::exit::refused;
+use crate::kept;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use fermata_storage::Image;
@@ -63,6 +64,8 @@ struct Saved {
     modified_ns: u64,
     written: bool,
     own: bool,
+    /// An image has its contents.
+    kept: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -71,6 +74,8 @@ enum Change {
     /// Longer, and not the file that the ranks had, or not under its inode.
     Replaced(u64),
     Shorter(u64),
+    /// Shorter, or written to, and the image has the contents.
+    Restorable,
     Rewritten,
 }
 
@@ -84,6 +89,7 @@ fn merge(files: &mut Files, path: String, file: &ImageFile, own: bool) {
         modified_ns: file.modified_ns,
         written,
         own,
+        kept: kept::is_kept(file),
     });
     if written == saved.written {
         saved.size = saved.size.max(file.size);
@@ -93,6 +99,7 @@ fn merge(files: &mut Files, path: String, file: &ImageFile, own: bool) {
     saved.modified_ns = saved.modified_ns.max(file.modified_ns);
     saved.written |= written;
     saved.own |= own;
+    saved.kept |= kept::is_kept(file);
 }
 
 /// The images of a snapshot, by rank.
@@ -126,6 +133,10 @@ fn change(saved: &Saved, bytes: u64, modified_ns: u64, same: bool) -> Option<Cha
     match bytes.cmp(&saved.size) {
         std::cmp::Ordering::Greater if same => Some(Change::Longer(bytes)),
         std::cmp::Ordering::Greater => Some(Change::Replaced(bytes)),
+        std::cmp::Ordering::Less if same && saved.kept => Some(Change::Restorable),
+        std::cmp::Ordering::Equal if same && saved.kept && modified_ns != saved.modified_ns => {
+            Some(Change::Restorable)
+        }
         std::cmp::Ordering::Less => Some(Change::Shorter(bytes)),
         std::cmp::Ordering::Equal if modified_ns != saved.modified_ns => Some(Change::Rewritten),
         std::cmp::Ordering::Equal => None,
@@ -138,7 +149,9 @@ fn sentence(path: &str, saved: &Saved, change: &Change) -> String {
         Change::Longer(bytes) => ("longer", bytes),
         Change::Replaced(bytes) => ("another file, and longer", bytes),
         Change::Shorter(bytes) => ("shorter", bytes),
-        Change::Rewritten => return format!("{path}: has been written to since the checkpoint"),
+        Change::Rewritten | Change::Restorable => {
+            return format!("{path}: has been written to since the checkpoint");
+        }
     };
     format!("{path}: is {how} than at the checkpoint, {bytes} bytes instead of {}", saved.size)
 }
@@ -172,7 +185,7 @@ fn changes(files: &Files, rule: Rule) -> Result<Vec<(&String, &Saved, Change)>> 
         Rule::Restore => match change {
             Change::Shorter(_) => true,
             Change::Replaced(_) => saved.written,
-            Change::Longer(_) | Change::Rewritten => false,
+            Change::Longer(_) | Change::Rewritten | Change::Restorable => false,
         },
         Rule::Keep => false,
         Rule::Fail => true,
@@ -208,7 +221,12 @@ pub fn check(images: &[(u32, PathBuf)], rule: Rule) -> Result<()> {
 pub fn settle(images: &[(u32, PathBuf)], rank: Option<u32>, rule: Rule) -> Result<()> {
     let files = open_files(images, rank);
     for (path, saved, change) in changes(&files, rule)? {
-        if rule == Rule::Restore && saved.written && matches!(change, Change::Longer(_)) {
+        let longer = saved.written && matches!(change, Change::Longer(_));
+        if rule == Rule::Restore && (change == Change::Restorable || (saved.kept && longer)) {
+            if kept::write_back(images, path)? {
+                tell(format_args!("{path}: has the contents of the checkpoint again"));
+            }
+        } else if rule == Rule::Restore && longer {
             cut_back(path, saved).with_context(|| format!("cannot cut back {path}"))?;
             let Change::Longer(bytes) = change else { continue };
             tell(format_args!("{path}: cut back from {bytes} to {} bytes", saved.size));
@@ -224,7 +242,7 @@ mod tests {
     use super::*;
 
     fn saved(size: u64, modified_ns: u64) -> Saved {
-        Saved { size, modified_ns, written: true, own: true }
+        Saved { size, modified_ns, written: true, own: true, kept: false }
     }
 
     #[test]
@@ -236,6 +254,13 @@ mod tests {
         // A copy of the directory is as good as the directory; what must not be cut is no copy.
         assert_eq!(change(&saved(10, 5), 10, 5, false), None);
         assert_eq!(change(&saved(10, 5), 12, 9, false), Some(Change::Replaced(12)));
+        // What the image has can be written back, but not over another file.
+        let kept = Saved { kept: true, ..saved(10, 5) };
+        assert_eq!(change(&kept, 9, 9, true), Some(Change::Restorable));
+        assert_eq!(change(&kept, 10, 9, true), Some(Change::Restorable));
+        assert_eq!(change(&kept, 12, 9, true), Some(Change::Longer(12)));
+        assert_eq!(change(&kept, 9, 9, false), Some(Change::Shorter(9)));
+        assert_eq!(change(&kept, 10, 5, true), None);
     }
 
     fn file(size: u64, inode: u64, flags: u32) -> ImageFile {
@@ -265,7 +290,8 @@ mod tests {
                 let file = &files[(first + rank) % files.len()];
                 merge(&mut merged, "/log".into(), file, rank == 0);
             }
-            let expected = Saved { size: 100, modified_ns: 120, written: true, own: true };
+            let expected =
+                Saved { size: 100, modified_ns: 120, written: true, own: true, kept: false };
             assert_eq!(merged[&("/log".to_owned(), 7)], expected);
         }
         let mut read = Files::new();

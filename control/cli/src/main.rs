@@ -12,6 +12,7 @@ mod files;
 mod flavour;
 mod hosts;
 mod jobs;
+mod kept;
 mod manual;
 mod mpi;
 mod output;
@@ -36,9 +37,10 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
     let output = Output { json: cli.json };
     let place = Place::new(cli.dir);
     match cli.command {
-        Command::Run { start, ranks, name, front, collectives, checkpointer, command } => {
+        Command::Run { start, ranks, name, front, collectives, checkpointer, files, command } => {
             let (name, front) = (name.as_deref(), front.as_deref());
-            let start = run::Start { collectives, checkpointer, ..start.into() };
+            let save_files = files.into();
+            let start = run::Start { collectives, checkpointer, save_files, ..start.into() };
             run::run(&start, ranks, &place, name, front, &command, output)
         }
         Command::Restart { start, files, what } => {
@@ -56,6 +58,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             spawned,
             restore,
             files,
+            save_files,
+            files_limit,
             settled,
             stdin,
             every,
@@ -75,6 +79,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 spawned,
                 restore,
                 files,
+                save_files: run::SaveFiles { which: save_files, limit: files_limit },
                 settled,
                 stdin,
                 every_ms: every,

@@ -146,6 +146,22 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
     Ok(ms as u64)
 }
 
+/// "4096", "500m", "2g" -> bytes
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        unit => return Err(format!("'{unit}' is no unit of size; use k, m, g or t")),
+    };
+    let count: u64 =
+        digits.parse().map_err(|_| format!("'{text}' is no size; write 500m or 2g"))?;
+    count.checked_mul(1 << shift).ok_or(format!("'{text}' is out of range"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,5 +180,10 @@ mod tests {
     fn sizes() {
         assert_eq!(human_bytes(1023), "1023 B");
         assert_eq!(human_bytes(1536), "1.5 KiB");
+        assert_eq!(parse_bytes("12"), Ok(12));
+        assert_eq!(parse_bytes("3m"), Ok(3 << 20));
+        assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
+        assert!(parse_bytes("much").is_err());
+        assert!(parse_bytes("99999999999t").is_err());
     }
 }

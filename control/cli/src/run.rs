@@ -10,6 +10,7 @@ use crate::exit::refused;
 use crate::files::{self, Rule};
 use crate::hosts::{self, Hosts};
 use crate::jobs::{Place, unix_now_s};
+use crate::kept;
 use crate::output::Output;
 use crate::registry::{Family, Lower, Prefix};
 use crate::state::{refuse_living_ranks, take};
@@ -54,6 +55,23 @@ pub struct Start {
     pub mpirun_args: Vec<String>,
     /// What makes collective calls whole; a restart goes on with what the image has.
     pub collectives: String,
+    /// Files whose contents are saved; a restart goes on with what the image has.
+    pub save_files: SaveFiles,
+}
+
+/// Which files are saved with their contents.
+#[derive(Clone, Debug)]
+pub struct SaveFiles {
+    /// As `kept::parse_which` makes it; `None`: as the environment says.
+    pub which: Option<String>,
+    /// The most bytes of a rank.
+    pub limit: u64,
+}
+
+impl Default for SaveFiles {
+    fn default() -> Self {
+        Self { which: None, limit: 1 << 30 }
+    }
 }
 
 impl Start {
@@ -219,6 +237,9 @@ pub fn launch(
         file_limit.give_to(&mut command);
         if let Some(restore) = &restore {
             files::settle(&restore.images, None, restore.files)?;
+            if !network {
+                kept::make_missing(&restore.images)?; // else each rank looks after its own
+            }
         }
         command
             .spawn()
@@ -364,6 +385,10 @@ fn rank_command(
     command.args(["--name", &record.job, "--socket", &record.socket]);
     command.arg("--job-dir").arg(job.path());
     command.args(["--collectives", &start.collectives]);
+    if let Some(which) = kept::chosen(start.save_files.which.as_deref())? {
+        command.args(["--save-files", &kept::text_of(&which)]);
+        command.args(["--files-limit", &start.save_files.limit.to_string()]);
+    }
     if !record.addresses.is_empty() {
         let found_at = format!("{},{}", record.host, record.addresses.join(","));
         command.args(["--coordinator", &found_at]);

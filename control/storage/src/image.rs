@@ -181,18 +181,30 @@ impl Image {
     /// The first extent that is damaged.
     pub fn check_pages(&mut self, mut progress: impl FnMut(u64)) -> Result<(), ImageProblem> {
         let mut buffer = Vec::new();
-        for extent in &self.extents {
-            let end = extent.offset.checked_add(extent.bytes);
-            if extent.bytes > EXTENT_BYTES_MAX || end.is_none_or(|e| e > self.header.file_bytes) {
-                return Err(ImageProblem::TableDamaged("extents"));
-            }
-            buffer.resize(usize::try_from(extent.bytes).unwrap_or(0), 0);
-            self.file.seek(SeekFrom::Start(extent.offset))?;
-            self.file.read_exact(&mut buffer)?;
-            if crc32c::crc32c(&buffer) != extent.crc {
-                return Err(ImageProblem::PagesDamaged(extent.address));
-            }
-            progress(extent.bytes);
+        for index in 0..self.extents.len() {
+            self.read_pages(index, &mut buffer)?;
+            progress(buffer.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Reads the pages of one extent.
+    ///
+    /// # Errors
+    /// There is no such extent, or it is damaged.
+    pub fn read_pages(&mut self, index: usize, buffer: &mut Vec<u8>) -> Result<(), ImageProblem> {
+        let Some(extent) = self.extents.get(index) else {
+            return Err(ImageProblem::TableDamaged("extents"));
+        };
+        let end = extent.offset.checked_add(extent.bytes);
+        if extent.bytes > EXTENT_BYTES_MAX || end.is_none_or(|e| e > self.header.file_bytes) {
+            return Err(ImageProblem::TableDamaged("extents"));
+        }
+        buffer.resize(usize::try_from(extent.bytes).unwrap_or(0), 0);
+        self.file.seek(SeekFrom::Start(extent.offset))?;
+        self.file.read_exact(buffer)?;
+        if crc32c::crc32c(buffer) != extent.crc {
+            return Err(ImageProblem::PagesDamaged(extent.address));
         }
         Ok(())
     }

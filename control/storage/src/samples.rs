@@ -96,6 +96,8 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         clocks: [0; 4],
         ticks: 0,
         arguments: [0; 6],
+        save_files_string: 0,
+        reserved: 0,
     };
     let crc = crc32c::crc32c(&header_block(&header));
     let block = header_block(&ImageHeader { header_crc: crc, ..header });

@@ -318,11 +318,15 @@ pub struct ImageHeader {
     pub ticks: u64,
     /// addresses: first and end of argv's strings, of the environment's, of the auxiliary vector
     pub arguments: [u64; 6],
+    /// which files are saved with their contents (runtime/files/kept.cpp); 0 = none
+    pub save_files_string: u32,
+    /// Reserved.
+    pub reserved: u32,
 }
 
 impl ImageHeader {
     /// Size in the file.
-    pub const BYTES: usize = 1168;
+    pub const BYTES: usize = 1176;
 
     /// Reads one from the start of `bytes`; `None` if there are too few.
     #[must_use]
@@ -382,6 +386,8 @@ impl ImageHeader {
             clocks: u64_array(bytes, 1080)?,
             ticks: u64_at(bytes, 1112)?,
             arguments: u64_array(bytes, 1120)?,
+            save_files_string: u32_at(bytes, 1168)?,
+            reserved: u32_at(bytes, 1172)?,
         })
     }
 
@@ -461,6 +467,8 @@ impl ImageHeader {
         for value in self.arguments {
             out.extend_from_slice(&value.to_le_bytes());
         }
+        out.extend_from_slice(&self.save_files_string.to_le_bytes());
+        out.extend_from_slice(&self.reserved.to_le_bytes());
     }
 }
 

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files with a name whose contents are in the snapshot as well (`run --files save`): which they
+//! are to be, and how a restart makes them again where they are missing.
+
+use crate::exit::refused;
+use anyhow::{Context, Result};
+use fermata_storage::{Image, ImageProblem};
+use fermata_sysio::tell;
+use fermata_types::ImageFile;
+use fermata_types::file_kind::{DIRECTORY, REGULAR};
+use std::fs::{DirBuilder, File, FileTimes, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Instead of `--files`.
+const VARIABLE: &str = "FERMATA_FILES";
+/// Of directories that nobody had open, so that nobody knows what they were.
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// Which open files are saved with their contents, as the launcher is told: "" for none.
+///
+/// # Errors
+/// The text is neither `save`, `save=DIR:DIR` nor `leave`.
+pub fn parse_which(text: &str) -> Result<String, String> {
+    let Some(rest) = text.strip_prefix("save") else {
+        let none = text == "leave" || text.is_empty();
+        return none.then(String::new).ok_or(format!("'{text}' is neither save nor leave"));
+    };
+    if rest.is_empty() {
+        return Ok("written".into());
+    }
+    let Some(list) = rest.strip_prefix('=') else {
+        return Err(format!("'{text}' is neither save nor save=DIR:DIR"));
+    };
+    let mut directories = Vec::new();
+    for name in list.split(':').filter(|name| !name.is_empty()) {
+        let absolute = std::path::absolute(name).map_err(|error| format!("'{name}': {error}"))?;
+        // Descriptors know the directory by its real name.
+        let real = absolute.canonicalize().unwrap_or(absolute);
+        directories.push(real.to_string_lossy().into_owned());
+    }
+    if directories.is_empty() {
+        return Err("save= wants directories".into());
+    }
+    Ok(directories.join(":"))
+}
+
+/// The reverse of `parse_which`.
+pub fn text_of(which: &str) -> String {
+    match which {
+        "" => "leave".into(),
+        "written" => "save".into(),
+        list => format!("save={list}"),
+    }
+}
+
+/// The command line's choice, else that of the environment; `None`: nobody has said anything.
+///
+/// # Errors
+/// The environment has a text that means nothing.
+pub fn chosen(which: Option<&str>) -> Result<Option<String>> {
+    match (which, std::env::var(VARIABLE)) {
+        (Some(which), _) => Ok(Some(which.to_owned())),
+        (None, Ok(text)) => {
+            parse_which(&text).map(Some).map_err(|why| refused(format!("{VARIABLE}: {why}")))
+        }
+        (None, Err(_)) => Ok(None),
+    }
+}
+
+/// The launcher's option, if there is anything to tell it.
+///
+/// # Errors
+/// As `chosen`.
+pub fn launcher_option(which: Option<&str>, limit: u64) -> Result<Option<String>> {
+    let some = chosen(which)?.filter(|which| !which.is_empty());
+    Ok(some.map(|which| format!("{limit}:{which}")))
+}
+
+/// Whether this file's contents are in the image.
+pub fn is_kept(file: &ImageFile) -> bool {
+    file.kind == REGULAR && file.values[0] == 1
+}
+
+fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(mode).create(path)?;
+    tell(format_args!("{}: made again", path.display()));
+    Ok(())
+}
+
+fn damaged(problem: &ImageProblem) -> io::Error {
+    io::Error::other(problem.to_string())
+}
+
+/// Calls `take` with offset and bytes of what the image has of a file; between them are zeros.
+fn each_part(
+    image: &mut Image,
+    file: &ImageFile,
+    mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut buffer = Vec::new();
+    for index in file.first_extent..file.first_extent.saturating_add(file.extent_count) {
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        image.read_pages(index, &mut buffer).map_err(|problem| damaged(&problem))?;
+        let at = image.extents[index].address;
+        let left = usize::try_from(file.size.saturating_sub(at)).unwrap_or(usize::MAX);
+        take(at, &buffer[..buffer.len().min(left)])?;
+    }
+    Ok(())
+}
+
+/// Gives `to` the contents that the image has.
+fn fill(image: &mut Image, file: &ImageFile, to: &File) -> io::Result<()> {
+    to.set_len(0)?;
+    to.set_len(file.size)?;
+    each_part(image, file, |at, bytes| to.write_all_at(bytes, at))?;
+    let modified = UNIX_EPOCH + Duration::from_nanos(file.modified_ns);
+    let _ = to.set_times(FileTimes::new().set_modified(modified)); // only its owner may
+    to.sync_all()
+}
+
+/// Whether a file is, byte by byte, what the image has.
+fn is_equal(image: &mut Image, file: &ImageFile, path: &Path) -> io::Result<bool> {
+    let there = File::open(path)?;
+    let mut equal = there.metadata()?.len() == file.size;
+    let (mut end, mut found) = (0, Vec::new());
+    let compare = |from: u64, bytes: &[u8], found: &mut Vec<u8>| -> io::Result<bool> {
+        found.resize(bytes.len(), 0);
+        there.read_exact_at(found, from)?;
+        Ok(found == bytes)
+    };
+    let is_zero = |from: u64, to: u64, found: &mut Vec<u8>| -> io::Result<bool> {
+        let zeros = vec![0; 1 << 16];
+        let mut at = from;
+        while at < to {
+            let bytes = usize::try_from(to - at).unwrap_or(usize::MAX).min(zeros.len());
+            if !compare(at, &zeros[..bytes], found)? {
+                return Ok(false);
+            }
+            at += bytes as u64;
+        }
+        Ok(true)
+    };
+    each_part(image, file, |at, bytes| {
+        equal = equal && is_zero(end, at, &mut found)? && compare(at, bytes, &mut found)?;
+        end = at + bytes.len() as u64;
+        Ok(())
+    })?;
+    Ok(equal && is_zero(end, file.size, &mut found)?)
+}
+
+fn make_file(image: &mut Image, file: &ImageFile, path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        make_directories(parent, DIRECTORY_MODE)?;
+    }
+    // Another rank may have made it meanwhile: it has the same contents.
+    let new = match File::options().write(true).create_new(true).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        opened => opened?,
+    };
+    let filled = fill(image, file, &new).and_then(|()| {
+        let mode = u32::try_from(file.values[1] & 0o7777).unwrap_or(0o600);
+        let owner = |shift: u32| u32::try_from(file.values[2] >> shift & 0xffff_ffff).ok();
+        let _ = chown(path, owner(32), owner(0)); // only root may give it to somebody else
+        new.set_permissions(Permissions::from_mode(mode))
+    });
+    if filled.is_err() {
+        let _ = std::fs::remove_file(path);
+    } else {
+        tell(format_args!("{}: made again, {} bytes", path.display(), file.size));
+    }
+    filled
+}
+
+/// Makes what these images have and what is missing here.
+///
+/// # Errors
+/// A file or a directory cannot be made.
+pub fn make_missing(images: &[(u32, PathBuf)]) -> Result<()> {
+    for (_, image_path) in images {
+        let Ok(mut image) = Image::open(image_path) else { continue };
+        if image.string(image.header.save_files_string).is_empty() {
+            continue;
+        }
+        let made = |path: &str| format!("cannot make {path} again from the snapshot");
+        for file in image.files.clone() {
+            let path = image.string(file.path_string);
+            if file.kind == DIRECTORY && file.values[0] == 1 {
+                let mode = u32::try_from(file.values[1] & 0o7777).unwrap_or(DIRECTORY_MODE);
+                make_directories(Path::new(&path), mode).with_context(|| made(&path))?;
+            } else if is_kept(&file) && !Path::new(&path).exists() {
+                make_file(&mut image, &file, Path::new(&path)).with_context(|| made(&path))?;
+            }
+        }
+        let directory = image.string(image.header.cwd_string);
+        make_directories(Path::new(&directory), DIRECTORY_MODE)
+            .with_context(|| made(&directory))?;
+    }
+    Ok(())
+}
+
+/// Gives a file that is there the contents that an image has of it, if it has others. Returns
+/// whether it had.
+///
+/// # Errors
+/// It cannot be read or written, or the image is damaged.
+pub fn write_back(images: &[(u32, PathBuf)], path: &str) -> Result<bool> {
+    for (_, image_path) in images {
+        let Ok(mut image) = Image::open(image_path) else { continue };
+        let found = |file: &&ImageFile| is_kept(file) && image.string(file.path_string) == path;
+        let Some(file) = image.files.iter().find(found).cloned() else { continue };
+        if is_equal(&mut image, &file, Path::new(path)).unwrap_or(false) {
+            return Ok(false);
+        }
+        let to = File::options().write(true).open(path);
+        to.and_then(|to| fill(&mut image, &file, &to))
+            .with_context(|| format!("cannot write the contents of {path} back"))?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved() {
+        assert_eq!(parse_which("save"), Ok("written".into()));
+        assert_eq!(parse_which("leave"), Ok(String::new()));
+        assert_eq!(parse_which("save=/:/nowhere/at/all"), Ok("/:/nowhere/at/all".into()));
+        assert!(parse_which("save=").is_err());
+        assert!(parse_which("saved").is_err());
+        assert!(parse_which("restore").is_err());
+    }
+}
