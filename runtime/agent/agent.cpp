@@ -250,6 +250,7 @@ void on_asked(const wire::Asked& asked) {
 
 void on_exit(const wire::Exit& exit) {
   agent::remove_library_files();
+  launcher().end_helpers();
   self.connection.send(wire::Bye{});
   const char* const first = launcher().config("first");
   if (first[0] != 0) agent::end_wrappers(static_cast<u32>(strtoul(first, nullptr, 10)));

@@ -15,6 +15,7 @@ struct Surroundings {
   const int* streams;       // the rank's own streams 0, 1, 2 as it was started; -1 = was closed
   u32 pid;                  // the process that is being saved
   const char* save_files;   // which files are saved with their contents (kept.cpp); "" = none
+  bool (*helper_holds)(u64 inode);  // whether a child that will be started again has this pipe
   // At a restart: a descriptor of the shared memory that was saved as this; device 0: of any.
   int (*object)(u64 inode, u64 device);
   int (*inherited)(int fd); // at a restart: what the process was started with as fd, moved; or -1

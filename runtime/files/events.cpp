@@ -329,6 +329,7 @@ Status restore_member(Restorer& restorer, const image::ImageMember& member) {
   if (member.kind == kOwner) return restore_owner(restorer, member);
   if (member.kind >= kFileOwner && member.kind <= kFileFlags)
     return restore_property(restorer, member);
+  if (member.kind >= kHelper && member.kind <= kHelperFile) return success();  // the launcher's
   if (member.kind != kEpollMember) return restore_lock(restorer, member);
   const EpollEvent event{member.flags, member.values[0]};
   const Result<u64> added = sys::call(SYS_epoll_ctl, u64(member.fd), kAdd, u64(member.target),

@@ -67,8 +67,9 @@ Status keep_contents(Saver& saver, image::ImageFile& file, const sys::KernelStat
   if (!is_wanted(which, file, path)) return success();
   file.values[kKeptMode] = info.mode & 07777;
   file.values[kKeptOwner] = u64(info.uid) << 32 | info.gid;
-  if (file.kind == kRegular && is_saved(saver, file, info)) return success();
-  file.values[kKept] = 1;
+  const bool saved_already = file.kind == kRegular && is_saved(saver, file, info);
+  file.values[kKept] = saved_already ? 2 : 1;
+  if (saved_already) return success();
   if (file.kind != kRegular) return success();
   const u64 held = u64(info.blocks) * 512;
   kept_bytes += held < file.size ? held : file.size;

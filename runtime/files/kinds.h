@@ -15,7 +15,8 @@ using enum image::MemberKind;
 // ImageFile::values by kind. kPipe: [0] capacity; kEvent: [0] count, [1] 1 if EFD_SEMAPHORE;
 // kSignal: [0] mask; the others:
 /// kRegular, kDirectory: kKept is 1 if a restart makes it again where it is missing, of a regular
-/// file with the contents in the extents. kKeptOwner: user << 32 | group.
+/// file with the contents in the extents; 2 if it only makes its directory, since somebody else has
+/// the contents. kKeptOwner: user << 32 | group.
 enum KeptValue { kKept = 0, kKeptMode = 1, kKeptOwner = 2 };
 /// kDeletedDevice: with the inode it tells the object; 0, as older images have it, = any.
 enum DeletedValue { kDeletedMode = 0, kDeletedSeals = 1, kDeletedIsObject = 2, kDeletedDevice = 3 };

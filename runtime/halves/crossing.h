@@ -294,6 +294,8 @@ struct LauncherCalls {
   // front end constructor -> launcher, first of all: the application has asked for MPI. Loads the
   // lower half; returns when crossing().lower is there. Ends the process if it cannot.
   void (*load_lower)();
+  // Agent: the job ends to be restarted. Ends the children that the restart will start again.
+  void (*end_helpers)();
 };
 
 inline const LauncherCalls& launcher() {

@@ -52,6 +52,10 @@ enum MemberKind : u32 {
   kFileOwner = 8,
   kFileTimes = 9,
   kFileAttribute = 10,
+  // a child that a restart starts again; runtime/launcher/helpers.cpp
+  kHelper = 12,
+  kHelperState = 13,
+  kHelperFile = 14,
   // those of chattr(1) that a program can set
   kFileFlags = 11,
 };

@@ -197,12 +197,20 @@ void restore_limits(const u64 (&saved)[32], u32 changed) {
   }
 }
 
+u32 list_children(u32 pid, u32* out, u32 capacity) {
+  u32 count = 0;
+  each_child(pid, [&](u32 child) {
+    if (count < capacity) out[count++] = child;
+  });
+  return count;
+}
+
 Status refuse_children(u32 pid, u32 writer, Message& why) {
   Status found = success();
   each_child(pid, [&](u32 child) {
     bool ours = child == writer || is_old_writer(child) || !found;
     for (u32 i = 0; i < first_child_count; i++) ours = ours || first_children[i] == child;
-    if (ours || is_of_lower_half(child)) return;
+    if (ours || is_of_lower_half(child) || note_helper(child)) return;
     const bool ended = describe_child(child, why);
     why << (ended ? " has ended, but the program has not waited for it"
                   : " runs and cannot be saved; take the checkpoint when it has ended");

@@ -180,9 +180,22 @@ void restore_limits(const u64 (&saved)[32], u32 changed);
 /// Fails with EPERM if a thread has other user or group ids, or capabilities, than the process was
 /// started with: after a restart it would have those again.
 Status refuse_other_identity(u32 pid, Message& why);
+/// The children of process `pid`, as many as there is room for. Returns their number.
+u32 list_children(u32 pid, u32* out, u32 capacity);
 /// Fails with EAGAIN if process `pid` has a child that the application made, named in `why`: it may
 /// soon have ended.
 Status refuse_children(u32 pid, u32 writer, Message& why);
+
+// --- helpers.cpp: children that a restart starts again ------------------------------------------
+/// Whether it is one; then it is remembered for add_helpers(). In the image writer.
+bool note_helper(u32 pid);
+bool helper_holds_pipe(u64 inode);
+/// Preconditions: the descriptors are described. Errors: EAGAIN while a helper is at work; EPERM.
+Status add_helpers(image::Writer& writer, Message& why);
+/// Preconditions: the program's descriptors are back.
+void start_helpers(const image::Reader& reader);
+/// For a job that ends to be restarted: helpers must not tidy up behind it.
+void end_helpers();
 
 // --- cpu.cpp -----------------------------------------------------------------------------------
 void cpu_features(u64 (&out)[4]);

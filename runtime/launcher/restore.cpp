@@ -55,7 +55,7 @@ void restore_memory(const image::Reader& reader, const LowerCalls* lower, const 
 /// One of the two parts of it: files::restore_files, files::restore_members.
 void bring_back_files(const image::Reader& reader, decltype(files::restore_files)* part) {
   Message why;
-  const files::Surroundings around{nullptr, ambient_streams(), sys::getpid(), "",
+  const files::Surroundings around{nullptr, ambient_streams(), sys::getpid(), "", nullptr,
                                    memory::object_descriptor, inherited_descriptor};
   const Status restored = part(reader, around, why);
   if (!restored)
@@ -237,6 +237,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   const Status finished = memory::finish_objects(reader, world);
   if (!finished) die("the ranks cannot agree on shared memory", path.data, finished.error, kAdvice);
   bring_back_files(reader, files::restore_members);
+  start_helpers(reader);
   restore_limits(h.limits, h.limits_changed);
   memory::restore_locks(reader);
   restore_actions(reader);

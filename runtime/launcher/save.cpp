@@ -191,10 +191,11 @@ void lift_limits() {
   const bool shares = memory::shared_memory_seen();
   if (status && shares) status = memory::save_shared(writer, why);
   if (status) {
-    const files::Surroundings around{belongs_to_upper,  ambient_streams(), job_pid,
-                                     config.save_files, nullptr,           nullptr};
+    const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid,
+                                     config.save_files, helper_holds_pipe, nullptr, nullptr};
     status = files::describe_files(writer, around, why);
   }
+  if (status) status = add_helpers(writer, why);
   if (status) {
     fill_header(writer, request, job_pid);
     add_threads(writer, job_pid);

@@ -35,7 +35,7 @@ except PermissionError:
 """
 
 
-def _need_mpi4py(work):
+def need_mpi4py(work):
     probe = process.run([PYTHON, "-c", "import mpi4py"], 30, mpis.environment(), work)
     if probe.code != 0:
         raise Skipped("python3-mpi4py is not installed: ./x setup")
@@ -189,7 +189,7 @@ def test_status_and_arguments_come_through(work):
 def _make_python(first, second):
     @timeout(120)
     def test(work):
-        _need_mpi4py(work)
+        need_mpi4py(work)
         script = work / "ring.py"
         script.write_text(f"#!/usr/bin/env -S {PYTHON}\n{RING}")
         script.chmod(0o755)
@@ -205,7 +205,7 @@ def _make_python(first, second):
 
 @timeout(60)
 def test_exec_of_a_rank_is_refused_to_it(work):
-    _need_mpi4py(work)
+    need_mpi4py(work)
     ours = fermata.fermata(work, "run", "-n", 1, "--mpi", "mpich", "--", PYTHON, "-c", EXEC)
     check_equal((ours.code, ours.out), (0, "still rank 0\n"), f"code and output\n{ours.err}")
     check("rank 0" in ours.err and "/bin/echo" in ours.err and "hint" in ours.err, ours.err)

@@ -193,6 +193,9 @@ pub fn make_missing(images: &[(u32, PathBuf)]) -> Result<()> {
             if file.kind == DIRECTORY && file.values[0] == 1 {
                 let mode = u32::try_from(file.values[1] & 0o7777).unwrap_or(DIRECTORY_MODE);
                 make_directories(Path::new(&path), mode).with_context(|| made(&path))?;
+            } else if file.kind == REGULAR && file.values[0] == 2 {
+                let parent = Path::new(&path).parent().unwrap_or(Path::new("/"));
+                make_directories(parent, DIRECTORY_MODE).with_context(|| made(&path))?;
             } else if is_kept(&file) && !Path::new(&path).exists() {
                 make_file(&mut image, &file, Path::new(&path)).with_context(|| made(&path))?;
             }

@@ -119,6 +119,12 @@ pub mod member_kind {
     pub const FILE_TIMES: u32 = 9;
     /// Extended attribute of a deleted file.
     pub const FILE_ATTRIBUTE: u32 = 10;
+    /// Helper.
+    pub const HELPER: u32 = 12;
+    /// State of a helper.
+    pub const HELPER_STATE: u32 = 13;
+    /// Descriptor of a helper.
+    pub const HELPER_FILE: u32 = 14;
     /// Flags of a deleted file.
     pub const FILE_FLAGS: u32 = 11;
 
@@ -136,6 +142,9 @@ pub mod member_kind {
             8 => "owner of a deleted file",
             9 => "times of a deleted file",
             10 => "extended attribute of a deleted file",
+            12 => "helper",
+            13 => "state of a helper",
+            14 => "descriptor of a helper",
             11 => "flags of a deleted file",
             _ => "unknown",
         }
