@@ -173,6 +173,20 @@ void place_beside_descriptors(const image::ImageHeader& header, int file) {
   allow_descriptors((end > first ? end : first) + kPlenty);
 }
 
+/// For the next image; copied, because this image may be removed while the program runs.
+void take_over_names(const image::Reader& reader) {
+  const image::ImageHeader& h = *reader.header;
+  static Path program, front;
+  static Text<8192> save_files;
+  program << reader.string(h.executable_string);
+  name_process(program.data, reinterpret_cast<const char*>(h.command));
+  front << reinterpret_cast<const char*>(h.front);
+  config.program = program.data;
+  config.front = front.data;
+  save_files << reader.string(h.save_files_string);
+  if (!config.save_files[0]) config.save_files = save_files.data;
+}
+
 }  // namespace
 
 Text<16> saved_thread_level;
@@ -213,16 +227,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   renew_vdso(h.restarts + 1);
   begin_clocks();
   restore_process_ids(h);
-  // For the next image; copied, because this image may be removed while the program runs.
-  static Path program, front;
-  static Text<8192> save_files;
-  program << reader.string(h.executable_string);
-  name_process(program.data, reinterpret_cast<const char*>(h.command));
-  front << reinterpret_cast<const char*>(h.front);
-  config.program = program.data;
-  config.front = front.data;
-  save_files << reader.string(h.save_files_string);
-  if (!config.save_files[0]) config.save_files = save_files.data;
+  take_over_names(reader);
 
   const char* cwd = reader.string(h.cwd_string);
   if (cwd[0]) {
