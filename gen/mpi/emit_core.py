@@ -26,6 +26,7 @@ i64 real_displacement(Slot* win, i32 rank, i64 disp);  // windows.h
 bool at_root(Slot* comm, int root);                    // comms.h
 namespace core {
 int Get_count_wide(const CanonStatus* status, Slot* datatype, i64* count);  // counts.h
+int Type_contiguous_wide(i64 count, Slot* oldtype, Slot** newtype);         // large_types.h
 }
 Slot* unread(Kind kind);                               // comms.h
 }
@@ -156,8 +157,18 @@ WIDE = {"Type_size": "Type_size_x", "Get_elements": "Get_elements_x",
         "Get_count": "Get_count_wide"}
 
 
+# What makes a type of counts that an int cannot hold: runtime/mpi/large_types.h.
+LARGE_TYPES = ("Type_contiguous", "Type_indexed", "Type_create_hindexed", "Type_create_struct",
+               "Type_create_indexed_block", "Type_create_hindexed_block")
 # Large forms that the core defines itself.
 LARGE_BY_HAND = ("Op_create", "Type_get_envelope", "Type_get_contents")
+
+
+def too_large(function):
+    """What stands for a call whose counts do not fit its plain form."""
+    if function.stem in LARGE_TYPES:
+        return f"{function.stem}_wide({', '.join(p.name for p in function.params)})"
+    return "abi::kErrValueTooLarge"
 
 
 def narrow_body(function):
@@ -174,7 +185,7 @@ def narrow_body(function):
     if fits:
         wide = ([f"  if (!({fits})) {{"] + ["  " + line for line in straight_body(function)]
                 + ["  }"]) if straight else [
-                    f"  if (!({fits})) return abi::kErrValueTooLarge;"]
+                    f"  if (!({fits})) return {too_large(function)};"]
         lines += wide
     for param in outs:
         word = "i64" if wide_in_plain(param) else "int"
@@ -341,7 +352,7 @@ def narrow_array_body(function):
         if straight:
             lines += ["  " + line for line in straight_body(function)]
         else:
-            lines.append("    return abi::kErrValueTooLarge;")
+            lines.append(f"    return {too_large(function)};")
         lines.append("  }")
     call = f"{function.stem}({', '.join(args)})"
     if kept:

@@ -22,6 +22,7 @@ i64 real_displacement(Slot* win, i32 rank, i64 disp);  // windows.h
 bool at_root(Slot* comm, int root);                    // comms.h
 namespace core {
 int Get_count_wide(const CanonStatus* status, Slot* datatype, i64* count);  // counts.h
+int Type_contiguous_wide(i64 count, Slot* oldtype, Slot** newtype);         // large_types.h
 }
 Slot* unread(Kind kind);                               // comms.h
 }
@@ -2026,7 +2027,7 @@ inline int Topo_test(Slot* comm, int* status) {
 }
 
 inline int Type_contiguous_c(i64 count, Slot* oldtype, Slot** newtype) {
-  if (!(fits_int(count))) return abi::kErrValueTooLarge;
+  if (!(fits_int(count))) return Type_contiguous_wide(count, oldtype, newtype);
   int error = Type_contiguous(int(count), oldtype, newtype);
   return error;
 }

@@ -104,12 +104,14 @@ inline i64 whole_items(const CanonStatus* status, Slot* datatype) {
   return i64(bytes / size);
 }
 
+inline constexpr i64 kAnyCopies = ~u64(0) >> 1;
+
 inline i64 basic_elements(const CanonStatus* status, Slot* datatype) {
   i64 bytes = i64(status->bytes());
   bool partial = false;
   if (bytes == 0) return 0;
   if (datatype->spare == 0) return kUndefined;
-  const i64 total = count_elements(datatype, i64(1) << 62, &bytes, &partial);
+  const i64 total = count_elements(datatype, kAnyCopies, &bytes, &partial);
   return partial ? kUndefined : total;
 }
 
@@ -153,7 +155,7 @@ inline int Get_elements_x(const CanonStatus* status, Slot* datatype, i64* count)
 }
 inline int Status_set_elements_x(CanonStatus* status, Slot* datatype, i64 count) {
   if (is_null(datatype, kDatatypeNull)) return kErrType;
-  status->set_bytes(u64(bytes_of_elements(datatype, i64(1) << 62, &count)));
+  status->set_bytes(u64(bytes_of_elements(datatype, kAnyCopies, &count)));
   return kSuccess;
 }
 inline int Status_set_elements(CanonStatus* status, Slot* datatype, int count) {

@@ -388,14 +388,14 @@ inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_
 inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
   Narrow small_array_of_blocklengths(array_of_blocklengths, count);
   if (!(fits_int(count) && small_array_of_blocklengths.fits())) {
-    return abi::kErrValueTooLarge;
+    return Type_create_hindexed_wide(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   }
   return Type_create_hindexed(int(count), small_array_of_blocklengths.data(), array_of_displacements, oldtype, newtype);
 }
 
 inline int Type_create_hindexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
   if (!(fits_int(count) && fits_int(blocklength))) {
-    return abi::kErrValueTooLarge;
+    return Type_create_hindexed_block_wide(count, blocklength, array_of_displacements, oldtype, newtype);
   }
   return Type_create_hindexed_block(int(count), int(blocklength), array_of_displacements, oldtype, newtype);
 }
@@ -403,7 +403,7 @@ inline int Type_create_hindexed_block_c(i64 count, i64 blocklength, const i64* a
 inline int Type_create_indexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
   Narrow small_array_of_displacements(array_of_displacements, count);
   if (!(fits_int(count) && fits_int(blocklength) && small_array_of_displacements.fits())) {
-    return abi::kErrValueTooLarge;
+    return Type_create_indexed_block_wide(count, blocklength, array_of_displacements, oldtype, newtype);
   }
   return Type_create_indexed_block(int(count), int(blocklength), small_array_of_displacements.data(), oldtype, newtype);
 }
@@ -411,7 +411,7 @@ inline int Type_create_indexed_block_c(i64 count, i64 blocklength, const i64* ar
 inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* const* array_of_types, Slot** newtype) {
   Narrow small_array_of_blocklengths(array_of_blocklengths, count);
   if (!(fits_int(count) && small_array_of_blocklengths.fits())) {
-    return abi::kErrValueTooLarge;
+    return Type_create_struct_wide(count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
   }
   return Type_create_struct(int(count), small_array_of_blocklengths.data(), array_of_displacements, array_of_types, newtype);
 }
@@ -430,7 +430,7 @@ inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64
   Narrow small_array_of_blocklengths(array_of_blocklengths, count);
   Narrow small_array_of_displacements(array_of_displacements, count);
   if (!(fits_int(count) && small_array_of_blocklengths.fits() && small_array_of_displacements.fits())) {
-    return abi::kErrValueTooLarge;
+    return Type_indexed_wide(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   }
   return Type_indexed(int(count), small_array_of_blocklengths.data(), small_array_of_displacements.data(), oldtype, newtype);
 }

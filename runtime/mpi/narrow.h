@@ -5,7 +5,7 @@
 // Invariant: an array is read only where the standard lets this member's be anything else.
 #pragma once
 
-#include "mpi/kept_arrays.h"
+#include "mpi/large_types.h"
 #include "mpi/ops.h"
 #include "mpi/persistent_collectives.h"
 
