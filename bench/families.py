@@ -3,7 +3,8 @@
 [--before FERMATA] [--output docs/families.md] [--json FILE] [--with FILE]...
 
 Each round runs bench/families natively and under Fermata, one after the other, in turning order;
-`--before` takes another build's fermata along in the same rounds. A row shows the medians over the
+`--before` takes another build's fermata along in the same rounds. Of each run counts what nothing
+has disturbed, the 10th percentile of its short blocks. A row shows the medians of that over the
 rounds, the median of the rounds' ratios with its quartiles, and the ratio of processor time. The
 rounds that earlier runs have saved with --json count as well (--with; --rounds 0 for no others).
 The worst come first: those that are the most above what is aimed at, a tenth above native, or
@@ -27,11 +28,12 @@ MENDED = 1.3  # a row beyond needs a reason
 HEAD = """\
 # What calls cost, by family
 
-Two ranks of one machine with {processors} processors, wall time in nanoseconds per call (of arrays
-of requests: per request). {rounds} rounds of native and Fermata, one after the other; medians, and
-the median of the rounds' ratios with its quartiles. "CPU" is the ratio of processor time. Worst
-first; the aim is a tenth above native, or 15 ns where that is more, and rows that miss it are
-marked. [performance.md](performance.md) tells why.
+Two ranks of one machine with {processors} processors, wall time in nanoseconds per call (of
+arrays of requests: per request), the 10th percentile of the short blocks of a run. {rounds} rounds
+of native and Fermata, one after the other; medians, and the median of the rounds' ratios with its
+quartiles. "CPU" is the ratio of processor time. Worst first; the aim is a tenth above native, or
+15 ns where that is more, and rows that miss it are marked. [performance.md](performance.md) tells
+why.
 
 `./x bench --families --output docs/families.md` writes this page.
 """
