@@ -21,10 +21,9 @@ using front::StatusList;
 enum class Standing : u8 { kIdle, kActive, kPending, kFinished };
 
 inline Standing standing_of(Slot* slot) {
-  if (slot == nullptr) return Standing::kIdle;
+  if (is_idle(slot)) return Standing::kIdle;  // first: of long arrays most entries are null
   const RequestState request = request_of(slot)->state;
   if (FERMATA_LIKELY(request == RequestState::kActive)) return Standing::kActive;
-  if (request == RequestState::kInactive) return Standing::kIdle;
   if (FERMATA_UNLIKELY(request == RequestState::kPending) && is_still_pending(slot))
     return Standing::kPending;
   return Standing::kFinished;
