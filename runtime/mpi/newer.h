@@ -67,6 +67,7 @@ inline int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_
       {kReal, kReal, k2real},
       {kDoublePrecision, kDoublePrecision, k2doublePrecision}, {kInteger, kInteger, k2integer},
   };
+  if (is_null(value_type, kDatatypeNull) || is_null(index_type, kDatatypeNull)) return kErrType;
   *pair_type = null_of(kDatatype);
   for (const Pair& of : kPairs)
     if (value_type->index == of.value && index_type->index == of.index)
