@@ -24,7 +24,7 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 11;
+inline constexpr u32 kCrossingVersion = 12;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 inline constexpr u32 kSendingToAny = 0xffff'ffff;  // to whoever has been sent to
 
@@ -296,6 +296,13 @@ struct LauncherCalls {
   void (*load_lower)();
   // Agent: the job ends to be restarted. Ends the children that the restart will start again.
   void (*end_helpers)();
+  // Maps the pages of a shared mapping at `from` at `to` as well, in place of what is there. In the
+  // upper window they stay the lower half's: an image has their contents as private memory. Returns
+  // 0; -EINVAL: the memory at `from` is private, nothing has changed; or another -errno, and then
+  // `to` may have become fresh private memory. All whole pages.
+  i32 (*share)(u64 from, u64 to, u64 bytes);
+  // Unmaps upper memory that the above has mapped.
+  void (*unshare)(u64 at, u64 bytes);
 };
 
 inline const LauncherCalls& launcher() {

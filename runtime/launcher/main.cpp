@@ -43,7 +43,7 @@ void move_process_manager_descriptor(int first) {
     nudge,            config_value,      leave,
     resume,           stop_others,       release,
     borrow,           lend,              load_lower,
-    end_helpers,
+    end_helpers,      share,             unshare,
 };
 
 extern "C" void fermata_main(u64* initial_stack) {

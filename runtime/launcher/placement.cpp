@@ -3,6 +3,7 @@
 // next-fit from a cursor; the lower half's code goes into its own. The kernel has the last word:
 // every placement is tried with MAP_FIXED_NOREPLACE, so a stale cursor costs a retry, never memory.
 #include "launcher/launcher.h"
+#include "memory/aliases.h"
 #include "memory/forks.h"
 #include "memory/locks.h"
 #include "memory/objects.h"
@@ -146,6 +147,31 @@ u64 trap_mremap(u64 old_address, u64 old_bytes, u64 new_bytes, u64 flags, u64 ne
       sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags | kFixed, place);
   if (!moved) (void)sys::munmap(place, page_ceil(new_bytes));
   return outcome(moved);
+}
+
+i32 share(u64 from, u64 to, u64 bytes) {
+  constexpr u64 kMayMove = 1, kFixed = 2;
+  // A length of 0 means a second mapping. MREMAP_FIXED at once would unmap what is at `to` before
+  // it knew whether that is possible.
+  const Result<u64> second = sys::call(SYS_mremap, from, 0, bytes, kMayMove);
+  if (!second) return -second.error;
+  const bool is_upper = in_upper(to);
+  Result<u64> moved = Result<u64>::fail(sys::kEnomem);
+  if (!is_upper || memory::note_alias(to, bytes)) {
+    moved = sys::call(SYS_mremap, second.value, bytes, bytes, kMayMove | kFixed, to);
+    if (is_upper && moved) memory::note_shared_memory();
+    if (is_upper && !moved) memory::forget_alias(to);
+  }
+  if (moved) return 0;
+  (void)sys::munmap(second.value, bytes);
+  (void)sys::mmap(to, bytes, sys::kProtRead | sys::kProtWrite,
+                  sys::kMapPrivate | sys::kMapAnonymous | sys::kMapFixedNoReplace);
+  return -moved.error;
+}
+
+void unshare(u64 at, u64 bytes) {
+  memory::forget_alias(at);
+  (void)sys::munmap(at, bytes);
 }
 
 u64 trap_brk(u64 address) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A page is saved if it may hold something that a fresh mapping would not: of anonymous memory the
 // pages that exist; of a private mapping of a file with a build-id those that were written (the
-// rest comes from the file, whose identity the restart checks); of other files all. Zero pages of
-// anonymous memory are left out. Shared memory is saved by object: objects.h.
+// rest comes from the file, whose identity the restart checks); of other files all; of memory of
+// the lower half (aliases.h) the pages that exist. Zero pages of anonymous memory are left out.
+// Shared memory is saved by object: objects.h.
 #include "memory/save.h"
 
 #include "image/build_id.h"
+#include "memory/aliases.h"
 #include "memory/excluded.h"
 #include "memory/forks.h"
 #include "memory/guards.h"
@@ -17,6 +19,15 @@
 
 namespace fermata::memory {
 namespace {
+
+/// Memory of the lower half is saved as private memory of nobody's file.
+void hide_alias(Mapping& mapping) {
+  if (!is_alias(mapping)) return;
+  mapping.alias = true;
+  mapping.shared = false;
+  mapping.file_offset = mapping.device = mapping.inode = 0;
+  mapping.path = "";
+}
 
 image::Table<Mapping> mappings;  // of the upper half, in parts that are alike; paths in a text
 
@@ -34,6 +45,7 @@ Status list_mappings(Message& why) {
     Mapping mapping;
     next = parse_mapping(next, mapping);
     if (!next) break;
+    hide_alias(mapping);
     if (!is_saved(mapping)) {
       const Status possible = refuse_outside(mapping, why);
       if (!possible) return possible;
@@ -123,7 +135,8 @@ Status save_private(Pages& pages, const Mapping& mapping, Message& why) {
   const bool by_reference = is_file && find_build_id(mapping, hex);
   if (by_reference) region->flags |= kByReference;
   region->build_id_string = pages.writer.string(hex.data);
-  const Wanted wanted = by_reference ? Wanted::kWritten
+  const Wanted wanted = mapping.alias  ? Wanted::kCached
+                        : by_reference ? Wanted::kWritten
                         : mapping.inode ? Wanted::kAll
                                         : Wanted::kExisting;
   Status saved = success();
@@ -141,9 +154,9 @@ Status save_private(Pages& pages, const Mapping& mapping, Message& why) {
 }
 
 /// Pages of the huge page pool are the parent's: when it writes to one and the pool has no other,
-/// the kernel takes the child's away.
+/// the kernel takes the child's away. Those of the lower half are shared with other ranks.
 bool is_lent(const Mapping& mapping) {
-  return !mapping.shared && (mapping.attributes & kHugeTlb);
+  return mapping.alias || (!mapping.shared && (mapping.attributes & kHugeTlb));
 }
 
 template <typename Take>

@@ -37,7 +37,7 @@ int raise(Slot* object, int error_class, const char* function);
 
 constexpr bool fits_int(i64 value) { return value == int(value); }
 
-// hand: 326 functions
+// hand: 330 functions
 inline int Abi_get_fortran_info(Slot** info);
 inline int Abi_get_info(Slot** info);
 inline int Abi_get_version(int* abi_major, int* abi_minor);
@@ -163,6 +163,8 @@ inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datat
 inline int Finalize();
 inline int Finalized(int* flag);
 inline int Free_mem(void* base);
+inline int Get(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
+inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
 inline int Get_count(const CanonStatus* status, Slot* datatype, int* count);
 inline int Get_count_c(const CanonStatus* status, Slot* datatype, i64* count);
 inline int Get_elements(const CanonStatus* status, Slot* datatype, int* count);
@@ -230,6 +232,8 @@ inline int Op_free(Slot** op);
 inline int Open_port(Slot* info, char* port_name);
 inline int Probe(int source, int tag, Slot* comm, CanonStatus* status);
 inline int Publish_name(const char* service_name, Slot* info, const char* port_name);
+inline int Put(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
+inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
 inline int Query_thread(int* provided);
 inline int Raccumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
 inline int Raccumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
@@ -495,7 +499,7 @@ inline int Session_iflush_buffer(Slot* session, Slot** request);
 inline int Session_init(Slot* info, Slot* errhandler, Slot** session);
 inline int Session_set_errhandler(Slot* session, Slot* errhandler);
 
-// plain: 71 functions
+// plain: 67 functions
 inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Cart_coords(Slot* comm, int rank, int maxdims, int* coords);
@@ -524,8 +528,6 @@ inline int File_write(Slot* fh, const void* buf, int count, Slot* datatype, Cano
 inline int File_write_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
 inline int File_write_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status);
 inline int File_write_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int Get(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
-inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
 inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Get_address(const void* location, i64* address);
@@ -546,8 +548,6 @@ inline int Pack_external_size(const char* datarep, int incount, Slot* datatype, 
 inline int Pack_external_size_c(const char* datarep, i64 incount, Slot* datatype, i64* size);
 inline int Pack_size(int incount, Slot* datatype, Slot* comm, int* size);
 inline int Pack_size_c(i64 incount, Slot* datatype, Slot* comm, i64* size);
-inline int Put(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
-inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
 inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, Slot* datatype, Slot* op);
 inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, Slot* datatype, Slot* op);
 inline int Topo_test(Slot* comm, int* status);
@@ -1265,16 +1265,8 @@ inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* rec
   return lower_mpi().Gatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real);
 }
 
-inline int Get(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win) {
-  LowerScope scope;
-  return lower_mpi().Get(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, win->real);
-}
-
 inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
-  if (!(fits_int(origin_count) && fits_int(target_count))) {
-    LowerScope scope;
-    return lower_mpi().Get_c(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, win->real);
-  }
+  if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
   int error = Get(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win);
   return error;
 }
@@ -1671,16 +1663,8 @@ inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Put(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win) {
-  LowerScope scope;
-  return lower_mpi().Put(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, win->real);
-}
-
 inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
-  if (!(fits_int(origin_count) && fits_int(target_count))) {
-    LowerScope scope;
-    return lower_mpi().Put_c(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, win->real);
-  }
+  if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
   int error = Put(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win);
   return error;
 }

@@ -4,21 +4,23 @@
 //   fence              flush, barrier: what every member has begun is complete before any goes on
 //   post/start         an empty message from each target tells the origin that it may begin
 //   complete/wait      flush; an empty message from each origin tells the target that it is done
-//   lock, lock_all     two counters per member, in its upper memory, changed by MPI_Fetch_and_op
+//   lock, lock_all     counters of holders: exclusive ones in the high word, shared in the low word
 //
-// counter[0] of a member: locks on its window. counter[1] of rank 0: who locks anything at all.
-// Each holds the number of exclusive holders in its high word, of shared ones in its low word:
+// Where all members are on one host each has a door (near_windows.h), changed by the processor's
+// own atomic operations; lock_all is a shared lock of each. Elsewhere it has counter[0], and rank 0
+// has counter[1] for who locks anything at all; they are changed by MPI_Fetch_and_op:
 //
 //                   counter[1] of rank 0                counter[0] of the target
 //   exclusive lock  + exclusive, unless any shared      + exclusive, unless any other
 //   shared lock     -                                   + shared, unless any exclusive
 //   lock_all        + shared, unless any exclusive      -
 //
-// Who adds and finds that it may not takes its own addition back and tries again later; between two
-// tries it holds nothing, so it may be stopped there. (Compare-and-swap would do it in one step,
-// but Open MPI 4.1's crashes on the own rank.)
+// Who adds and finds that it may not takes its own additions back and tries again later. (MPI's
+// compare-and-swap would do it in one step, but Open MPI 4.1's crashes on the own rank.) Between
+// two tries it holds nothing: it may be stopped there, and the next try may find the other kind.
 //
-// Invariant: a lock held is counted exactly once, and the counters are saved with their owner.
+// Invariant: a lock held is counted exactly once, and in Window::locks or all_locked of its holder,
+//            from which a restart counts anew.
 #pragma once
 
 #include "mpi/windows.h"
@@ -40,37 +42,130 @@ inline int counter_add(const Window* window, i32 target, i64 index, i64 amount, 
   return error ? error : lower().Win_flush(target, real);
 }
 
-/// Adds to a counter as soon as none of the `conflicting` bits is set in it.
-inline int counter_acquire(Window* window, i32 target, i64 index, i64 amount, i64 conflicting) {
+/// Adds to a counter if none of the `conflicting` bits is set in it (*got).
+inline int counter_try(const Window* window, i32 target, i64 index, i64 amount, i64 conflicting,
+                       bool* got) {
+  i64 before = 0, ignored;
+  const int error = counter_add(window, target, index, amount, &before);
+  *got = !error && !(before & conflicting);
+  return error || *got ? error : counter_add(window, target, index, -amount, &ignored);
+}
+
+/// Tries to get a lock without doors.
+inline int far_try(const Window* window, i32 target, LockKind kind, bool* got) {
+  if (kind == LockKind::kShared)
+    return counter_try(window, target, 0, kOneShared, kAnyExclusive, got);
+  int error = counter_try(window, 0, 1, kOneExclusive, kAnyShared, got);
+  if (error || !*got) return error;
+  error = counter_try(window, target, 0, kOneExclusive, kAnyShared | kAnyExclusive, got);
+  i64 ignored;
+  return error || *got ? error : counter_add(window, 0, 1, -kOneExclusive, &ignored);
+}
+
+inline int far_release(const Window* window, i32 target, LockKind kind) {
+  i64 ignored;
+  if (kind == LockKind::kShared) return counter_add(window, target, 0, -kOneShared, &ignored);
+  const int error = counter_add(window, target, 0, -kOneExclusive, &ignored);
+  return error ? error : counter_add(window, 0, 1, -kOneExclusive, &ignored);
+}
+
+// --- doors ---------------------------------------------------------------------------------------
+
+inline i64* door_of(const Window* window, i32 target) {
+  return reinterpret_cast<i64*>(state().lower_doors + u64(window->members[target].door_offset));
+}
+
+inline bool door_try(const Window* window, i32 target, LockKind kind) {
+  i64* const door = door_of(window, target);
+  const bool shares = kind == LockKind::kShared;
+  i64 before = 0;
+  while (!__atomic_compare_exchange_n(door, &before, shares ? before + kOneShared : kOneExclusive,
+                                      false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+    if (shares ? before & kAnyExclusive : before) return false;
+  return true;
+}
+
+/// What was loaded and stored under the lock is visible to whoever gets it next.
+inline void door_release(const Window* window, i32 target, LockKind kind) {
+  i64* const door = door_of(window, target);
+  if (kind == LockKind::kShared) __atomic_fetch_sub(door, kOneShared, __ATOMIC_SEQ_CST);
+  else __atomic_store_n(door, 0, __ATOMIC_RELEASE);
+}
+
+inline bool doors_try_all(const Window* window) {
+  const i32 count = comm_of(window->comm)->size;
+  for (i32 i = 0; i < count; i++) {
+    if (door_try(window, i, LockKind::kShared)) continue;
+    while (i-- > 0) door_release(window, i, LockKind::kShared);
+    return false;
+  }
+  return true;
+}
+
+// --- locks ---------------------------------------------------------------------------------------
+
+inline constexpr i32 kAllMembers = -1;
+
+/// Tries to get a lock on a member, or the shared one on all.
+inline int lock_try(const Window* window, i32 target, LockKind kind, bool* got) {
+  if (window->has_doors) {
+    *got = target == kAllMembers ? doors_try_all(window) : door_try(window, target, kind);
+    return kSuccess;
+  }
+  if (target == kAllMembers) return counter_try(window, 0, 1, kOneShared, kAnyExclusive, got);
+  return far_try(window, target, kind, got);
+}
+
+/// Waits for a lock that somebody else has.
+[[gnu::noinline]] inline int lock_await(const Window* window, i32 target, LockKind kind) {
   for (u32 attempt = 1;; attempt++) {
-    i64 before = 0, ignored;
-    int error = counter_add(window, target, index, amount, &before);
-    if (error || !(before & conflicting)) return error;
-    error = counter_add(window, target, index, -amount, &ignored);
-    if (error) return error;
     safe_point();
     // Ranks that keep finding each other's attempts must not go on in step.
     const u32 pause = (attempt * 7 + u32(state().world_rank) * 13) % 16;
-    const OpenBooks open;  // whoever has the lock may wait for another thread of this rank
-    for (u32 i = 0; i <= pause; i++) (void)sys::call(SYS_sched_yield);
+    {
+      const OpenBooks open;  // whoever has the lock may wait for another thread of this rank
+      for (u32 i = 0; i <= pause; i++) (void)sys::call(SYS_sched_yield);
+    }
+    poke_lower();  // the holder may need an answer of this rank's lower half
+    bool got = false;
+    const int error = lock_try(window, target, kind, &got);
+    if (error || got) return error;
   }
 }
 
-inline int lock_acquire(Window* window, i32 target, LockKind kind) {
-  if (kind == LockKind::kShared)
-    return counter_acquire(window, target, 0, kOneShared, kAnyExclusive);
-  if (kind != LockKind::kExclusive) return kSuccess;
-  const int error = counter_acquire(window, 0, 1, kOneExclusive, kAnyShared);
-  return error ? error
-               : counter_acquire(window, target, 0, kOneExclusive, kAnyShared | kAnyExclusive);
+inline int lock_acquire(const Window* window, i32 target, LockKind kind) {
+  if (kind == LockKind::kUnchecked) return kSuccess;
+  bool got = false;
+  const int error = lock_try(window, target, kind, &got);
+  return error || got ? error : lock_await(window, target, kind);
 }
 
 inline int lock_release(const Window* window, i32 target, LockKind kind) {
+  if (kind == LockKind::kUnchecked) return kSuccess;
+  if (window->has_doors && target != kAllMembers) {
+    door_release(window, target, kind);
+    return kSuccess;
+  }
+  if (window->has_doors) {
+    for (i32 i = 0; i < comm_of(window->comm)->size; i++) door_release(window, i, kind);
+    return kSuccess;
+  }
   i64 ignored;
-  if (kind == LockKind::kShared) return counter_add(window, target, 0, -kOneShared, &ignored);
-  if (kind != LockKind::kExclusive) return kSuccess;
-  const int error = counter_add(window, target, 0, -kOneExclusive, &ignored);
-  return error ? error : counter_add(window, 0, 1, -kOneExclusive, &ignored);
+  return target == kAllMembers ? counter_add(window, 0, 1, -kOneShared, &ignored)
+                               : far_release(window, target, kind);
+}
+
+/// After a restart: counts the locks that this rank holds. Nobody else's are in their way.
+inline int locks_take_again(const Window* window) {
+  const auto is_counted = [](LockKind kind) {
+    return kind == LockKind::kShared || kind == LockKind::kExclusive;
+  };
+  int error = kSuccess;
+  if (is_counted(window->all_locked))
+    error = lock_acquire(window, kAllMembers, window->all_locked);
+  for (i32 i = 0; i < comm_of(window->comm)->size && !error; i++)
+    if (is_counted(window->locks[i])) error = lock_acquire(window, i, window->locks[i]);
+  return error;
 }
 
 // --- groups ------------------------------------------------------------------------------------
@@ -215,7 +310,7 @@ inline int Win_lock(int type, int target, int assertion, Slot* win) {
   const int error = lock_acquire(window, target, kind);
   if (error) return error;
   window->locks[target] = kind;
-  return lower().Win_sync(win->real);
+  return window->has_doors ? int(kSuccess) : lower().Win_sync(win->real);
 }
 inline int Win_unlock(int target, Slot* win) {
   LowerScope scope;
@@ -226,7 +321,7 @@ inline int Win_unlock(int target, Slot* win) {
   const LockKind kind = window->locks[target];
   if (kind == LockKind::kNone) return kErrRmaSync;
   int error = lower().Win_flush(target, win->real);
-  if (!error) error = lower().Win_sync(win->real);
+  if (!error && !window->has_doors) error = lower().Win_sync(win->real);
   window->locks[target] = LockKind::kNone;
   return error ? error : lock_release(window, target, kind);
 }
@@ -235,11 +330,11 @@ inline int Win_lock_all(int assertion, Slot* win) {
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   if (window->all_locked != LockKind::kNone) return kErrRmaSync;
-  const bool unchecked = assertion & abi::kModeNocheck;
-  const int error =
-      unchecked ? int(kSuccess) : counter_acquire(window, 0, 1, kOneShared, kAnyExclusive);
+  const LockKind kind =
+      assertion & abi::kModeNocheck ? LockKind::kUnchecked : LockKind::kShared;
+  const int error = lock_acquire(window, kAllMembers, kind);
   if (error) return error;
-  window->all_locked = unchecked ? LockKind::kUnchecked : LockKind::kShared;
+  window->all_locked = kind;
   return lower().Win_sync(win->real);
 }
 inline int Win_unlock_all(Slot* win) {
@@ -251,10 +346,7 @@ inline int Win_unlock_all(Slot* win) {
   int error = lower().Win_flush_all(win->real);
   if (!error) error = lower().Win_sync(win->real);
   window->all_locked = LockKind::kNone;
-  i64 ignored;
-  return error || kind == LockKind::kUnchecked
-             ? error
-             : counter_add(window, 0, 1, -kOneShared, &ignored);
+  return error ? error : lock_release(window, kAllMembers, kind);
 }
 
 }  // namespace core

@@ -77,6 +77,7 @@ inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
   const u64 world = slot_at(kComm, kCommWorld)->real;
   if (lower().Comm_rank(world, &core.world_rank) || lower().Comm_size(world, &core.world_size))
     return kErrIntern;
+  find_neighbours();
   const u64 counted = u64(core.world_size + kOutsideRoom);
   const u64 counts_bytes = counted * sizeof(u64);
   core.sent = arena_array<u64>(counted);
@@ -128,6 +129,7 @@ inline int Finalize() {
   // The application's to free, and many do not; ours hold more than theirs would.
   each_window([](Window* window) { (void)window_close(window); });
   await_leaving();
+  if (core.lower_door_window) (void)lower().Win_free(&core.lower_door_window);
   (void)lower().Comm_free(&core.lower_self);
   const int error = lower().Finalize();
   core.finalized = true;

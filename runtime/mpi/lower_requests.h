@@ -4,7 +4,7 @@
 // every active request that is not a receive), so they need no recipe.
 #pragma once
 
-#include "mpi/shared_windows.h"
+#include "mpi/direct.h"
 
 namespace fermata::mpi {
 
@@ -31,6 +31,15 @@ namespace core {
 
 inline int Rput(const void* origin, int count, Slot* type, int target, i64 at, int target_count,
                 Slot* target_type, Slot* win, Slot** request) {
+  {
+    LowerScope scope;
+    const Direct direct(win, origin, count, type, target, at, target_count, target_type);
+    if (FERMATA_LIKELY(direct.target != nullptr)) {
+      __builtin_memcpy(direct.target, origin, direct.bytes);
+      *request = state().instant;
+      return kSuccess;
+    }
+  }
   return lower_request(win, request, [&](u64* real) {
     return lower().Rput(origin, count, type->real, target, real_displacement(win, target, at),
                         target_count, target_type->real, win->real, real);
@@ -38,6 +47,15 @@ inline int Rput(const void* origin, int count, Slot* type, int target, i64 at, i
 }
 inline int Rget(void* origin, int count, Slot* type, int target, i64 at, int target_count,
                 Slot* target_type, Slot* win, Slot** request) {
+  {
+    LowerScope scope;
+    const Direct direct(win, origin, count, type, target, at, target_count, target_type);
+    if (FERMATA_LIKELY(direct.target != nullptr)) {
+      __builtin_memcpy(origin, direct.target, direct.bytes);
+      *request = state().instant;
+      return kSuccess;
+    }
+  }
   return lower_request(win, request, [&](u64* real) {
     return lower().Rget(origin, count, type->real, target, real_displacement(win, target, at),
                         target_count, target_type->real, win->real, real);

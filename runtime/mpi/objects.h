@@ -14,6 +14,7 @@
 #include "mpi/constants.h"
 #include "mpi/scopes.h"
 #include "mpi/slots.h"
+#include "mpi/window.h"
 
 namespace fermata::mpi {
 
@@ -140,55 +141,6 @@ struct Group {
   i32 size;
   i32 rank;  // of this process in it, kUndefined if none
   i32* ranks;  // world ranks
-};
-
-struct AttachedMemory {  // of a dynamic window
-  AttachedMemory* next;
-  void* base;
-  i64 size;
-};
-
-struct WindowMember {  // exchanged as bytes
-  i64 size;
-  i64 disp_unit;
-  i64 before;  // bytes from the beginning of the real window to that of the memory
-};
-struct SharedBlock {  // see shared_windows.h
-  u64 creator;
-  u64 address;  // of the mapping in this rank
-  u64 bytes;
-};
-
-enum class LockKind : u8 { kNone, kUnchecked, kShared, kExclusive };
-
-// The peers of an epoch of MPI_Win_start or MPI_Win_post: ranks in the window; null: no epoch.
-struct Peers {
-  i32* ranks;
-  i32 count;
-  bool unchecked;  // MPI_MODE_NOCHECK: no message announces the other side
-};
-
-struct Window {
-  Slot* slot;
-  Slot* counters;  // slot of the lower window over counter[]
-  Slot* comm;
-  i32 flavor;  // canonical
-  i32 disp_unit;
-  void* base;
-  i64 size;
-  WindowMember* members;  // by rank in the window; of a dynamic one: null, it has addresses
-  AttachedMemory* attached;
-  SharedBlock* shared;
-  Slot* errhandler;
-  Slot* info;
-  Attribute* attributes;
-  char* name;
-  i32 app_flavor, app_model;  // as the application's ABI spells them: attribute values
-  alignas(16) i64 counter[2];  // see epochs.h; MPICH 4.0 misses windows that are aligned to 8
-  LockKind* locks;            // by rank in the window
-  LockKind all_locked;
-  Peers access, exposure;
-  i32 own_posts, own_completes;  // of this rank for itself: no message is sent
 };
 
 struct File {
@@ -458,6 +410,12 @@ struct Core {
   u64 lower_comm_null;
   u64 lower_byte;
   u64 lower_self;    // a private duplicate of MPI_COMM_SELF
+  u64 lower_apart;   // the hint alloc_shared_noncontig
+  u64 lower_doors;   // in this process: where the doors of the first rank of this host are
+  u64 lower_door_window;
+  bool* neighbours;    // by world rank: runs on this host
+  i64* door_segments;  // likewise: where its doors are, from lower_doors
+  u64 doors_taken[kDoors / 64];  // of this rank, as bits
   u64 lower_bridge;  // one of MPI_COMM_WORLD, for the lower half's messages in group_calls.h
 };
 

@@ -112,6 +112,7 @@ inline void rebuild_windows() {
     int error = lower().Allreduce(&id, &last, 1, slot_at(kDatatype, abi::kInt64T)->real,
                                   slot_at(kOp, abi::kMin)->real, slot_at(kComm, kCommWorld)->real);
     if (!error && own && last == id) error = window_make(own);
+    if (!error && own && last == id) error = locks_take_again(own);
     if (error) rebuild_failed("a window", error);
   }
 }
@@ -199,6 +200,7 @@ inline void rebuild() {
   (void)lower().Comm_size(slot_at(kComm, kCommWorld)->real, &size);
   if (rank != core.world_rank || size != core.world_size)
     rebuild_failed("MPI_COMM_WORLD with the same ranks", kErrRank);
+  find_neighbours();
   rebuild_comms();
   for_each_live(kDatatype, [](Slot* slot) { rebuild_type(slot); });
   for (i32 i = 0; i < kThunks; i++) {

@@ -3,7 +3,7 @@
 //
 // The block is a file of POSIX shared memory, mapped into the upper half by every member; it is
 // theirs, and no real MPI's. Its segments follow each other in rank order without gaps, as MPI's
-// default asks. One-sided calls go through a window over each member's segment (windows.h).
+// default asks. One-sided calls go through a real window on the same pages (near_windows.h).
 //
 // Whether an image can hold such a mapping is the launcher's business: if not, a checkpoint is
 // refused by name as for any other shared mapping.
@@ -41,17 +41,6 @@ inline int shared_map(SharedBlock* block, const char* name) {
   return kSuccess;
 }
 
-/// True if all members of a communicator can share memory. Every member calls it.
-inline bool on_one_host(const Comm* comm, u64 real) {
-  u64 node = 0;
-  int size = 0;
-  const BlockingCall open;
-  if (lower().Comm_split_type(real, kCommTypeShared, 0, no_info(), &node)) return false;
-  (void)lower().Comm_size(node, &size);
-  (void)lower().Comm_free(&node);
-  return size == comm->size;
-}
-
 inline int tell_creator(SharedBlock* block, u64 comm) {
   const BlockingCall open;
   return lower().Bcast(&block->creator, sizeof block->creator, state().lower_byte, 0, comm);
@@ -61,13 +50,12 @@ inline int tell_creator(SharedBlock* block, u64 comm) {
 inline int shared_make(Window* window) {
   const Comm* const comm = comm_of(window->comm);
   const u64 real = window->comm->real;
-  int error = members_agree(window->comm, on_one_host(comm, real) ? kSuccess : kErrRmaShared);
-  if (error) return error;
+  if (!are_neighbours(comm)) return kErrRmaShared;
   SharedBlock* const block = arena_new<SharedBlock>();
   window->shared = block;
-  error = members_exchange(window);
+  int error = members_exchange(window);
   for (i32 i = 0; i < comm->size; i++) {
-    window->members[i].before = i64(block->bytes) % kWindowAlignment;
+    window->members[i].unaligned = i64(block->bytes) % kWindowAlignment;
     block->bytes += u64(window->members[i].size);
   }
   block->bytes = page_ceil(block->bytes ? block->bytes : 1);

@@ -9,8 +9,9 @@
 // is still open, because the lower half never knew of it.
 //
 // A window has a communicator of its own (a duplicate the application never sees): its members, its
-// id, its collective clock and the messages of its epochs. It also has a second lower window over
-// two counters, see epochs.h. A window's memory is upper memory, also where MPI allocates it.
+// id, its collective clock and the messages of its epochs. Where its memory is, and how its
+// locks are made where all members are on one host: near_windows.h. Elsewhere it has a second lower
+// window, for locks.
 //
 // MPICH 4.0 over UCX goes to the wrong place in a window that does not begin at a multiple of 16,
 // as segments of shared memory need not. So the real window begins at the multiple below the
@@ -18,23 +19,18 @@
 //
 // Invariant: both lower windows of a live window are in a lock_all epoch.
 // Invariant: Slot::spare of a window's slot is the clock of its communicator.
-// Source: docs/decisions/0019-windows-in-one-epoch.md.
+// Source: docs/decisions/0019-windows-in-one-epoch.md, 0063-windows-share-pages.md.
 #pragma once
 
-#include "mpi/host_turn.h"
-#include "mpi/persistent_collectives.h"
+#include "mpi/near_windows.h"
 
 namespace fermata::mpi {
-
-inline constexpr i64 kWindowAlignment = 16;
-
-inline u64 no_info() { return slot_at(kInfo, kInfoNull)->real; }
 
 /// Tells all members of a window about each other's memory. Every member calls it.
 inline int members_exchange(Window* window) {
   const i64 size = window->size;
-  const i64 before = size ? i64(sys::word(window->base)) % kWindowAlignment : 0;
-  const WindowMember own{size, window->disp_unit, before};
+  const i64 unaligned = size ? i64(sys::word(window->base)) % kWindowAlignment : 0;
+  const WindowMember own{size, window->disp_unit, unaligned, 0, 0, window->door, 0};
   window->members = arena_array<WindowMember>(u64(comm_of(window->comm)->size));
   const BlockingCall open;
   return lower().Allgather(&own, sizeof own, state().lower_byte, window->members, sizeof own,
@@ -44,17 +40,19 @@ inline int members_exchange(Window* window) {
 /// Where a member's displacement is in its real window. What is none is the lower half's to refuse.
 inline i64 real_displacement(Slot* win, i32 rank, i64 disp) {
   const Window* const window = window_of(win);
-  if (!window || !window->members || disp < 0) return disp;
-  if (rank < 0 || rank >= comm_of(window->comm)->size) return disp;
+  if (!window || disp < 0 || u32(rank) >= u32(window->ranks)) return disp;
   const WindowMember& member = window->members[rank];
   return member.before + disp * member.disp_unit;
 }
 
-/// The real window over the memory of a window.
+/// The real window over upper memory.
 inline int window_make_real(Window* window) {
   const u64 comm = window->comm->real;
   u64* const real = &window->slot->real;
-  if (!window->members) return lower().Win_create_dynamic(no_info(), comm, real);
+  if (window->flavor == kWinFlavorDynamic)
+    return lower().Win_create_dynamic(no_info(), comm, real);
+  for (i32 i = 0; i < comm_of(window->comm)->size; i++)
+    window->members[i].before = window->members[i].unaligned;
   const i64 before = window->members[comm_of(window->comm)->rank].before;
   return lower().Win_create(static_cast<u8*>(window->base) - before, before + window->size, 1,
                             no_info(), comm, real);
@@ -63,14 +61,18 @@ inline int window_make_real(Window* window) {
 /// Makes a window's two real windows. Collective over its communicator, whose real one exists.
 inline int window_make(Window* window) {
   const MpiCalls& mpi = lower();
-  const u64 comm = window->comm->real;
   u64* const real = &window->slot->real;
-  int error = window_make_real(window);
-  if (!error)
+  u64* const counters = &window->counters->real;
+  window->counter[0] = window->counter[1] = 0;
+  *real = *counters = 0;
+  find_doors(window);
+  int error = make_near(window) ? int(kSuccess) : window_make_real(window);
+  window->is_new = false;
+  if (!error && !window->has_doors)
     error = mpi.Win_create(window->counter, sizeof window->counter, sizeof window->counter[0],
-                           no_info(), comm, &window->counters->real);
+                           no_info(), window->comm->real, counters);
   if (!error) error = mpi.Win_lock_all(0, *real);
-  if (!error) error = mpi.Win_lock_all(0, window->counters->real);
+  if (!error && !window->has_doors) error = mpi.Win_lock_all(0, *counters);
   for (AttachedMemory* a = window->attached; a && !error; a = a->next)
     error = mpi.Win_attach(*real, a->base, a->size);
   return error;
@@ -80,6 +82,7 @@ inline void shared_forget(const Window* window);  // shared_windows.h
 
 inline void window_forget(Window* window) {
   shared_forget(window);
+  door_give_back(window->door);
   arena_free(window->members);
   arena_free(window->locks);
   arena_free(window->access.ranks);
@@ -89,7 +92,7 @@ inline void window_forget(Window* window) {
     window->attached = a->next;
     arena_free(a);
   }
-  if (window->flavor == kWinFlavorAllocate) arena_free(window->base);
+  window_unmap(window);
   if (window->errhandler) errhandler_unref(window->errhandler);
   slot_free(window->counters);
   slot_free(window->slot);
@@ -107,6 +110,7 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot** win, Memory memory)
     Window* const window = arena_new<Window>();
     const u64 members = u64(comm_of(made)->size);
     window->comm = made;
+    window->ranks = i32(members);
     window->flavor = flavor;
     window->disp_unit = disp_unit;
     window->app_flavor = front::app_win_flavor(flavor);
@@ -116,6 +120,8 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot** win, Memory memory)
     window->slot = slot_new(kWin, window);
     window->counters = slot_new(kWin, nullptr);
     window->slot->spare = made->spare;
+    window->is_new = true;
+    window->door = door_take();
     int error = memory(window);
     {
       const BlockingCall open;
@@ -177,9 +183,9 @@ inline int window_close(Window* window) {
   int error = mpi.Win_flush_all(*real);
   if (!error) error = mpi.Barrier(window->comm->real);
   if (!error) error = mpi.Win_unlock_all(*real);
-  if (!error) error = mpi.Win_unlock_all(*counters);
+  if (!error && !window->has_doors) error = mpi.Win_unlock_all(*counters);
   if (!error) error = mpi.Win_free(real);
-  if (!error) error = mpi.Win_free(counters);
+  if (!error && !window->has_doors) error = mpi.Win_free(counters);
   return error;
 }
 
@@ -197,15 +203,14 @@ inline int Win_allocate(i64 size, int disp_unit, Slot*, Slot* comm, void* basept
   if (size < 0) return kErrSize;
   return window_new(comm, kWinFlavorAllocate, disp_unit, win, [&](Window* window) {
     window->size = size;
-    window->base = application_memory(u64(size));
-    if (const int error = members_agree(window->comm, window->base ? kSuccess : kErrNoMem))
+    if (const int error = members_agree(window->comm, window_map(window) ? kSuccess : kErrNoMem))
       return error;
     *static_cast<void**>(baseptr) = window->base;
     return members_exchange(window);
   });
 }
 inline int Win_create_dynamic(Slot*, Slot* comm, Slot** win) {
-  return window_new(comm, kWinFlavorDynamic, 1, win, [](Window*) { return kSuccess; });
+  return window_new(comm, kWinFlavorDynamic, 1, win, members_exchange);
 }
 
 inline int Win_attach(Slot* win, void* base, i64 size) {

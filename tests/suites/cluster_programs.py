@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a job over several hosts may be doing when it is saved: messages under way over TCP, blocked
-receives and collective calls, memory shared within a host, programs that nobody wrote for us. Each
-goes on over the hosts under the other MPI, then with all ranks on one host over shared memory, and
-over the hosts again. Only with --cluster."""
+receives and collective calls, memory shared within a host, windows and their locks, programs that
+nobody wrote for us. Each goes on over the hosts under the other MPI, then with all ranks on one
+host over shared memory, and over the hosts again. Only with --cluster."""
 import shutil
 
 from support import fermata, mpis
@@ -11,7 +11,8 @@ from support.cluster import Cluster
 from support.cluster_job import Job, expected, hosts_of_ranks
 from suites.apps import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
 
-PROGRAMS = ("inflight", "blocked", "collective", "host_shared")
+PROGRAMS = ("inflight", "blocked", "collective", "host_shared", "mpi/win_locks",
+            "mpi/win_contents")
 
 
 def _check_hosts(cluster, job, hosts):
@@ -86,7 +87,8 @@ def generate():
             for count in (2, 4):
                 test = _journey(program, count, first, second)
                 sample = count == 2 and (first == "openmpi") == (program in PROGRAMS[::2])
-                tests[f"test_{program}_{count}_hosts_{first}_then_{second}"] = (
+                name = program.replace("/", "_")
+                tests[f"test_{name}_{count}_hosts_{first}_then_{second}"] = (
                     test if sample else slow(test))
         tests[f"test_lammps_{first}_then_{second}"] = slow(_lammps(first, second))
         tests[f"test_netpipe_{first}_then_{second}"] = slow(_netpipe(first, second))
