@@ -85,6 +85,18 @@ static void use(struct box box, int target_words, int step, int step_ms) {
   MPI_Type_free(&apart);
 }
 
+// It is shared, and yet no window of MPI_Win_allocate_shared.
+static void ask_where(struct box box) {
+  void *memory;
+  MPI_Aint size;
+  int unit, class = MPI_SUCCESS;
+  MPI_Win_set_errhandler(box.win, MPI_ERRORS_RETURN);
+  const int error = MPI_Win_shared_query(box.win, 0, &size, &unit, &memory);
+  MPI_Error_class(error, &class);
+  CHECK(class == MPI_ERR_RMA_FLAVOR);
+  MPI_Win_set_errhandler(box.win, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
@@ -96,6 +108,7 @@ int main(int argc, char **argv) {
   const struct box same = make(words_of(0), "same_size", "true");
   const struct box alone = make(kTail, "alloc_shm", "false");
   const struct box some = make(rank ? kTail : 0, "alloc_shm", "true");
+  ask_where(differ);
   for (int step = 1; step <= o.steps; step++) {
     use(differ, words_of(next), step, o.step_ms);
     use(same, words_of(0), step, 0);
