@@ -2,8 +2,8 @@
 // Epochs of one-sided communication, built on flushes, messages and counters (see windows.h).
 //
 //   fence              flush, barrier: what every member has begun is complete before any goes on
-//   post/start         an empty message from each target tells the origin that it may begin
-//   complete/wait      flush; an empty message from each origin tells the target that it is done
+//   post/start         each target tells the origin that it may begin (bells.h)
+//   complete/wait      flush; each origin tells the target that it is done
 //   lock, lock_all     counters of holders: exclusive ones in the high word, shared in the low word
 //
 // Where all members are on one host each has a door (near_windows.h), changed by the processor's
@@ -23,11 +23,10 @@
 //            from which a restart counts anew.
 #pragma once
 
-#include "mpi/windows.h"
+#include "mpi/bells.h"
 
 namespace fermata::mpi {
 
-inline constexpr int kTagPost = 1, kTagComplete = 2;
 inline constexpr i64 kOneShared = 1, kOneExclusive = i64(1) << 32;
 inline constexpr i64 kAnyShared = kOneExclusive - 1, kAnyExclusive = ~kAnyShared;
 
@@ -70,10 +69,6 @@ inline int far_release(const Window* window, i32 target, LockKind kind) {
 }
 
 // --- doors ---------------------------------------------------------------------------------------
-
-inline i64* door_of(const Window* window, i32 target) {
-  return reinterpret_cast<i64*>(state().lower_doors + u64(window->members[target].door_offset));
-}
 
 inline bool door_try(const Window* window, i32 target, LockKind kind) {
   i64* const door = door_of(window, target);
@@ -190,47 +185,31 @@ inline void peers_clear(Peers* peers) {
   *peers = Peers{};
 }
 
-/// Sends an empty message to every peer; to this rank itself by counting in *own.
+/// Tells every peer; this rank itself by counting in *own.
 inline int peers_tell(const Peers& peers, const Window* window, int tag, i32* own) {
   const i32 me = comm_of(window->comm)->rank;
   for (i32 i = 0; i < peers.count; i++) {
-    if (peers.ranks[i] == me) {
-      ++*own;
-      continue;
-    }
-    const int error = send_blocking(nullptr, 0, slot_at(kDatatype, kByte),
-                                    peers.ranks[i], tag, window->comm);
-    if (error) return error;
+    if (peers.ranks[i] == me) ++*own;
+    else if (const int error = tell_member(window, tag, peers.ranks[i])) return error;
   }
   return kSuccess;
 }
 
-/// Waits for an empty message from every peer.
+/// Waits until every peer has told this rank.
 inline int peers_await(const Peers& peers, const Window* window, int tag, i32* own) {
   const i32 me = comm_of(window->comm)->rank;
   for (i32 i = 0; i < peers.count; i++) {
-    if (peers.ranks[i] == me) {
-      --*own;
-      continue;
-    }
-    const int error = receive_blocking(nullptr, 0, slot_at(kDatatype, kByte), peers.ranks[i], tag,
-                                       window->comm, nullptr);
-    if (error) return error;
+    if (peers.ranks[i] == me) --*own;
+    else if (const int error = await_member(window, tag, peers.ranks[i])) return error;
   }
   return kSuccess;
 }
 
-/// True if a message of every peer is here.
+/// True if every peer has told this rank.
 inline bool peers_arrived(const Peers& peers, const Window* window, int tag) {
   const i32 me = comm_of(window->comm)->rank;
-  for (i32 i = 0; i < peers.count; i++) {
-    int flag = 0;
-    Early* early;
-    CanonStatus status;
-    if (peers.ranks[i] == me) continue;
-    if (probe_once(peers.ranks[i], tag, window->comm, &flag, &early, &status) || !flag)
-      return false;
-  }
+  for (i32 i = 0; i < peers.count; i++)
+    if (peers.ranks[i] != me && !member_has_told(window, tag, peers.ranks[i])) return false;
   return true;
 }
 

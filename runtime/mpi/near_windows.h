@@ -16,10 +16,10 @@
 // Where that is impossible, or a member runs elsewhere, the memory is "far": MPI_Win_create over
 // upper memory, whatever the kind. It may become near at a restart, and the other way round.
 //
-// Doors: words that tell who holds a lock, one for each member of a window, in memory that the
-// ranks of a host share from MPI_Init on. Each rank gives away its own, and the number is the
-// member's for the life of the window. What is in them is not saved, for each rank knows which
-// locks it holds (epochs.h).
+// Doors: words that tell who holds a lock, one for each member of a window, and its bells
+// (bells.h), in memory that the ranks of a host share from MPI_Init on. Each rank gives away its
+// own, and the number is the member's for the life of the window. What is in them is not saved, for
+// each rank knows which locks it holds (epochs.h) and what it has heard.
 //
 // Invariant: Slot::spare of Window::counters is an address in the real window from which
 //            WindowMember::near_offset counts; it is used only if direct_ranks is not 0.
@@ -200,23 +200,43 @@ inline bool make_near(Window* window) {
 
 // --- doors ---------------------------------------------------------------------------------------
 
-/// Takes one of this rank's doors for a new window; -1 if all are taken.
-inline i64 door_take() {
-  Core& core = state();
-  for (u64 i = 0; i < kDoors / 64; i++) {
-    if (core.doors_taken[i] == ~u64(0)) continue;
-    const i64 bit = __builtin_ctzll(~core.doors_taken[i]);
-    core.doors_taken[i] |= u64(1) << bit;
-    const i64 door = i64(i) * 64 + bit;
+inline i64* door_of(const Window* window, i32 target) {
+  return reinterpret_cast<i64*>(state().lower_doors + u64(window->members[target].door_offset));
+}
+
+/// How many lines the door of a window of so many members takes, with its bells (bells.h).
+inline u64 door_lines(u64 members) {
+  return (sizeof(i64) + 2 * members * sizeof(u32) + kDoorBytes - 1) / kDoorBytes;
+}
+
+inline void mark_doors(i64 door, u64 lines, bool taken) {
+  for (u64 i = u64(door); i < u64(door) + lines; i++) {
+    u64& word = state().doors_taken[i / 64];
+    word = taken ? word | u64(1) << i % 64 : word & ~(u64(1) << i % 64);
+  }
+}
+
+/// Takes one of this rank's doors for a new window; -1 if there is no room.
+inline i64 door_take(u64 members) {
+  const Core& core = state();
+  const u64 lines = door_lines(members);
+  u64 free = 0;  // lines in a row
+  for (u64 i = 0; i < kDoors; i++) {
+    free = core.doors_taken[i / 64] >> i % 64 & 1 ? 0 : free + 1;
+    if (free < lines) continue;
+    const i64 door = i64(i + 1 - lines);
+    mark_doors(door, lines, true);
     if (core.lower_doors)
-      *reinterpret_cast<i64*>(core.lower_doors + u64(core.door_segments[core.world_rank]) +
-                              u64(door) * kDoorBytes) = 0;
+      __builtin_memset(reinterpret_cast<void*>(core.lower_doors +
+                                               u64(core.door_segments[core.world_rank]) +
+                                               u64(door) * kDoorBytes),
+                       0, lines * kDoorBytes);
     return door;
   }
   return -1;
 }
-inline void door_give_back(i64 door) {
-  if (door >= 0) state().doors_taken[door / 64] &= ~(u64(1) << (door % 64));
+inline void door_give_back(const Window* window) {
+  if (window->door >= 0) mark_doors(window->door, door_lines(u64(window->ranks)), false);
 }
 
 /// Finds the doors of a window's members. Window::has_doors has the same value in all of them.
@@ -229,6 +249,7 @@ inline void find_doors(Window* window) {
     window->has_doors = member.door >= 0;
     member.door_offset = core.door_segments[comm->local_members[i]] + member.door * i64(kDoorBytes);
   }
+  __builtin_memset(window->heard, 0, 2 * u64(comm->size) * sizeof(u32));
 }
 
 }  // namespace fermata::mpi

@@ -96,6 +96,7 @@ struct Comm {
   bool idle;
   bool outside;  // some members belong to another job: connections.h
   i32 receiving;  // threads in blocking receives that no request stands for
+  Window* window;  // whose own communicator this is, or null
 };
 
 inline i32 peers_of(const Comm* comm) {

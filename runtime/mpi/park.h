@@ -194,8 +194,9 @@ inline bool takes_from(i32 rank, TakeIn which) {
 
 /// Takes in one message that has arrived; those that are held came first. False if there is none.
 inline bool take_one(Comm* comm, i32 source, TakeIn which) {
-  if (which != TakeIn::kAsked) return early_hold_one(comm, source);
+  if (which != TakeIn::kAsked) return bell_keep(comm, source) || early_hold_one(comm, source);
   if (state().park.failed) return false;
+  if (bell_keep(comm, source)) return true;
   if (early_take_held(comm, source)) return true;
   return held_from(comm->members[source]) == 0 && early_take_one(comm, source);
 }

@@ -6,7 +6,7 @@
 
 namespace fermata::mpi {
 
-inline constexpr u64 kDoors = 4096;    // of each rank
+inline constexpr u64 kDoors = 4096;    // of each rank: lines
 inline constexpr u64 kDoorBytes = 64;  // a cache line of its own
 
 struct Attribute;
@@ -64,6 +64,8 @@ struct Window {
   bool is_new;       // not yet made: its memory holds nothing
   bool has_doors;    // all members have: locks are made of these
   i64 door;          // this rank's: its number, or -1
+  u32* heard;        // rings of each member (bells.h), in this process
+  u32* kept;         // those of them that are kept for the epochs to come
   i32 direct_ranks;  // members whose memory this process can get at (direct.h): all or 0
   Peers access, exposure;
   i32 own_posts, own_completes;  // of this rank for itself: no message is sent

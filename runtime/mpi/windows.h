@@ -82,7 +82,10 @@ inline void shared_forget(const Window* window);  // shared_windows.h
 
 inline void window_forget(Window* window) {
   shared_forget(window);
-  door_give_back(window->door);
+  door_give_back(window);
+  comm_of(window->comm)->window = nullptr;
+  arena_free(window->heard);
+  arena_free(window->kept);
   arena_free(window->members);
   arena_free(window->locks);
   arena_free(window->access.ranks);
@@ -121,7 +124,12 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot** win, Memory memory)
     window->counters = slot_new(kWin, nullptr);
     window->slot->spare = made->spare;
     window->is_new = true;
-    window->door = door_take();
+    window->door = door_take(members);
+    window->heard = arena_array<u32>(2 * members);
+    window->kept = arena_array<u32>(2 * members);
+    __builtin_memset(window->heard, 0, 2 * members * sizeof(u32));
+    __builtin_memset(window->kept, 0, 2 * members * sizeof(u32));
+    comm_of(made)->window = window;
     int error = memory(window);
     {
       const BlockingCall open;
