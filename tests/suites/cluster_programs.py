@@ -12,7 +12,7 @@ from support.cluster_job import Job, expected, hosts_of_ranks
 from suites.apps import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
 
 PROGRAMS = ("inflight", "blocked", "collective", "host_shared", "mpi/win_locks",
-            "mpi/win_contents")
+            "mpi/win_contents", "mpi/win_posts")
 
 
 def _check_hosts(cluster, job, hosts):
