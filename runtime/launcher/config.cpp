@@ -27,6 +27,7 @@ constexpr Option kOptions[] = {
     {"--limits", &Config::limits},   {"--ranks", &Config::ranks},
     {"--collectives", &Config::collectives}, {"--state", &Config::state},
     {"--save-files", &Config::save_files},
+    {"--stack-limit", &Config::stack_limit},
 };
 
 bool take_option(const char* flag, const char* value) {

@@ -147,7 +147,7 @@ void write_arguments(const char** out, const Target& target, const char* const* 
   for (int i = 1; i + 1 < config.option_count; i += 2) {
     const char* const flag = config.options[i];
     if (text_equal(flag, "--program") || text_equal(flag, "--first") ||
-        text_equal(flag, "--limits"))
+        text_equal(flag, "--limits") || text_equal(flag, "--stack-limit"))
       continue;
     *out++ = flag;
     *out++ = config.options[i + 1];
@@ -205,7 +205,9 @@ u64 trap_upper_exec(u64 number, const u64 (&a)[6], const UserContext* context) {
   (void)sys::sigprocmask(sys::kSigSetMask, &context->mask, &handlers_mask);
   if (leaves) close_lower_on_exec();
   else exec_through_launcher(number, a);
+  const u64 own_layout = lay_out_beside_windows();
   const u64 result = pass_on(number, a);
+  (void)sys::call(SYS_personality, own_layout);
   (void)sys::sigprocmask(sys::kSigSetMask, &handlers_mask, nullptr);
   return result;
 }

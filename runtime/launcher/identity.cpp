@@ -8,7 +8,7 @@ namespace fermata::launch {
 namespace {
 
 constexpr u64 kSetName = 15;  // prctl
-constexpr u32 kLimits = 16, kFiles = 7 /* RLIMIT_NOFILE */;
+constexpr u32 kLimits = 16, kFiles = 7 /* RLIMIT_NOFILE */, kStack = 3 /* RLIMIT_STACK */;
 constexpr const char* kLimitNames[kLimits] = {
     "CPU",     "FSIZE", "DATA",  "STACK",      "CORE",     "RSS",  "NPROC",  "NOFILE",
     "MEMLOCK", "AS",    "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME"};
@@ -181,8 +181,10 @@ void allow_descriptors(u64 count) {
 void restore_limits(const u64 (&saved)[32], u32 changed) {
   own_limits = changed;
   (void)sys::call(SYS_prlimit64, 0, kFiles, sys::word(&first_limits[2 * kFiles]), 0);
+  // A program that was given a large stack may have come to need it.
+  const bool larger = saved[2 * kStack] > first_limits[2 * kStack];
   for (u32 i = 0; i < kLimits; i++) {
-    if (!(changed >> i & 1)) continue;
+    if (!(changed >> i & 1) && !(i == kStack && larger)) continue;
     u64 here[2] = {0, 0};
     (void)sys::call(SYS_prlimit64, 0, i, 0, sys::word(here));
     u64 wanted[2] = {saved[2 * i], saved[2 * i + 1]};
@@ -191,7 +193,7 @@ void restore_limits(const u64 (&saved)[32], u32 changed) {
     (void)sys::call(SYS_prlimit64, 0, i, sys::word(wanted), 0);
     if (wanted[0] >= saved[2 * i]) continue;
     Message note;
-    note << "fermata: the program had set the limit " << kLimitNames[i] << " to " << saved[2 * i]
+    note << "fermata: the program had the limit " << kLimitNames[i] << " at " << saved[2 * i]
          << "; here at most " << wanted[0] << " is allowed\n";
     sys::say(note.data);
   }

@@ -49,6 +49,7 @@ struct Config {
   // launcher, and which resource limits, and settings from bit 16 on, have been changed since.
   const char* first = "";
   const char* limits = "0";
+  const char* stack_limit = "";  // not "": what the limit was before address_space.cpp lowered it
   char** options = nullptr;      // this launcher's own argv up to the "--"
   int option_count = 0;
   const char* const* lower_env = nullptr;  // NAME=VALUE for the lower half only
@@ -68,6 +69,14 @@ const char* environment(const char* name);  // "" if absent
 
 /// Says what went wrong, where, and what to do, and ends the process. Exit status 70.
 [[noreturn]] void die(const char* what, const char* where, i32 error, const char* advice);
+
+// --- address_space.cpp -------------------------------------------------------------------------
+/// Sees to it that the kernel places no memory in the windows: executes the launcher anew if it
+/// would. To be called first, when the command line is known.
+void settle_address_space(u64* initial_stack);
+/// For what this process is about to execute without a launcher. Returns the personality to go back
+/// to if it does not.
+u64 lay_out_beside_windows();
 
 // --- elf.cpp -----------------------------------------------------------------------------------
 struct Program {

@@ -48,6 +48,7 @@ void move_process_manager_descriptor(int first) {
 
 extern "C" void fermata_main(u64* initial_stack) {
   parse_command_line(initial_stack);
+  settle_address_space(initial_stack);
   faults::arm(config_value("faults"), config.rank);
   if (!(auxv_value(AT_HWCAP2) & 2))
     die("this kernel does not let programs write FS and GS", "FSGSBASE", 0,
