@@ -26,17 +26,18 @@ inline constexpr u64 kVdsoBytes = 0x4000;  // room for the largest one
 inline constexpr u64 kLowerBase = 0x3000'0000'0000;
 inline constexpr u64 kLowerEnd = 0x4000'0000'0000;
 
-// Inside the upper window, from low to high.
-inline constexpr u64 kUpperVdso = 0x1000'0000'0000;      // our vdso image and its jump table
+// Inside the upper window, from low to high. The first two gibibytes are free: the shadow memory of
+// AddressSanitizer ends there, at 0x1000'7fff'8000.
+inline constexpr u64 kUpperVdso = 0x1000'c000'0000;      // our vdso image and its jump table
 inline constexpr u64 kUpperVdsoBytes = 0x1'0000;
-inline constexpr u64 kCrossing = 0x1000'0001'0000;       // struct Crossing, see crossing.h
+inline constexpr u64 kCrossing = 0x1000'c001'0000;       // struct Crossing, see crossing.h
 inline constexpr u64 kCrossingBytes = 0x1'0000;
 inline constexpr u64 kInterface = kCrossing + 0x8000;    // struct fermata_table of fermata.h
 inline constexpr u64 kExcluded = kCrossing + 0x9000;     // struct Excluded, see crossing.h
 inline constexpr u64 kAtFermata = 0x4645'524d;           // its type in the auxiliary vector
-inline constexpr u64 kClocks = 0x1000'0010'0000;         // ClockEntry[kClockCapacity]
+inline constexpr u64 kClocks = 0x1000'c010'0000;         // ClockEntry[kClockCapacity]
 inline constexpr u64 kClockBytes = 0x10'0000;
-inline constexpr u64 kMailbox = 0x1000'0020'0000;        // agent -> safe state payloads: crossing.h
+inline constexpr u64 kMailbox = 0x1000'c020'0000;        // agent -> safe state payloads: crossing.h
 inline constexpr u64 kMailboxBytes = 0x100'0000;
 inline constexpr u64 kSlots = 0x1001'0000'0000;          // handle slots, a reserved array per kind
 inline constexpr u64 kSlotsBytesPerKind = 0x1'0000'0000; // 4 GiB of address space, touched as used

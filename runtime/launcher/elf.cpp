@@ -82,6 +82,7 @@ void map_segment(const File& file, const Elf64_Phdr& segment, u64 base, Half hal
 
 struct Mapped {
   u64 base, start, end;
+  bool holds(u64 at, u64 bytes) const { return at >= start && at < end && bytes <= end - at; }
 };
 
 /// Where the upper half's programs go: an application, and its ld.so apart from it.
@@ -138,6 +139,37 @@ u64 header_address(const File& file, u64 base) {
   return 0;
 }
 
+/// Whether the program's table of dynamic strings has this one: names of what it needs and gives.
+bool has_string(const File& file, const Mapped& image, const char* wanted) {
+  for (int i = 0; i < file.header.e_phnum; i++) {
+    if (file.segments[i].p_type != PT_DYNAMIC) continue;
+    u64 table = 0, bytes = 0;
+    const u64 dynamic = image.base + file.segments[i].p_vaddr;
+    const Elf64_Dyn* entry = reinterpret_cast<const Elf64_Dyn*>(dynamic);
+    if (!image.holds(dynamic, file.segments[i].p_memsz)) continue;
+    const u64 count = file.segments[i].p_memsz / sizeof *entry;
+    for (u64 k = 0; k < count && entry->d_tag != DT_NULL; k++, entry++) {
+      if (entry->d_tag == DT_STRTAB) table = image.base + entry->d_un.d_ptr;
+      if (entry->d_tag == DT_STRSZ) bytes = entry->d_un.d_val;
+    }
+    const char* const strings = reinterpret_cast<const char*>(table);
+    if (!bytes || !image.holds(table, bytes) || strings[bytes - 1]) continue;
+    for (u64 at = 0; at < bytes; at += text_length(strings + at) + 1)
+      if (text_equal(strings + at, wanted)) return true;
+  }
+  return false;
+}
+
+/// Their shadow memory has fixed places, in which our windows lie. That of AddressSanitizer has
+/// others.
+void refuse_sanitizers(const File& file, const Mapped& image) {
+  constexpr const char* kAdvice = "build it without -fsanitize to run it under Fermata";
+  if (has_string(file, image, "__tsan_init"))
+    die("programs built with ThreadSanitizer cannot run here", file.path, 0, kAdvice);
+  if (has_string(file, image, "__msan_init"))
+    die("programs built with MemorySanitizer cannot run here", file.path, 0, kAdvice);
+}
+
 const char* interpreter_path(const File& file, char* buffer, u64 capacity) {
   for (int i = 0; i < file.header.e_phnum; i++) {
     const Elf64_Phdr& segment = file.segments[i];
@@ -159,6 +191,7 @@ Program load_program(const char* path, Half half) {
   file.path = path;
   read_headers(file);
   const Mapped image = map_image(file, half, Role::kProgram);
+  if (half == Half::kUpper) refuse_sanitizers(file, image);
   Program program;
   program.base = image.base;
   program.start = image.start;
