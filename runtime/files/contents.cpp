@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "files/contents.h"
 
-#include "sys/sys.h"
+#include "sys/holes.h"
 
 namespace fermata::files {
 
@@ -49,6 +49,8 @@ bool load_text(const image::Reader& reader, u32 at, u8* to, u64 bytes) {
 Status save_file(image::Writer& writer, image::ImageFile& file, int fd) {
   constexpr int kSeekData = 3, kSeekHole = 4;
   file.first_extent = writer.extents.count;
+  const Status settled = sys::settle_holes(fd);
+  if (!settled) return settled;
   for (u64 at = 0; at < file.size;) {
     const Result<u64> data = sys::lseek(fd, i64(at), kSeekData);
     if (!data && data.error == sys::kEnxio) break;  // only a hole is left

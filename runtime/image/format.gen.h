@@ -6,7 +6,7 @@
 
 namespace fermata::image {
 
-inline constexpr u32 kVersion = 6;
+inline constexpr u32 kVersion = 7;
 inline constexpr u64 kHeaderBytes = 4096;
 inline constexpr char kMagic[9] = "FERMIMG1";  // without the closing NUL
 
@@ -221,10 +221,13 @@ struct ImageRegion {
   u32 build_id_string;  // by reference: the file's build-id in hexadecimal
   u64 first_extent;
   u64 extent_count;
-  u32 object;  // shared: 1 + index of the object that is mapped here, at file_offset; 0 = none
+  u32 object;  // 1 + index of the object that is mapped here, at file_offset; 0 = none
   u32 policy_string;  // memory policy: mode and nodes, see runtime/memory/policy.h; 0 = none
+  // private, without an object: 1 + index of a descriptor of the file that is mapped here; 0 = none
+  u32 file;
+  u32 reserved;
 };
-static_assert(sizeof(ImageRegion) == 64);
+static_assert(sizeof(ImageRegion) == 72);
 static_assert(offsetof(ImageRegion, start) == 0);
 static_assert(offsetof(ImageRegion, end) == 8);
 static_assert(offsetof(ImageRegion, prot) == 16);
@@ -236,6 +239,8 @@ static_assert(offsetof(ImageRegion, first_extent) == 40);
 static_assert(offsetof(ImageRegion, extent_count) == 48);
 static_assert(offsetof(ImageRegion, object) == 56);
 static_assert(offsetof(ImageRegion, policy_string) == 60);
+static_assert(offsetof(ImageRegion, file) == 64);
+static_assert(offsetof(ImageRegion, reserved) == 68);
 
 // Memory that more than one mapping, descriptor or rank can see.
 struct ImageObject {
@@ -280,14 +285,14 @@ struct ImageExtent {
   u64 bytes;  // a multiple of 4096, at most 4 MiB
   u64 offset;  // in the file
   u32 crc;  // CRC32C of the bytes
-  u32 reserved;
+  u32 flags;  // bit 0: of a private mapping, and never written: the file held this
 };
 static_assert(sizeof(ImageExtent) == 32);
 static_assert(offsetof(ImageExtent, address) == 0);
 static_assert(offsetof(ImageExtent, bytes) == 8);
 static_assert(offsetof(ImageExtent, offset) == 16);
 static_assert(offsetof(ImageExtent, crc) == 24);
-static_assert(offsetof(ImageExtent, reserved) == 28);
+static_assert(offsetof(ImageExtent, flags) == 28);
 
 // A thread of the upper half, stopped in a signal frame on its own stack.
 struct ImageThread {

@@ -237,6 +237,9 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   (void)sys::call(SYS_umask, h.umask);
   reader.fd = reader.out_of_the_way(reader.fd);
   bring_back_files(reader, files::restore_files);
+  static memory::Trouble trouble;
+  const Status followed = memory::map_followed(reader, path.data, trouble);
+  if (!followed) die(trouble.what, trouble.where.data, followed.error, trouble.advice);
   (void)sys::close(reader.fd);
   const memory::World world{lower->gather, h.world_rank, h.world_size};
   const Status finished = memory::finish_objects(reader, world);

@@ -188,6 +188,7 @@ void lift_limits() {
   if (status) status = refuse_lost_directory(why);
   if (status) status = refuse_other_identity(job_pid, why);
   // Listing the mappings costs a walk over the page tables: the job waits for it only if it must.
+  memory::look_for_shared_memory();
   const bool shares = memory::shared_memory_seen();
   if (status && shares) status = memory::save_shared(writer, why);
   if (status) {

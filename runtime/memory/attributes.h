@@ -27,6 +27,9 @@ enum Attribute : u32 {
   kWipedInForks = 1 << 15, // MADV_WIPEONFORK
   kMayWrite = 1 << 16,     // mprotect(2) would allow writing
   kGuarded = 1 << 17,      // MADV_GUARD_INSTALL
+  kDroppable = 1 << 18,    // MAP_DROPPABLE
+  kFollows = 1 << 19,      // private: pages that were never written go on to show the file
+  kOfDevice = 1 << 20,     // registers or buffers: VM_IO, VM_PFNMAP
 };
 
 /// Those that fork(2) takes from the child, or because of which it takes the pages.
@@ -42,7 +45,8 @@ inline constexpr AttributeName kAttributeNames[] = {
     {"hg", kHugePages, 14},  {"nh", kNoHugePages, 15},   {"mg", kMergeable, 12},
     {"dd", kNotDumped, 16},  {"sr", kSequential, 2},     {"rr", kRandom, 1},
     {"lo", kLocked, 0},      {"lf", kLockedOnFault, 0},  {"dc", kNotInForks, 10},
-    {"wf", kWipedInForks, 18}, {"mw", kMayWrite, 0},
+    {"wf", kWipedInForks, 18}, {"mw", kMayWrite, 0},   {"dp", kDroppable, 0},
+    {"io", kOfDevice, 0},    {"pf", kOfDevice, 0},
 };
 
 /// The bits of a VmFlags line behind its colon: two letters each, separated by spaces.

@@ -4,13 +4,16 @@
 // else through the mappings.
 #include "memory/objects.h"
 
+#include "memory/huge.h"
 #include "memory/places.h"
 #include "memory/segments.h"
+#include "sys/holes.h"
 
 namespace fermata::memory {
 namespace {
 
-constexpr u64 kTmpfs = 0x01021994, kRamfs = 0x858458f6, kHugePool = 0x958458f6;  // linux/magic.h
+using sys::kRamfs, sys::kTmpfs;
+constexpr u64 kHugePool = 0x958458f6;  // HUGETLBFS_MAGIC
 constexpr u32 kPermissions = 0777, kSegmentRemoved = 01000;
 constexpr int kGetSeals = 1034, kDescriptorsSearched = 4096;
 
@@ -86,11 +89,21 @@ Status describe(image::Writer& writer, image::ImageObject& object, const Mapping
   return success();
 }
 
+/// The device number of the file system on which the kernel itself makes memory that is shared:
+/// anonymous, memfds, System V. Their names prove nothing, a file in / may have such a one.
+u64 kernels_own_device() {
+  static u64 device = 0;
+  if (device) return device;
+  const Result<u64> fd = sys::call(SYS_memfd_create, sys::word(""), 1 /* MFD_CLOEXEC */);
+  sys::KernelStat info;
+  if (fd && sys::fstat(int(fd.value), &info)) device = info.dev;
+  if (fd) (void)sys::close(int(fd.value));
+  return device;
+}
+
 /// Whether all that exists of it is in memory. Of a file on disk mincore(2) shows what is cached.
 bool lives_in_memory(const Mapping& mapping) {
-  constexpr const char* kMade[] = {"/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"};
-  for (const char* made : kMade)
-    if (text_starts(mapping.path, made)) return true;
+  if (mapping.device == kernels_own_device()) return true;
   Path directory;  // the nearest one that is still there
   directory << mapping.path;
   while (directory.size) {
@@ -105,7 +118,10 @@ bool lives_in_memory(const Mapping& mapping) {
   return false;
 }
 
-bool is_segment(const Mapping& mapping) { return text_starts(mapping.path, "/SYSV"); }
+bool is_segment(const Mapping& mapping) {
+  return text_starts(mapping.path, "/SYSV") &&
+         (mapping.device == kernels_own_device() || (mapping.attributes & kHugeTlb));
+}
 
 /// Opens the object for reading: by name, or through a descriptor of this process. Fills size and
 /// seals.
@@ -178,9 +194,16 @@ u64 segment_pages_in_swap() {
 }
 
 Status save_segment(Pages& pages, const image::ImageObject& object) {
-  const Result<u64> at = sys::call(SYS_shmat, u32(object.inode), 0, 010000 /* SHM_RDONLY */);
+  constexpr u64 kReadOnly = 010000;  // SHM_RDONLY
+  Result<u64> at = sys::call(SYS_shmat, u32(object.inode), 0, kReadOnly);
   if (!at) return failure(at.error);
   Mapping whole;
+  if (is_of_huge_pool(at.value)) {
+    whole.attributes = kHugeTlb;  // which is watched only where it may be written
+    const Result<u64> writable = sys::call(SYS_shmat, u32(object.inode), 0, 0);
+    if (writable) (void)sys::call(SYS_shmdt, at.value);
+    if (writable) at = writable;
+  }
   whole.start = at.value;
   whole.end = at.value + page_ceil(object.size);
   whole.swapped_kib = segment_pages_in_swap() * (kPageBytes / 1024);
@@ -230,6 +253,16 @@ bool seen;
 
 void note_shared_memory() { seen = true; }
 bool shared_memory_seen() { return seen; }
+
+void look_for_shared_memory() {
+  char* const text = seen ? nullptr : read_mappings(Detail::kPlain);
+  for (char* next = text; next && *next && !seen;) {
+    Mapping mapping;
+    next = parse_mapping(next, mapping);
+    seen = next && is_saved(mapping) && mapping.shared && mapping.write;
+  }
+  if (text) free_mappings(text);
+}
 
 Status add_object(image::Writer& writer, const Mapping& mapping, u32& object, Message& why) {
   image::ImageObject* entry = find_object(writer, mapping.device, mapping.inode);

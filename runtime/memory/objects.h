@@ -21,6 +21,8 @@ enum ObjectFlag : u32 {
 /// from now on a checkpoint of this rank waits for those of the others.
 void note_shared_memory();
 bool shared_memory_seen();
+/// Looks for it in the maps: what was mapped by a 32-bit call (int $0x80) was not seen by anybody.
+void look_for_shared_memory();
 
 /// The object that a shared mapping shows: `object` is 1 + its index in the image. Errors: EPERM
 /// for what cannot be saved, named in `why`.

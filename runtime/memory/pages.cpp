@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/pages.h"
 
+#include "memory/huge.h"
 #include "memory/swap.h"
+#include "sys/holes.h"
 
 namespace fermata::memory {
 namespace {
@@ -24,7 +26,8 @@ struct Chunk {
 
   void look(int pagemap_fd, const Mapping& mapping, u64 at, u64 pages, Wanted wanted) {
     if (wanted == Wanted::kCached) {
-      known = sys::call(SYS_mincore, at, pages * kPageBytes, sys::word(cached)) &&
+      known = !(mapping.attributes & kHugeTlb) &&
+              sys::call(SYS_mincore, at, pages * kPageBytes, sys::word(cached)) &&
               !may_hide_pages(mapping);
       return;
     }
@@ -34,11 +37,12 @@ struct Chunk {
     known = got && got.value == pages * 8;
   }
   bool has(u64 page, Wanted wanted) const {
-    if (!known) return true;
+    if (!known) return wanted != Wanted::kUnwritten;
     if (wanted == Wanted::kCached) return cached[page] & 1;
     const u64 entry = entries[page];
     if (wanted == Wanted::kExisting) return entry & (kPresent | kSwapped);
-    return (entry & kSwapped) || ((entry & kPresent) && !(entry & kOfFile));
+    const bool written = (entry & kSwapped) || ((entry & kPresent) && !(entry & kOfFile));
+    return written == (wanted == Wanted::kWritten);
   }
 };
 
@@ -75,7 +79,8 @@ Status Pages::read(u64 address, u64 pages, bool all_are_there) {
     if (one && one.value == kPageBytes) continue;
     u64 entry = 0;
     (void)sys::pread_full(pagemap_fd, &entry, sizeof entry, at / kPageBytes * 8);
-    if (all_are_there || (entry & kPresent)) {
+    // In swap that cannot be read, say, or broken: there, and lost.
+    if (all_are_there || (entry & (kPresent | kSwapped))) {
       unreadable = at;
       return failure(sys::kEperm);
     }
@@ -104,6 +109,7 @@ Status Pages::put(u64 address, u64 pages, bool zeroes_too) {
 
 Status Pages::save(const Mapping& mapping, Wanted wanted, u64 shift) {
   Chunk chunk;
+  const NoNewPages forbidden(mapping);
   for (u64 at = mapping.start; at < mapping.end; at += kRunPages * kPageBytes) {
     const u64 left = (mapping.end - at) / kPageBytes;
     const u64 pages = left < kRunPages ? left : kRunPages;
@@ -129,6 +135,8 @@ Status Pages::save(const Mapping& mapping, Wanted wanted, u64 shift) {
 
 Status Pages::save_file(int fd, u64 from, u64 to) {
   constexpr int kSeekData = 3, kSeekHole = 4;
+  const Status settled = sys::settle_holes(fd);
+  if (!settled) return settled;
   for (u64 at = from; at < to;) {
     const Result<u64> data = sys::lseek(fd, i64(at), kSeekData);
     if (!data && data.error != sys::kEnxio) return failure(data.error);

@@ -15,7 +15,9 @@ enum class Wanted {
   kAll,       // any that is not zero
   kExisting,  // one that exists, and is not zero
   kWritten,   // one that differs from the file it was mapped from
-  kCached,    // of shared memory without a file on disk: one that exists, and is not zero
+  kUnwritten, // one that shows the file it was mapped from, and is not zero
+  kCached,    // of shared memory without a file on disk: one that exists, and is not zero; all
+              // that are not zero where the kernel cannot tell for sure
 };
 
 struct Pages {

@@ -7,35 +7,83 @@
 namespace fermata::memory {
 namespace {
 
-/// The newest things of a kind. More than it holds are forgotten, the oldest first.
+constexpr u32 kCapacity = 256;
+
+/// Things of a kind, each once. When they fill it, those that are gone are forgotten; more of them
+/// than it holds are too many to be sure that none is left.
 template <typename T>
 struct Notes {
-  static constexpr u32 kCapacity = 256;
   T entries[kCapacity];
-  u32 next = 0;
+  u32 used = 0, lock = 0;
+  bool too_many = false;
 
-  void add(T entry) {
-    const u32 place = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED);
-    entries[place % kCapacity] = entry;
+  template <typename IsThere>
+  void add(T entry, IsThere is_there) {
+    while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) arch::pause();
+    bool known = false;
+    for (u32 i = 0; i < used; i++) known = known || entries[i] == entry;
+    if (!known && used == kCapacity) forget(is_there);
+    if (!known && used < kCapacity) entries[used++] = entry;
+    else too_many = too_many || !known;
+    __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
   }
-  u32 count() const { return next < kCapacity ? next : kCapacity; }
+  template <typename IsThere>
+  void forget(IsThere is_there) {
+    u32 left = 0;
+    for (u32 i = 0; i < used; i++)
+      if (is_there(entries[i])) entries[left++] = entries[i];
+    used = left;
+  }
+  u32 count() const { return used; }
 };
 
 struct Range {
   u64 start, end;
+  bool operator==(const Range& other) const {
+    return start == other.start && end == other.end;
+  }
 };
 Notes<Range> outside;
 Notes<u32> semaphores, queues;
 Notes<u64> io_contexts;
 
+constexpr u64 kStat = 2;  // IPC_STAT
+u64 status[32];           // room for struct semid64_ds and struct msqid64_ds
+
+bool set_is_there(u32 id) { return bool(sys::call(SYS_semctl, id, 0, kStat, sys::word(status))); }
+bool queue_is_there(u32 id) { return bool(sys::call(SYS_msgctl, id, kStat, sys::word(status))); }
+/// Any page of it: so a range is forgotten only when none is left. What is large is not looked at.
+bool is_mapped(const Range& range) {
+  constexpr u64 kLarge = 1 << 30;
+  u8 residency = 0;
+  if (range.end - range.start > kLarge) return true;
+  for (u64 at = range.start; at < range.end; at += kPageBytes)
+    if (sys::call(SYS_mincore, at, kPageBytes, sys::word(&residency))) return true;
+  return false;
+}
+
+Status refuse_number(const char* what, Message& why) {
+  why << "more than " << kCapacity << " " << what << ", too many to tell what cannot be saved";
+  return failure(sys::kEperm);
+}
+
 }  // namespace
 
 void note_placed(u64 start, u64 bytes) {
-  if (start + bytes > kUpperEnd) outside.add({start, start + bytes});
+  if (start + bytes > kUpperEnd) outside.add({start, start + bytes}, is_mapped);
 }
-void note_semaphores(u32 id) { semaphores.add(id); }
-void note_queue(u32 id) { queues.add(id); }
-void note_io_context(u64 address) { io_contexts.add(address); }
+void note_semaphores(u32 id) { semaphores.add(id, set_is_there); }
+void note_queue(u32 id) { queues.add(id, queue_is_there); }
+void note_io_context(u64 address) {
+  io_contexts.add(address, [](u64 at) { return is_mapped({at, at + kPageBytes}); });
+}
+
+Status refuse_sanitizer(const Mapping& mapping, Message& why) {
+  constexpr u64 kAddressShadow = 0x0200'8fff'7000;  // of memory above; it ends in the upper window
+  if (mapping.start != kAddressShadow || mapping.end <= kUpperBase) return success();
+  why << "a program built with AddressSanitizer cannot be saved";
+  return failure(sys::kEperm);
+}
 
 Status refuse_outside(const Mapping& mapping, Message& why) {
   for (u32 i = 0; i < io_contexts.count(); i++) {
@@ -55,16 +103,18 @@ Status refuse_outside(const Mapping& mapping, Message& why) {
 }
 
 Status refuse_ipc(Message& why) {
-  constexpr u64 kStat = 2;  // IPC_STAT
-  u64 status[32];           // room for struct semid64_ds and struct msqid64_ds
+  if (outside.too_many) return refuse_number("mappings at fixed addresses", why);
+  if (io_contexts.too_many) return refuse_number("contexts of io_setup(2)", why);
+  if (semaphores.too_many) return refuse_number("System V semaphore sets", why);
+  if (queues.too_many) return refuse_number("System V message queues", why);
   for (u32 i = 0; i < semaphores.count(); i++) {
-    if (!sys::call(SYS_semctl, semaphores.entries[i], 0, kStat, sys::word(status))) continue;
+    if (!set_is_there(semaphores.entries[i])) continue;
     why << "System V semaphores cannot be saved (id " << semaphores.entries[i]
         << "); POSIX semaphores can";
     return failure(sys::kEperm);
   }
   for (u32 i = 0; i < queues.count(); i++) {
-    if (!sys::call(SYS_msgctl, queues.entries[i], kStat, sys::word(status))) continue;
+    if (!queue_is_there(queues.entries[i])) continue;
     why << "System V message queues cannot be saved (id " << queues.entries[i] << ")";
     return failure(sys::kEperm);
   }

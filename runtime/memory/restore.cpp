@@ -3,6 +3,7 @@
 
 #include "image/build_id.h"
 #include "memory/attributes.h"
+#include "memory/follow.h"
 #include "memory/forks.h"
 #include "memory/objects.h"
 #include "memory/policy.h"
@@ -43,6 +44,12 @@ Result<u64> open_referenced(const image::Reader& reader, const image::ImageRegio
 Result<u64> map_anonymous(const image::ImageRegion& region, int prot) {
   const u64 bytes = region.end - region.start;
   int flags = sys::kMapPrivate | sys::kMapAnonymous | sys::kMapFixedNoReplace;
+  if (region.flags & kDroppable) {
+    constexpr int kMapDroppable = 8;  // in place of MAP_PRIVATE
+    const Result<u64> map =
+        sys::mmap(region.start, bytes, prot, (flags & ~sys::kMapPrivate) | kMapDroppable);
+    if (map) return map;  // else an older kernel's, which keeps more than it must
+  }
   if (region.flags & kNoReserve) flags |= sys::kMapNoReserve;
   if (region.flags & kGrowsDown) flags |= sys::kMapGrowsDown | sys::kMapStack;
   if (region.flags & kHugeTlb) {
@@ -59,11 +66,7 @@ Status fill(const image::Reader& reader, const image::ImageRegion& region, const
     const image::ImageExtent& extent = reader.extents[region.first_extent + i];
     const Status read =
         read_extent(reader, extent, reinterpret_cast<void*>(extent.address));
-    if (read) continue;
-    trouble.what = "the image is damaged";
-    trouble.where << path << ", page " << Hex{extent.address};
-    trouble.advice = kDamaged;
-    return read;
+    if (!read) return tell_damage(path, extent.address, trouble), read;
   }
   return success();
 }
@@ -80,9 +83,71 @@ void set_advice(const image::ImageRegion& region) {
 
 u32 refused_policies;
 
+void give_policy(const image::Reader& reader, const image::ImageRegion& region) {
+  const char* const policy = reader.string(region.policy_string);
+  if (policy[0] && !set_policy(region.start, region.end - region.start, read_policy(policy)))
+    refused_policies++;
+}
+
+constexpr int kFilling = sys::kProtRead | sys::kProtWrite;
+
+/// The file that a private mapping goes on to show. Errors: that of open(2), ENXIO if it is too
+/// short by now.
+Result<u64> open_followed(const image::Reader& reader, const image::ImageRegion& region) {
+  Text<64> link;
+  const int object = region_descriptor(region);
+  if (object >= 0) link << "/proc/self/fd/" << object;
+  if (region.file && region.file <= reader.header->files.count)
+    link << "/proc/self/fd/" << reader.files[region.file - 1].fd;
+  const char* const name = link.size ? link.data : reader.string(region.path_string);
+  const Result<u64> fd = sys::open(name, sys::kReadOnly | sys::kCloseOnExec | sys::kNonBlock);
+  if (!fd || is_long_enough(reader, region, int(fd.value))) return fd;
+  (void)sys::close(int(fd.value));
+  return Result<u64>::fail(sys::kEnxio);
+}
+
+/// Maps and fills a region that shows a file. False: it is not there, so the image has to do.
+Result<bool> map_from_file(const image::Reader& reader, const image::ImageRegion& region,
+                           const char* path, Trouble& trouble) {
+  const Result<u64> file = open_followed(reader, region);
+  if (!file) return Result<bool>::ok(false);
+  const int fd = int(file.value);
+  const Result<u64> map = sys::mmap(region.start, region.end - region.start, kFilling,
+                                    sys::kMapPrivate | sys::kMapFixed, fd, region.file_offset);
+  const bool own = region.object || region.file;
+  Status filled;
+  if (map) give_policy(reader, region);
+  if (map) filled = fill_followed(reader, region, fd, own, path, trouble);
+  (void)sys::close(fd);
+  return filled ? Result<bool>::ok(bool(map)) : Result<bool>::fail(filled.error);
+}
+
+Status settle_region(const image::ImageRegion& region, bool protect) {
+  const u64 bytes = region.end - region.start;
+  if (protect) (void)sys::mprotect(region.start, bytes, int(region.prot));
+  set_advice(region);
+  constexpr u64 kInstallGuard = 102;  // MADV_GUARD_INSTALL
+  if (region.flags & kGuarded) (void)sys::call(SYS_madvise, region.start, bytes, kInstallGuard);
+  return success();
+}
+
+/// A region whose place is held by a mapping that nobody has used.
+Status map_follower(const image::Reader& reader, const image::ImageRegion& region,
+                    const char* path, Trouble& trouble) {
+  const Result<bool> mapped = map_from_file(reader, region, path, trouble);
+  if (!mapped) return failure(mapped.error);
+  if (!mapped.value) {
+    (void)sys::munmap(region.start, region.end - region.start);
+    const Result<u64> map = map_anonymous(region, kFilling);
+    if (map) give_policy(reader, region);
+    const Status filled = map ? fill(reader, region, path, trouble) : failure(map.error);
+    if (!filled) return filled;
+  }
+  return settle_region(region, true);
+}
+
 Status map_region(const image::Reader& reader, const image::ImageRegion& region, const char* path,
                   Trouble& trouble) {
-  constexpr int kFilling = sys::kProtRead | sys::kProtWrite;
   const u64 bytes = region.end - region.start;
   const int prot = int(region.prot);
   // What holds nothing gets its protection at once: closed address space is not accounted for.
@@ -96,6 +161,12 @@ Status map_region(const image::Reader& reader, const image::ImageRegion& region,
     map = sys::mmap(region.start, bytes, first, sys::kMapPrivate | sys::kMapFixedNoReplace,
                     int(file.value), region.file_offset);
     (void)sys::close(int(file.value));
+  } else if (region.flags & kFollows) {
+    map = sys::mmap(region.start, bytes, 0,
+                    sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve |
+                        sys::kMapFixedNoReplace);
+    if (map && region.file) return success();  // until the descriptors are there
+    if (map) return map_follower(reader, region, path, trouble);
   } else {
     map = map_anonymous(region, first);
   }
@@ -105,18 +176,34 @@ Status map_region(const image::Reader& reader, const image::ImageRegion& region,
     trouble.advice = kShort;
     return failure(map.error);
   }
-  const char* const policy = reader.string(region.policy_string);
-  if (policy[0] && !set_policy(region.start, bytes, read_policy(policy))) refused_policies++;
+  give_policy(reader, region);
   const Status filled = fill(reader, region, path, trouble);
   if (!filled) return filled;
-  if (first != prot && !(region.flags & kShared)) (void)sys::mprotect(region.start, bytes, prot);
-  set_advice(region);
-  constexpr u64 kInstallGuard = 102;  // MADV_GUARD_INSTALL
-  if (region.flags & kGuarded) (void)sys::call(SYS_madvise, region.start, bytes, kInstallGuard);
-  return success();
+  return settle_region(region, first != prot && !(region.flags & kShared));
 }
 
 }  // namespace
+
+void tell_damage(const char* path, u64 address, Trouble& trouble) {
+  trouble.what = "the image is damaged";
+  trouble.where << path << ", page " << Hex{address};
+  trouble.advice = kDamaged;
+}
+
+Status map_followed(const image::Reader& reader, const char* path, Trouble& trouble) {
+  for (u64 i = 0; i < reader.header->regions.count; i++) {
+    const image::ImageRegion& region = reader.regions[i];
+    if (!(region.flags & kFollows) || !region.file) continue;
+    const Status mapped = map_follower(reader, region, path, trouble);
+    if (mapped) continue;
+    if (trouble.what[0]) return mapped;
+    trouble.what = "cannot map saved memory";
+    trouble.where << path << ", region " << Hex{region.start};
+    trouble.advice = kShort;
+    return mapped;
+  }
+  return success();
+}
 
 Status map_regions(const image::Reader& reader, const char* path, Trouble& trouble) {
   for (u64 i = 0; i < reader.header->regions.count; i++) {

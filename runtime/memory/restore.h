@@ -21,4 +21,11 @@ struct Trouble {
 /// mapped by then.
 Status map_regions(const image::Reader& reader, const char* path, Trouble& trouble);
 
+/// Maps and fills the regions that show files by the program's descriptors. Preconditions:
+/// map_regions, and those descriptors are there again. Errors: as there.
+Status map_followed(const image::Reader& reader, const char* path, Trouble& trouble);
+
+/// What to say of a page that the image does not have as it was written.
+void tell_damage(const char* path, u64 address, Trouble& trouble);
+
 }  // namespace fermata::memory

@@ -9,6 +9,7 @@
 #include "image/build_id.h"
 #include "memory/aliases.h"
 #include "memory/excluded.h"
+#include "memory/follow.h"
 #include "memory/forks.h"
 #include "memory/guards.h"
 #include "memory/objects.h"
@@ -46,11 +47,10 @@ Status list_mappings(Message& why) {
     next = parse_mapping(next, mapping);
     if (!next) break;
     hide_alias(mapping);
-    if (!is_saved(mapping)) {
-      const Status possible = refuse_outside(mapping, why);
-      if (!possible) return possible;
-      continue;
-    }
+    const bool saved = is_saved(mapping);
+    const Status possible = saved ? refuse_sanitizer(mapping, why) : refuse_outside(mapping, why);
+    if (!possible) return possible;
+    if (!saved) continue;
     while (mapping.bytes()) {
       const Mapping noted = first_noted_part(mapping);
       const Mapping part = pagemap ? first_guard_part(int(pagemap.value), noted) : noted;
@@ -87,7 +87,8 @@ Status refuse_device(const Mapping& mapping, Message& why) {
                      info.ino == mapping.inode;
   const u32 type = named ? info.mode & sys::kTypeMask : 0;
   const bool device = type == sys::kTypeCharDevice || type == sys::kTypeBlockDevice;
-  if (mapping.path[0] == '/' && (!device || text_equal(mapping.path, "/dev/zero")))
+  const bool memory = !(mapping.attributes & kOfDevice);
+  if (memory && mapping.path[0] == '/' && (!device || text_equal(mapping.path, "/dev/zero")))
     return success();
   why << "memory of a device cannot be saved: " << mapping.path << ", mapped at "
       << Hex{mapping.start};
@@ -122,6 +123,47 @@ image::ImageRegion* add_region(image::Writer& writer, const Mapping& mapping, Me
   return region;
 }
 
+/// What of a mapping is not excluded.
+Status save_parts(Pages& pages, const Mapping& mapping, Wanted wanted) {
+  Status saved;
+  for (Mapping part = first_included_part(mapping); saved && part.bytes() != 0;) {
+    saved = pages.save(part, wanted, 0);
+    Mapping rest = mapping;
+    rest.start = part.end;
+    part = first_included_part(rest);
+  }
+  return saved;
+}
+
+/// Whether one shared mapping shows all of an object that `mapping` can.
+bool is_shown(const Mapping& mapping) {
+  for (u64 i = 0; i < mappings.count; i++) {
+    const Mapping& other = mappings.entries[i];
+    if (other.shared && other.inode == mapping.inode && other.device == mapping.device &&
+        other.file_offset <= mapping.file_offset &&
+        other.file_offset + other.bytes() >= mapping.file_offset + mapping.bytes())
+      return true;
+  }
+  return false;
+}
+
+/// What will show the file of a private mapping after a restart: its object, a descriptor of the
+/// program's, or its name. False: nothing, so nobody can write to it either.
+bool find_followed(const image::Writer& writer, const Mapping& mapping,
+                   image::ImageRegion& region) {
+  for (u64 i = 0; i < writer.objects.count; i++) {
+    const image::ImageObject& object = writer.objects.entries[i];
+    if (object.inode != mapping.inode || object.device != mapping.device) continue;
+    const bool has_all = (object.flags & kWhole) || is_shown(mapping);
+    region.object = has_all ? u32(i) + 1 : 0;
+    return has_all;
+  }
+  region.file = descriptor_of(writer, mapping);
+  sys::KernelStat info;
+  return region.file || (!is_kept_name(mapping.path) && sys::stat(mapping.path, &info) &&
+                         info.ino == mapping.inode);
+}
+
 Status save_private(Pages& pages, const Mapping& mapping, Message& why) {
   const bool is_file = mapping.inode != 0 && !(mapping.attributes & kHugeTlb) &&
                        !text_equal(mapping.path, "/dev/zero");
@@ -135,18 +177,19 @@ Status save_private(Pages& pages, const Mapping& mapping, Message& why) {
   const bool by_reference = is_file && find_build_id(mapping, hex);
   if (by_reference) region->flags |= kByReference;
   region->build_id_string = pages.writer.string(hex.data);
-  const Wanted wanted = mapping.alias  ? Wanted::kCached
-                        : by_reference ? Wanted::kWritten
-                        : mapping.inode ? Wanted::kAll
-                                        : Wanted::kExisting;
-  Status saved = success();
-  if (mapping.attributes & kGuarded) return saved;
-  for (Mapping part = first_included_part(mapping); saved && part.bytes() != 0;) {
-    saved = pages.save(part, wanted, 0);
-    Mapping rest = mapping;
-    rest.start = part.end;
-    part = first_included_part(rest);
-  }
+  const bool follows = is_file && !by_reference && !mapping.alias &&
+                       find_followed(pages.writer, mapping, *region);
+  if (follows) region->flags |= kFollows;
+  const Wanted wanted = mapping.alias             ? Wanted::kCached
+                        : by_reference || follows ? Wanted::kWritten
+                        : mapping.inode           ? Wanted::kAll
+                                                  : Wanted::kExisting;
+  if (mapping.attributes & kGuarded) return success();
+  Status saved = save_parts(pages, mapping, wanted);
+  const u64 written = pages.writer.extents.count;
+  if (saved && follows) saved = save_parts(pages, mapping, Wanted::kUnwritten);
+  for (u64 i = written; i < pages.writer.extents.count; i++)
+    pages.writer.extents.entries[i].flags = kNeverWritten;
   region->extent_count = pages.writer.extents.count - region->first_extent;
   if (!saved && pages.unreadable) name_unreadable(pages, mapping.path, why);
   else if (!saved) why << "cannot write the image";

@@ -91,7 +91,7 @@ Part next_part(const image::Reader& reader, u64 index, u64 at) {
   const auto each_mapped = [&](auto take) {
     for (u64 i = 0; i < reader.header->regions.count; i++) {
       const image::ImageRegion& region = reader.regions[i];
-      if (region.object == index + 1)
+      if (region.object == index + 1 && (region.flags & kShared))
         take(region.file_offset, region.file_offset + (region.end - region.start));
     }
   };
@@ -350,6 +350,10 @@ Result<u64> map_shared(const image::Reader& reader, const image::ImageRegion& re
   if (end > part + bytes) (void)sys::munmap(part + bytes, end - part - bytes);
   const Result<u64> closed = sys::mprotect(region.start, bytes, int(region.prot));
   return closed ? moved : closed;
+}
+
+int region_descriptor(const image::ImageRegion& region) {
+  return region.object && region.object <= own_count ? own[region.object - 1].fd : -1;
 }
 
 int object_descriptor(u64 inode, u64 device) {

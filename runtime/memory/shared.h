@@ -26,6 +26,8 @@ Status restore_objects(const image::Reader& reader, const World& world, Trouble&
 
 /// Maps a shared region onto its object. Preconditions: restore_objects.
 Result<u64> map_shared(const image::Reader& reader, const image::ImageRegion& region);
+/// A descriptor of the object that a region shows, -1 if there is none. Preconditions: as there.
+int region_descriptor(const image::ImageRegion& region);
 
 /// A descriptor of the object without a name that had this inode number on this device (0: on any);
 /// -1 if none had. Good until finish_objects.

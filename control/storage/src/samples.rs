@@ -19,7 +19,7 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
             bytes: PAGE as u64,
             offset: (IMAGE_HEADER_BYTES + i * PAGE) as u64,
             crc: crc32c::crc32c(&pages[i * PAGE..(i + 1) * PAGE]),
-            reserved: 0,
+            flags: 0,
         })
         .collect();
     let region = ImageRegion {
@@ -34,6 +34,8 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         extent_count: 2,
         object: 0,
         policy_string: 0,
+        file: 0,
+        reserved: 0,
     };
     let mut file = vec![0; IMAGE_HEADER_BYTES];
     file.extend_from_slice(&pages);
