@@ -55,7 +55,7 @@ char* parse_mapping(char* text, Mapping& out) {
   while (*p == ' ') p++;
   out.path = p;
   out.attributes = 0;
-  out.swapped_kib = 0;
+  out.swapped_kib = out.protection_key = 0;
   // The lines of smaps that belong to this mapping begin with a capital letter.
   char* next = end_line(text + (p - text));
   while (*next >= 'A' && *next <= 'Z') {
@@ -63,6 +63,7 @@ char* parse_mapping(char* text, Mapping& out) {
     next = end_line(next);
     if (text_starts(line, "VmFlags:")) out.attributes = parse_vm_flags(line + 8);
     if (text_starts(line, "Swap:")) out.swapped_kib = parse_amount(line + 5);
+    if (text_starts(line, "ProtectionKey:")) out.protection_key = parse_amount(line + 14);
   }
   return next;
 }

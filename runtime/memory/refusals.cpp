@@ -78,8 +78,14 @@ void note_io_context(u64 address) {
   io_contexts.add(address, [](u64 at) { return is_mapped({at, at + kPageBytes}); });
 }
 
-Status refuse_sanitizer(const Mapping& mapping, Message& why) {
+Status refuse_inside(const Mapping& mapping, Message& why) {
   constexpr u64 kAddressShadow = 0x0200'8fff'7000;  // of memory above; it ends in the upper window
+  const bool only_executed = mapping.execute && !mapping.read && !mapping.write;
+  if (mapping.protection_key && !only_executed) {
+    why << "memory with a protection key (pkey_mprotect) cannot be saved, mapped at "
+        << Hex{mapping.start};
+    return failure(sys::kEperm);
+  }
   if (mapping.start != kAddressShadow || mapping.end <= kUpperBase) return success();
   why << "a program built with AddressSanitizer cannot be saved";
   return failure(sys::kEperm);

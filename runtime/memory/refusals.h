@@ -17,8 +17,9 @@ void note_queue(u32 id);
 /// An io_context_t: the address of the ring that the kernel has mapped.
 void note_io_context(u64 address);
 
-/// EPERM with `why`, if `mapping` is AddressSanitizer's shadow of all other memory.
-Status refuse_sanitizer(const Mapping& mapping, Message& why);
+/// EPERM with `why`, if `mapping` is AddressSanitizer's shadow of all other memory, or has a
+/// protection key of the application's.
+Status refuse_inside(const Mapping& mapping, Message& why);
 /// EPERM with `why`, if `mapping` is the application's but lies outside what is saved.
 Status refuse_outside(const Mapping& mapping, Message& why);
 /// EPERM with `why`, if a noted semaphore set or queue still exists.

@@ -48,7 +48,7 @@ Status list_mappings(Message& why) {
     if (!next) break;
     hide_alias(mapping);
     const bool saved = is_saved(mapping);
-    const Status possible = saved ? refuse_sanitizer(mapping, why) : refuse_outside(mapping, why);
+    const Status possible = saved ? refuse_inside(mapping, why) : refuse_outside(mapping, why);
     if (!possible) return possible;
     if (!saved) continue;
     while (mapping.bytes()) {

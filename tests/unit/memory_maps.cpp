@@ -45,15 +45,16 @@ static int detailed_lines() {
       "THPeligible:           1\n"
       "Swap:                 12 kB\n"
       "SwapPss:               6 kB\n"
-      "ProtectionKey:         0\n"
+      "ProtectionKey:         3\n"
       "VmFlags: rd wr mr mw me ac lo hg dc \n"
       "120000400000-120000401000 rw-s 00000000 103:05 7                         /a: b\n"
       "VmFlags: rd wr sh mr mw me ms gd";
   Mapping m;
   char* next = parse_mapping(text, m);
   EXPECT(next && m.attributes == (kLocked | kHugePages | kNotInForks | kMayWrite));
-  EXPECT(m.swapped_kib == 12);
+  EXPECT(m.swapped_kib == 12 && m.protection_key == 3);
   next = parse_mapping(next, m);
+  EXPECT(m.swapped_kib == 0 && m.protection_key == 0);
   EXPECT(next && *next == 0 && m.attributes == (kGrowsDown | kMayWrite) && m.device == 0x10305);
   EXPECT(m.inode == 7 && !strcmp(m.path, "/a: b") && m.swapped_kib == 0);
   return 0;

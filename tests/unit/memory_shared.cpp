@@ -213,6 +213,7 @@ static void make_part(image::Reader& reader, char letter, u64 from, u32 kind, co
   object.size = kind == memory::kFile ? 5 * 4096 : from + 3 * 4096;
   region.start = 0x1234'0000'0000, region.end = region.start + 3 * 4096;
   region.file_offset = from;
+  region.flags = memory::kShared;
   region.object = 1;
   extent = {from, sizeof pages, 0, crc32c(pages, sizeof pages), 0};
   if (path) reader.strings = path, reader.string_bytes = strlen(path) + 1, object.path_string = 0;
