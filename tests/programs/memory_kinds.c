@@ -24,6 +24,7 @@ enum writer {
   ONCE,     // through the mapping, in the first step
   CHILD,    // a child does, in every step
   FILE_,    // through the descriptor, in every step; the mapping is never written
+  BEFORE,   // nobody: the file had its contents when it was mapped
   BOTH,     // page 0 through the mapping, once; the others through the descriptor, in every step
   RANK_0,   // through the mapping, in every step, by rank 0 only
 };
@@ -120,6 +121,8 @@ static struct kind kinds[] = {
     {"shared file, written by rank 0", DISK, S, 0, RANK_0, 0, 0, 0, 0},
     {"private file", DISK, P, 0, MAPPING, 0, 0, 0, 0},
     {"private file, closed", DISK, P, CLOSED, ONCE, 0, 0, 0, 0},
+    {"private file, data", DISK, P, CLOSED, BEFORE, 0, 0, 0, 0},
+    {"private file, data unseen", DISK, P, CLOSED | UNTOUCHED, BEFORE, 0, 0, 0, 0},
     {"private file, deleted", DISK, P, DELETED, MAPPING, 0, 0, 0, 0},
     {"private file, deleted and closed", DISK, P, DELETED | CLOSED, ONCE, 0, 0, 0, 0},
     {"private file, follows the descriptor", DISK, P, 0, FILE_, 0, 0, 0, 0},
@@ -212,7 +215,8 @@ static void make_segment(struct kind *k) {
 
 /// Neighbours never merge: there is an unmapped page behind each.
 static void make(struct kind *k) {
-  const int prot = PROT_READ | (k->writer == FILE_ ? 0 : PROT_WRITE);
+  const int is_read = k->writer == FILE_ || k->writer == BEFORE;
+  const int prot = PROT_READ | (is_read ? 0 : PROT_WRITE);
   int flags = k->flags;
   k->fd = -1;
   if (k->source == SYSV) return make_segment(k);
@@ -222,6 +226,7 @@ static void make(struct kind *k) {
   CHECK(k->source == ANONYMOUS || k->fd >= 0);
   if (k->source == MEMFD) CHECK(ftruncate(k->fd, (off_t)(bytes_of(k) + file_offset(k))) == 0);
   if (k->writer == FILE_ || k->writer == BOTH) write_file(k, 0, 0);
+  if (k->writer == BEFORE) write_file(k, 0, 1);
   unsigned char *p = mmap(NULL, bytes_of(k), prot, flags, k->fd, (off_t)file_offset(k));
   if (p == MAP_FAILED && k->traits & MAY_VANISH) return;  // an older kernel
   CHECK(p != MAP_FAILED);
@@ -259,7 +264,7 @@ static void write_step(struct kind *k, int step) {
   if (k->writer == CHILD) return write_in_child(k, step);
   if (k->writer == FILE_) return write_file(k, 0, step);
   if (k->writer == BOTH) return write_file(k, 1, step);
-  if (k->writer == ONCE || (k->writer == RANK_0 && rank)) return;
+  if (k->writer == ONCE || k->writer == BEFORE || (k->writer == RANK_0 && rank)) return;
   if (k->traits & DETACHED) k->memory = attach(k);
   write_mapped(k, 0, pages_of(k), step);
   if (k->traits & DETACHED) CHECK(shmdt(k->memory) == 0);
@@ -279,7 +284,7 @@ static void compare(struct kind *k, int step) {
       k->is_wrong = msync(k->memory + page * PAGE, PAGE, MS_ASYNC) == 0;
       continue;
     }
-    const int once = k->writer == ONCE || (k->writer == BOTH && page == 0);
+    const int once = k->writer == ONCE || k->writer == BEFORE || (k->writer == BOTH && page == 0);
     fill(k, expected, page, once ? 1 : step);
     if (memcmp(found, expected, PAGE) == 0) continue;
     if (k->traits & MAY_VANISH && is_zero(found)) continue;

@@ -99,6 +99,26 @@ def _make_without_pool(first, second):
     return test
 
 
+@timeout(90)
+def test_private_mapping_of_a_changed_file(work):
+    """A data file that somebody has written anew, or removed: the program goes on with what it had
+    mapped, and is told."""
+    job = fermata.Job(work)
+    job.start("mpich", _command("mpich", work, "--only", "private file, data"))
+    fermata.wait_for_step(job, 4)
+    job.checkpoint_and_stop()
+    files = sorted((work / "files").iterdir())
+    check_equal(len(files), 4, "data files")
+    for number, path in enumerate(files):
+        if number % 2:
+            path.unlink()
+        else:
+            path.write_bytes(b"new" + bytes(path.stat().st_size))
+    job.restart("openmpi")
+    _check_right(job)
+    check_equal(job.running.err.count("is not what it was"), 2, job.running.err)
+
+
 # The program is started as WORDS program, in a shell; its stack grows to so many MiB.
 LAYOUTS = {
     "unlimited_stack": ("ulimit -s unlimited; exec", 100),
