@@ -162,7 +162,7 @@ constexpr bool is_mask_rule(Rule rule) { return rule >= kMask; }
 /// From the upper half, but not from its vdso page, where calls.cpp makes what has trapped.
 void emit_from_upper_code(Filter& filter) {
   filter.load(kIpHighAt);
-  filter.ret_if_within(kUpperBase + (u64(1) << 32), kUpperEnd, kTrapUpper);
+  filter.ret_if_within(kSlots, kUpperEnd, kTrapUpper);
   filter.ret(SECCOMP_RET_ALLOW);
 }
 

@@ -52,6 +52,12 @@ void restore_memory(const image::Reader& reader, const LowerCalls* lower, const 
   if (!mapped) die(trouble.what, trouble.where.data, mapped.error, trouble.advice);
 }
 
+void map_followed(const image::Reader& reader, const char* path) {
+  static memory::Trouble trouble;
+  const Status mapped = memory::map_followed(reader, path, trouble);
+  if (!mapped) die(trouble.what, trouble.where.data, mapped.error, trouble.advice);
+}
+
 /// One of the two parts of it: files::restore_files, files::restore_members.
 void bring_back_files(const image::Reader& reader, decltype(files::restore_files)* part) {
   Message why;
@@ -237,9 +243,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   (void)sys::call(SYS_umask, h.umask);
   reader.fd = reader.out_of_the_way(reader.fd);
   bring_back_files(reader, files::restore_files);
-  static memory::Trouble trouble;
-  const Status followed = memory::map_followed(reader, path.data, trouble);
-  if (!followed) die(trouble.what, trouble.where.data, followed.error, trouble.advice);
+  map_followed(reader, path.data);
   (void)sys::close(reader.fd);
   const memory::World world{lower->gather, h.world_rank, h.world_size};
   const Status finished = memory::finish_objects(reader, world);

@@ -11,7 +11,7 @@
 //
 // The frame is found from the stack pointer alone, since its address is 176 modulo 256, and the
 // kernel's functions need far less than 256 bytes of stack.
-        .set    table, 0x10000000e000
+        .set    table, 0x1000c000e000   // kVdsoTable
         .set    frame_align, 256
         .set    frame_bytes, 80
         .set    slot_at, 0
@@ -120,7 +120,7 @@ __vdso_fermata_again:
 
 // After a restart the kernel tells the new process's id where the application has sent a signal to
 // itself; the one that the application knows takes its place (launcher/signals.cpp: Senders).
-        .set    SENDERS, 0x10000000e800
+        .set    SENDERS, table + 0x800
 // A siginfo_t at \info with si_code in \code: SI_USER, SI_QUEUE, SI_MESGQ, SI_TKILL name a sender.
 // Jumps to \end if nothing is to be done. \code and \scratch are lost.
         .macro  correct code, info, senders, scratch, end
@@ -214,8 +214,8 @@ __vdso_fermata_handler:
 // clock_gettime where the application's clocks are the kernel's and an offset: launcher/clocks.cpp.
 // In the table it stands in place of the kernel's own, which is in the sixth place. The reading and
 // the offset must be of one process: if there has been a restart between them, once more.
-        .set    LIVE, 0x10000000e000 + 8 * 5
-        .set    SHIFT, 0x10000000e500   // launcher/clocks.cpp: Shift
+        .set    LIVE, table + 8 * 5
+        .set    SHIFT, table + 0x500    // launcher/clocks.cpp: Shift
         .globl  __vdso_fermata_shifted
         .type   __vdso_fermata_shifted, @function
 __vdso_fermata_shifted:
