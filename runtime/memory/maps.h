@@ -16,8 +16,8 @@ struct Mapping {
   const char* path = "";  // NUL-terminated, inside the caller's text
   u32 attributes = 0;     // attributes.h; 0 where the text has no VmFlags (maps)
   u64 swapped_kib = 0;    // in swap when the text was read; 0 where it does not tell (maps)
-  bool alias = false;     // aliases.h; not of the kernel's text
   u64 protection_key = 0; // likewise; that of memory which may only be executed is the kernel's own
+  bool alias = false;     // aliases.h; not of the kernel's text
 
   u64 bytes() const { return end - start; }
 };

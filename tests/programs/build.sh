@@ -91,7 +91,8 @@ done
 # What brings a checkpoint into a chosen MPI call; its functions are all that the MPI table names.
 moments=build/tests/moments
 mkdir -p "$moments"
-if [[ -n $(find tests/moments/moments.cpp runtime/halves "$0" -newer "$moments/moments.so" 2>&1) ]]; then
+sources=(tests/moments/moments.cpp runtime/halves "$0")
+if [[ -n $(find "${sources[@]}" -newer "$moments/moments.so" 2>&1) ]]; then
   grep -o '"name":"MPI_[A-Za-z0-9_]*","return_kind"' spec/mpi/apis.json | cut -d'"' -f4 | sort -u |
     sed 's/.*/CALL(&)/' > "$moments/names.inc"
   g++ -std=c++20 -O2 -g -Wall -Wextra -fno-exceptions -fno-rtti -shared -fPIC -Iruntime \
