@@ -21,7 +21,7 @@ numberOfSubdomains 2;
 method simple;
 coeffs { n (2 1 1); }
 """
-CELLS, STEP_S, STEPS = 40, 0.0025, 200
+CELLS, STEP_S, STEPS = 40, 0.001, 500
 
 
 def _replace(path, old, new):
@@ -61,7 +61,8 @@ def _results(printed, work):
 
 
 OPENFOAM = Application("openfoam", _prepare, _results,
-                       ("\nTime = 0.02\n", "\nTime = 0.15\n", "\nTime = 0.3\n"), env=HOME)
+                       ("\nTime = 0.02\n", "\nTime = 0.1\n", "\nTime = 0.2\n"),
+                       spread_s=0.1, env=HOME)
 
 
 def generate():
