@@ -102,7 +102,7 @@ def test_a_launcher_built_anew(work):
         place.mkdir()
         job = _start(place, "openmpi", loop)
         for hop in range(1, 11):
-            job.program = builds[hop % 2]
+            job.fermata = builds[hop % 2]
             _go_on(job, mpis.MPIS[hop % 2])
         check_equal(mpis.checksum(job.finish()), loops.expected(loop), f"checksum of {loop}")
 

@@ -33,14 +33,14 @@ class Job:
 
     def __init__(self, work, name="job"):
         self.work, self.name, self.runs = work, name, 0
-        self.running, self.program = None, FERMATA  # of some build
+        self.running, self.fermata = None, FERMATA  # of some build
         self.hold = work / f"{name}.hold"
 
     def _launch(self, *arguments, env=None, stdin=subprocess.DEVNULL, under=()):
         need_built()
         self.runs += 1
         environment = mpis.environment(FERMATA_DIR=str(self.work / "fermata"), **(env or {}))
-        self.running = process.Running([*under, self.program, *map(str, arguments)], self.work,
+        self.running = process.Running([*under, self.fermata, *map(str, arguments)], self.work,
                                        name=f"{self.name}.run{self.runs}", env=environment,
                                        cwd=self.work, stdin=stdin)
         return self.running
