@@ -187,7 +187,7 @@ inline void topology_free(Topology* topology) {
 
 /// True if requests or matched messages still need it: MPI allows that, it then goes later.
 inline bool comm_in_use(const Slot* comm) {
-  bool used = static_cast<const Comm*>(comm->object)->receiving != 0;
+  bool used = false;
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
     if (needs_comm(request) && request->comm == comm) used = true;

@@ -95,7 +95,6 @@ struct Comm {
   Comm* duplicate_of;
   bool idle;
   bool outside;  // some members belong to another job: connections.h
-  i32 receiving;  // threads in blocking receives that no request stands for
   Window* window;  // whose own communicator this is, or null
 };
 

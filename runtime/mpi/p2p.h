@@ -191,37 +191,21 @@ inline bool lower_alone(const Comm* comm, int source) {
   return wait_request(&slot, status);
 }
 
-/// Keeps a communicator that another thread frees until a receive on it has ended.
-class Receiving {
- public:
-  [[gnu::always_inline]] Receiving(Comm* comm, bool shared) : comm_(shared ? comm : nullptr) {
-    if (FERMATA_UNLIKELY(comm_ != nullptr)) comm_->receiving++;
-  }
-  [[gnu::always_inline]] ~Receiving() {
-    if (FERMATA_UNLIKELY(comm_ != nullptr)) comm_->receiving--;
-  }
-  Receiving(const Receiving&) = delete;
-  Receiving& operator=(const Receiving&) = delete;
-
- private:
-  Comm* const comm_;
-};
-
 /// A blocking receive. `status` may be null; then the lower half is asked for one only where the
 /// books need it, to learn who sent the message.
 [[gnu::always_inline]] inline int receive_blocking(void* buf, int count, Slot* datatype, int source,
                                                    int tag, Slot* comm, CanonStatus* status) {
   Comm* const c = comm_of(comm);
   CanonStatus local;
-  const bool shared = books_are_shared();
-  if (!lower_alone(c, source) || (shared && !may_wait_with_open_books()))
+  // Among threads it is posted under the books: between a look at the kept messages and the posting
+  // another thread could keep the very message that this one waits for.
+  if (!lower_alone(c, source) || books_are_shared())
     return receive_registered(buf, count, datatype, source, tag, comm, 0,
                               status ? status : &local);
   if (!status && source == kAnySource) status = &local;
   u64 left;
   int error;
   {
-    const Receiving receiving(c, shared);  // with the books, before they are opened
     const BlockingCall open;
     error = lower().receive(buf, count, datatype->real, source, tag, comm->real, status, &left);
   }

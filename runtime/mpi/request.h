@@ -162,7 +162,8 @@ template <typename Poll>
   if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
     int flag = 0;
     CanonStatus local;
-    if (!status && request->wants_status) status = &local;
+    // Among threads: another one may cancel it while this one waits with the books open.
+    if (!status && (request->wants_status || books_are_shared())) status = &local;
     if (status) {
       status->source = request->peer;  // should the lower half leave it alone in an error
       status->internal[2] = 0;
@@ -200,6 +201,18 @@ template <typename Poll>
   return poll_request_by(ask, handle, done, status);
 }
 
+/// Books an active request that the lower half has finished, for whoever asks for it.
+inline void book_finished(Slot* slot, const CanonStatus& status, int error) {
+  Request* const request = request_of(slot);
+  settle(request, status, error);
+  request->status = status;
+  request->error = error;
+  request->state = RequestState::kDone;
+  const bool of_comm = request->kind == RequestKind::kCollective && request->object &&
+                       request->object->kind == kComm;
+  if (of_comm && !request->forgotten) comm_request_ended(request->object);
+}
+
 /// Polls one active request and books it if it has finished. Returns true if it has.
 inline bool settle_if_finished(Slot* slot) {
   Request* const request = request_of(slot);
@@ -209,13 +222,7 @@ inline bool settle_if_finished(Slot* slot) {
   status.source = request->peer;
   const int error = lower().Test(&slot->real, &flag, &status);
   if (!flag && error == kSuccess) return false;
-  settle(request, status, error);
-  request->status = status;
-  request->error = error;
-  request->state = RequestState::kDone;
-  const bool of_comm = request->kind == RequestKind::kCollective && request->object &&
-                       request->object->kind == kComm;
-  if (of_comm && !request->forgotten) comm_request_ended(request->object);
+  book_finished(slot, status, error);
   if (request->forgotten) (void)request_drop(slot);
   return true;
 }

@@ -44,7 +44,9 @@ class Batch {
   void add(i32 i, Slot* slot) {
     at_[count_] = i;
     reals_[count_++] = slot->real;
-    wants_statuses_ |= request_of(slot)->wants_status;
+    // In an error the real handle tells whether a request has finished, but not a persistent one's.
+    const Request* const request = request_of(slot);
+    wants_statuses_ |= request->wants_status || request->kind >= RequestKind::kPersistentSend;
   }
   /// Of the k-th: its index in the array, its real handle, what the lower half said of it.
   i32 at(i32 k) const { return at_[k]; }
@@ -103,12 +105,8 @@ template <typename Tell>
 /// Books the k-th of a batch, which the lower half has finished, for whoever asks for it.
 inline void book(Batch& batch, i32 k, const CanonStatus& status, int error, RequestList list) {
   Slot* const slot = list.get(batch.at(k));
-  Request* const request = request_of(slot);
   slot->real = batch.real(k);
-  settle(request, status, error);
-  request->status = status;
-  request->error = error;
-  request->state = RequestState::kDone;
+  book_finished(slot, status, error);
 }
 
 using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
@@ -181,7 +179,8 @@ inline int collect_again(Batch& batch, RequestList list, StatusList statuses, bo
   int result = kSuccess;
   for (Patience patience; batch.count() != 0; between_polls(patience)) {
     int done = 0, error = kSuccess;
-    const bool has_statuses = statuses.is_wanted() || batch.wants_statuses();
+    const bool has_statuses =
+        statuses.is_wanted() || batch.wants_statuses() || books_are_shared();  // as poll_request_by
     CanonStatus* const room = has_statuses ? batch.statuses() : nullptr;
     if (FERMATA_UNLIKELY(pending)) poke_lower();  // the others are to get on all the same
     else error = ask_all(batch, !books_are_shared(), &done, room);

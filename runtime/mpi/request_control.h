@@ -23,10 +23,7 @@ inline int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
     *flag = done || error;
     if (!*flag) note_polled(slot);
     if (!*flag) return kSuccess;
-    settle(request, *status, error);
-    request->status = *status;
-    request->error = error;
-    request->state = RequestState::kDone;
+    book_finished(slot, *status, error);
   }
   *flag = request->state == RequestState::kDone || !is_still_pending(slot);
   if (*flag) (void)outcome_of(request);
