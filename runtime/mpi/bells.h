@@ -74,7 +74,16 @@ inline int await_member(const Window* window, int tag, i32 from) {
   Comm* const comm = comm_of(window->comm);
   Patience patience;
   for (u32 poll = 1; !bell_take(window, tag, from); poll++) {
-    if (!window->has_doors || (comm->early_first && early_match(comm, from, tag)))
+    // A restart may take a window from several hosts to one, where bells ring: so no receive is
+    // posted before its message is there.
+    int there = comm->early_first && early_match(comm, from, tag);
+    if (!there && !window->has_doors) {
+      Early* early;
+      CanonStatus status;
+      if (const int error = probe_once(from, tag, window->comm, &there, &early, &status))
+        return error;
+    }
+    if (there)
       return receive_blocking(nullptr, 0, slot_at(kDatatype, kByte), from, tag, window->comm,
                               nullptr);
     if (poll % kPokes == 0) poke_lower();  // its one-sided calls may need answers

@@ -205,11 +205,13 @@ inline int peers_await(const Peers& peers, const Window* window, int tag, i32* o
   return kSuccess;
 }
 
-/// True if every peer has told this rank.
-inline bool peers_arrived(const Peers& peers, const Window* window, int tag) {
+/// True if every peer has told this rank. `own`: how often it has told itself.
+inline bool peers_arrived(const Peers& peers, const Window* window, int tag, i32 own) {
   const i32 me = comm_of(window->comm)->rank;
-  for (i32 i = 0; i < peers.count; i++)
-    if (peers.ranks[i] != me && !member_has_told(window, tag, peers.ranks[i])) return false;
+  for (i32 i = 0; i < peers.count; i++) {
+    const i32 peer = peers.ranks[i];
+    if (peer == me ? own <= 0 : !member_has_told(window, tag, peer)) return false;
+  }
   return true;
 }
 
@@ -271,7 +273,7 @@ inline int Win_test(Slot* win, int* flag) {
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   if (!window->exposure.ranks) return kErrRmaSync;
-  *flag = peers_arrived(window->exposure, window, kTagComplete);
+  *flag = peers_arrived(window->exposure, window, kTagComplete, window->own_completes);
   return *flag ? Win_wait(win) : int(kSuccess);
 }
 

@@ -243,13 +243,15 @@ inline void door_give_back(const Window* window) {
 inline void find_doors(Window* window) {
   const Core& core = state();
   const Comm* const comm = comm_of(window->comm);
-  window->has_doors = core.lower_doors && are_neighbours(comm);
-  for (i32 i = 0; i < comm->size && window->has_doors; i++) {
+  bool found = core.lower_doors && are_neighbours(comm);
+  for (i32 i = 0; i < comm->size && found; i++) {
     WindowMember& member = window->members[i];
-    window->has_doors = member.door >= 0;
+    found = member.door >= 0;
     member.door_offset = core.door_segments[comm->local_members[i]] + member.door * i64(kDoorBytes);
   }
   __builtin_memset(window->heard, 0, 2 * u64(comm->size) * sizeof(u32));
+  compiler_barrier();
+  window->has_doors = found;  // last: another thread may look meanwhile, in bell_keep()
 }
 
 }  // namespace fermata::mpi

@@ -41,6 +41,23 @@ inline int shared_map(SharedBlock* block, const char* name) {
   return kSuccess;
 }
 
+/// kErrRmaShared, in all members, if they do not all run on one host. Of processes of other jobs
+/// (spawned ones, say) the real MPI is asked.
+inline int refuse_other_hosts(Slot* slot) {
+  const Comm* const comm = comm_of(slot);
+  if (!comm->outside) return are_neighbours(comm) ? kSuccess : kErrRmaShared;
+  int size = 0;
+  {
+    const BlockingCall open;
+    u64 node = 0;
+    if (!lower().Comm_split_type(slot->real, kCommTypeShared, 0, no_info(), &node)) {
+      (void)lower().Comm_size(node, &size);
+      (void)lower().Comm_free(&node);
+    }
+  }
+  return members_agree(slot, size == comm->size ? kSuccess : kErrRmaShared);
+}
+
 inline int tell_creator(SharedBlock* block, u64 comm) {
   const BlockingCall open;
   return lower().Bcast(&block->creator, sizeof block->creator, state().lower_byte, 0, comm);
@@ -50,7 +67,7 @@ inline int tell_creator(SharedBlock* block, u64 comm) {
 inline int shared_make(Window* window) {
   const Comm* const comm = comm_of(window->comm);
   const u64 real = window->comm->real;
-  if (!are_neighbours(comm)) return kErrRmaShared;
+  if (const int error = refuse_other_hosts(window->comm)) return error;
   SharedBlock* const block = arena_new<SharedBlock>();
   window->shared = block;
   int error = members_exchange(window);
@@ -66,8 +83,7 @@ inline int shared_make(Window* window) {
   Message name;
   shared_name(block, comm->id, &name);
   error = members_agree(window->comm, comm->rank ? kSuccess : shared_create(block, name.data));
-  if (!error) error = shared_map(block, name.data);
-  return error;
+  return error ? error : members_agree(window->comm, shared_map(block, name.data));
 }
 
 inline void* shared_segment(const Window* window, i32 rank) {
