@@ -207,12 +207,17 @@ u32 list_children(u32 pid, u32* out, u32 capacity) {
   return count;
 }
 
+bool is_own_child(u32 child) {
+  for (u32 i = 0; i < first_child_count; i++)
+    if (first_children[i] == child) return false;
+  return !is_of_lower_half(child);
+}
+
 Status refuse_children(u32 pid, u32 writer, Message& why) {
   Status found = success();
   each_child(pid, [&](u32 child) {
-    bool ours = child == writer || is_old_writer(child) || !found;
-    for (u32 i = 0; i < first_child_count; i++) ours = ours || first_children[i] == child;
-    if (ours || is_of_lower_half(child) || note_helper(child)) return;
+    const bool ours = child == writer || is_old_writer(child) || !found;
+    if (ours || !is_own_child(child) || note_helper(child)) return;
     const bool ended = describe_child(child, why);
     why << (ended ? " has ended, but the program has not waited for it"
                   : " runs and cannot be saved; take the checkpoint when it has ended");

@@ -193,6 +193,8 @@ void restore_limits(const u64 (&saved)[32], u32 changed);
 Status refuse_other_identity(u32 pid, Message& why);
 /// The children of process `pid`, as many as there is room for. Returns their number.
 u32 list_children(u32 pid, u32* out, u32 capacity);
+/// False for those that were there before the application, and those of the lower half.
+bool is_own_child(u32 child);
 /// Fails with EAGAIN if process `pid` has a child that the application made, named in `why`: it may
 /// soon have ended.
 Status refuse_children(u32 pid, u32 writer, Message& why);

@@ -223,7 +223,7 @@ pub fn settle(images: &[(u32, PathBuf)], rank: Option<u32>, rule: Rule) -> Resul
     for (path, saved, change) in changes(&files, rule)? {
         let longer = saved.written && matches!(change, Change::Longer(_));
         if rule == Rule::Restore && (change == Change::Restorable || (saved.kept && longer)) {
-            if kept::write_back(images, path)? {
+            if kept::write_back(images, path, rank)? {
                 tell(format_args!("{path}: has the contents of the checkpoint again"));
             }
         } else if rule == Rule::Restore && longer {

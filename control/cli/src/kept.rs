@@ -10,7 +10,9 @@ use fermata_types::ImageFile;
 use fermata_types::file_kind::{DIRECTORY, REGULAR};
 use std::fs::{DirBuilder, File, FileTimes, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt, chown};
+use std::os::unix::fs::{
+    DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown,
+};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -159,14 +161,15 @@ fn make_file(image: &mut Image, file: &ImageFile, path: &Path) -> io::Result<()>
         make_directories(parent, DIRECTORY_MODE)?;
     }
     // Another rank may have made it meanwhile: it has the same contents.
-    let new = match File::options().write(true).create_new(true).open(path) {
+    // Nobody else is to read it before it has its permissions.
+    let mode = u32::try_from(file.values[1] & 0o7777).unwrap_or(0o600);
+    let new = match File::options().write(true).create_new(true).mode(mode & 0o700).open(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
         opened => opened?,
     };
     let filled = fill(image, file, &new).and_then(|()| {
-        let mode = u32::try_from(file.values[1] & 0o7777).unwrap_or(0o600);
         let owner = |shift: u32| u32::try_from(file.values[2] >> shift & 0xffff_ffff).ok();
-        let _ = chown(path, owner(32), owner(0)); // only root may give it to somebody else
+        let _ = fchown(&new, owner(32), owner(0)); // only root may give it to somebody else
         new.set_permissions(Permissions::from_mode(mode))
     });
     if filled.is_err() {
@@ -207,15 +210,20 @@ pub fn make_missing(images: &[(u32, PathBuf)]) -> Result<()> {
     Ok(())
 }
 
-/// Gives a file that is there the contents that an image has of it, if it has others. Returns
-/// whether it had.
+/// Gives a file that is there the contents that an image has of it, if it has others. `rank`: only
+/// that rank's image. Returns whether it had.
 ///
 /// # Errors
 /// It cannot be read or written, or the image is damaged.
-pub fn write_back(images: &[(u32, PathBuf)], path: &str) -> Result<bool> {
-    for (_, image_path) in images {
+pub fn write_back(images: &[(u32, PathBuf)], path: &str, rank: Option<u32>) -> Result<bool> {
+    // On another host the same path may be another file.
+    let inode = std::fs::metadata(path).with_context(|| format!("cannot look at {path}"))?.ino();
+    for (_, image_path) in images.iter().filter(|(owner, _)| rank.is_none_or(|rank| rank == *owner))
+    {
         let Ok(mut image) = Image::open(image_path) else { continue };
-        let found = |file: &&ImageFile| is_kept(file) && image.string(file.path_string) == path;
+        let found = |file: &&ImageFile| {
+            is_kept(file) && file.inode == inode && image.string(file.path_string) == path
+        };
         let Some(file) = image.files.iter().find(found).cloned() else { continue };
         if is_equal(&mut image, &file, Path::new(path)).unwrap_or(false) {
             return Ok(false);
