@@ -372,7 +372,8 @@ void end_helpers() {
   u32 children[256];
   const u32 count = list_children(own_pid(), children, 256);
   for (u32 i = 0; i < count; i++)
-    if (is_own_child(children[i]) && is_helper(children[i])) (void)sys::call(SYS_kill, children[i], kKill);
+    if (is_own_child(children[i]) && is_helper(children[i]))
+      (void)sys::call(SYS_kill, children[i], kKill);
 }
 
 }  // namespace fermata::launch
