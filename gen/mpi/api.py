@@ -177,7 +177,7 @@ class Function:
     def scope_slot(self):
         """The parameter whose error handler is asked when the call fails."""
         for param in self.params:
-            if param.kind in ("COMMUNICATOR", "WINDOW", "FILE") and not param.pointer:
+            if param.kind in ("COMMUNICATOR", "WINDOW", "FILE", "SESSION") and not param.pointer:
                 return param.name
         return None
 
@@ -214,15 +214,21 @@ def functions():
 
 
 @functools.cache
+def constants():
+    """name -> (C type, canonical value): the standard's, and our own."""
+    return {**load("abi_constants.json"), **load("annotations.toml")["own"]}
+
+
+@functools.cache
 def tables():
     """Conversion tables: name -> list of (constant without MPI_, canonical value)."""
-    notes, constants = load("annotations.toml"), load("abi_constants.json")
+    notes = load("annotations.toml")
     result = {}
     for table, patterns in notes["table"].items():
         if table == "mask":
             continue
         result[table] = [
-            (name.removeprefix("MPI_"), value) for name, (ctype, value) in constants.items()
+            (name.removeprefix("MPI_"), value) for name, (ctype, value) in constants().items()
             if ctype == "int" and name != "MPI_ERR_LASTCODE"
             and matches(name.removeprefix("MPI_"), patterns)]
     return result, set(notes["table"]["mask"])
@@ -231,7 +237,7 @@ def tables():
 def predefined():
     """Predefined handles: kind -> list of (constant without MPI_, canonical number)."""
     result = {kind: [] for kind in HANDLE_KINDS.values()}
-    for name, (ctype, value) in load("abi_constants.json").items():
+    for name, (ctype, value) in constants().items():
         kind = ctype.removeprefix("MPI_")
         if kind in result:
             result[kind].append((name.removeprefix("MPI_"), value))
@@ -240,7 +246,7 @@ def predefined():
 
 def forget():
     """After a file has changed: read them all again."""
-    for function in (load, functions, tables):
+    for function in (load, constants, functions, tables):
         function.cache_clear()
 
 

@@ -29,8 +29,10 @@ FAST = {"rank", "tag"}  # almost always a plain non-negative number
 
 def used_constants():
     tables, _ = api.tables()
-    return sorted({name for entries in tables.values() for name, _ in entries}
-                  | {name for entries in api.predefined().values() for name, _ in entries})
+    own = {name.removeprefix("MPI_") for name in api.load("annotations.toml")["own"]}
+    used = {name for entries in tables.values() for name, _ in entries}
+    return sorted((used | {name for entries in api.predefined().values() for name, _ in entries})
+                  - own)
 
 
 def emit_names():

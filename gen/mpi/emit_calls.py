@@ -37,7 +37,7 @@ static_assert(sizeof(CanonStatus) == 32);
 
 def constants():
     lines = ["namespace abi {"]
-    for name, (ctype, value) in api.load("abi_constants.json").items():
+    for name, (ctype, value) in api.constants().items():
         if name.endswith("_FN") or "FN_NULL" in name or "*" in ctype and "void" not in ctype:
             continue
         short = name.removeprefix("MPI_")

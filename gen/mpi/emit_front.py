@@ -204,9 +204,9 @@ def handle_integers(function):
             f"    __attribute__((weak, alias(\"PMPI_{function.name}\")));\n\n")
 
 
-def extension(function):
-    """MPIX_Bcast_init and its like: what Open MPI 4 calls the persistent collectives."""
-    return "".join(prototype(function, prefix).replace("MPI_", "MPIX_", 1)
+def extension(function, name):
+    """A function under the name that it has as an extension of one MPI."""
+    return "".join(prototype(function, prefix).replace(f"MPI_{function.name}(", f"{name}(", 1)
                    + f"\n    __attribute__((weak, alias(\"PMPI_{function.name}\")));\n\n"
                    for prefix in ("P", ""))
 
@@ -231,6 +231,8 @@ def emit(front):
     notes = api.load("annotations.toml")
     out = [HEAD]
     known = set()
+    here = set(api.load(f"abi_{front}.json")["functions"])
+    names = {of: name for name, of in notes["extension"].items() if name in here}
     for function in api.functions():
         known.add(f"MPI_{function.name}")
         if function.cls == "local":
@@ -240,7 +242,9 @@ def emit(front):
             continue
         out.append(wrapper(function, notes))
         if function.cls == "pcollective" and not function.large and front == "ompi":
-            known.add(f"MPIX_{function.name}")
-            out.append(extension(function))
+            names[function.name] = f"MPIX_{function.name}"  # as Open MPI 4 calls them
+        if function.name in names:
+            known.add(names[function.name])
+            out.append(extension(function, names[function.name]))
     known |= {"MPI_Status_c2f", "MPI_Status_f2c"}
     return "".join(out + leftovers(front, known)).rstrip() + "\n"

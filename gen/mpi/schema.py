@@ -140,7 +140,9 @@ FILES = {
     "annotations.toml": record({
         "order": array(word(CLASSES)),
         "class": table(word(CLASSES), PATTERNS, CLASSES),
+        "own": table(NAME, pair(C_TYPE, NUMBER)),
         "alias": table(NAME, NAME),
+        "extension": table(NAME, NAME),
         "kind_table": table(NAME, NAME),
         "table": table(NAME, PATTERNS, ("mask",)),
         "raw": record({"parameters": array(text(r"\w+\.\w+", "Function.parameter"))}),

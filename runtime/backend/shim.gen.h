@@ -784,6 +784,9 @@ inline int split_type_in(int value) {
 #ifdef FERMATA_HAS_COMM_TYPE_RESOURCE_GUIDED
   if (value == 224) return MPI_COMM_TYPE_RESOURCE_GUIDED;
 #endif
+#ifdef FERMATA_HAS_COMM_TYPE_NEIGHBORHOOD
+  if (value == 299) return MPI_COMM_TYPE_NEIGHBORHOOD;
+#endif
   return value;
 }
 inline int split_type_out(int value) {
@@ -801,6 +804,9 @@ inline int split_type_out(int value) {
 #endif
 #ifdef FERMATA_HAS_COMM_TYPE_RESOURCE_GUIDED
   if (value == MPI_COMM_TYPE_RESOURCE_GUIDED) return 224;
+#endif
+#ifdef FERMATA_HAS_COMM_TYPE_NEIGHBORHOOD
+  if (value == MPI_COMM_TYPE_NEIGHBORHOOD) return 299;
 #endif
   return value;
 }
@@ -5980,6 +5986,12 @@ inline u64 predefined(u32 kind, u32 number) {
 #endif
 #ifdef FERMATA_HAS_COMPLEX32
       if (number == 0x2eb) return canonical<MPI_Datatype>(MPI_COMPLEX32);
+#endif
+#ifdef FERMATA_HAS_LB
+      if (number == 0x3fe) return canonical<MPI_Datatype>(MPI_LB);
+#endif
+#ifdef FERMATA_HAS_UB
+      if (number == 0x3ff) return canonical<MPI_Datatype>(MPI_UB);
 #endif
       return 0;
     case 2:  // Request

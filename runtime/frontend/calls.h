@@ -131,6 +131,7 @@ inline void call_errhandler(Kind kind, void* fn, Slot* object, int* code) {
   switch (kind) {
     case mpi::kComm: return errhandler<mpi::kComm>(fn, object, code);
     case mpi::kWin: return errhandler<mpi::kWin>(fn, object, code);
+    case mpi::kSession: return errhandler<mpi::kSession>(fn, object, code);
     default: return errhandler<mpi::kFile>(fn, object, code);
   }
 }

@@ -72,4 +72,6 @@ __attribute__((constructor)) inline void start() {
   launcher().register_upper(&upper_calls, gate);
 }
 
+__attribute__((destructor)) inline void end() { mpi::end_with_process(); }
+
 }  // namespace fermata::front

@@ -238,6 +238,7 @@ inline int Type_get_name(Slot* datatype, char* name, int* length) {
   const NamedTypeAttributes* const named = type ? nullptr : named_type_find(datatype);
   const char* text = type ? type->name : named ? named->name : nullptr;
   // A predefined handle without a number is one of a newer release of this MPI.
+  if (!text && is_marker(datatype)) text = datatype->index == kLb ? "MPI_LB" : "MPI_UB";
   if (!type && !text && datatype->index)
     return lower().Type_get_name(datatype->real, name, length);
   if (!text) text = "";

@@ -19,7 +19,6 @@
 
 namespace fermata::mpi {
 
-InfoPair* info_get(Slot* info, const char* key);  // infos.h
 void errhandler_ref(Slot* errhandler);    // errors.h
 void errhandler_unref(Slot* errhandler);  // errors.h
 void end_duplicates(Slot* parent);        // persistent_collectives.h
@@ -423,25 +422,6 @@ inline int Comm_get_name(Slot* comm, char* name, int* length) {
   name[n] = 0;
   *length = int(n);
   return kSuccess;
-}
-
-inline int Comm_split(Slot* comm, int color, int key, Slot** newcomm) {
-  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
-    return lower().Comm_split(comm->real, color, key, real);
-  });
-}
-/// Of the types that name the hardware, memory that is shared is the one that every MPI knows; what
-/// is not known is no type that any member shares with another, and gives MPI_COMM_NULL.
-inline int Comm_split_type(Slot* comm, int type, int key, Slot* info, Slot** newcomm) {
-  if (type >= kCommTypeHwUnguided && type <= kCommTypeResourceGuided) {
-    const InfoPair* const hint =
-        type == kCommTypeHwGuided ? info_get(info, "mpi_hw_resource_type") : nullptr;
-    type = hint && text_equal(hint->value, "mpi_shared_memory") ? kCommTypeShared : kUndefined;
-  }
-  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
-    const u64 no_info = slot_at(kInfo, kInfoNull)->real;
-    return lower().Comm_split_type(comm->real, type, key, no_info, real);
-  });
 }
 
 inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {

@@ -37,7 +37,7 @@ int raise(Slot* object, int error_class, const char* function);
 
 constexpr bool fits_int(i64 value) { return value == int(value); }
 
-// hand: 330 functions
+// hand: 347 functions
 inline int Abi_get_fortran_info(Slot** info);
 inline int Abi_get_info(Slot** info);
 inline int Abi_get_version(int* abi_major, int* abi_minor);
@@ -178,6 +178,7 @@ inline int Group_compare(Slot* group1, Slot* group2, int* result);
 inline int Group_difference(Slot* group1, Slot* group2, Slot** newgroup);
 inline int Group_excl(Slot* group, int n, const int* ranks, Slot** newgroup);
 inline int Group_free(Slot** group);
+inline int Group_from_session_pset(Slot* session, const char* pset_name, Slot** newgroup);
 inline int Group_incl(Slot* group, int n, const int* ranks, Slot** newgroup);
 inline int Group_intersection(Slot* group1, Slot* group2, Slot** newgroup);
 inline int Group_range_excl(Slot* group, int n, int (*ranges)[3], Slot** newgroup);
@@ -267,6 +268,16 @@ inline int Sendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest
 inline int Sendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, CanonStatus* status);
 inline int Sendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, CanonStatus* status);
 inline int Sendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, CanonStatus* status);
+inline int Session_call_errhandler(Slot* session, int errorcode);
+inline int Session_create_errhandler(void* session_errhandler_fn, Slot** errhandler);
+inline int Session_finalize(Slot** session);
+inline int Session_get_errhandler(Slot* session, Slot** errhandler);
+inline int Session_get_info(Slot* session, Slot** info_used);
+inline int Session_get_nth_pset(Slot* session, Slot* info, int n, int* pset_len, char* pset_name);
+inline int Session_get_num_psets(Slot* session, Slot* info, int* npset_names);
+inline int Session_get_pset_info(Slot* session, const char* pset_name, Slot** info);
+inline int Session_init(Slot* info, Slot* errhandler, Slot** session);
+inline int Session_set_errhandler(Slot* session, Slot* errhandler);
 inline int Ssend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm);
 inline int Ssend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm);
 inline int Ssend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
@@ -314,7 +325,13 @@ inline int Type_get_contents(Slot* datatype, int max_integers, int max_addresses
 inline int Type_get_contents_c(Slot* datatype, i64 max_integers, i64 max_addresses, i64 max_large_counts, i64 max_datatypes, int* array_of_integers, i64* array_of_addresses, i64* array_of_large_counts, Slot** array_of_datatypes);
 inline int Type_get_envelope(Slot* datatype, int* num_integers, int* num_addresses, int* num_datatypes, int* combiner);
 inline int Type_get_envelope_c(Slot* datatype, i64* num_integers, i64* num_addresses, i64* num_large_counts, i64* num_datatypes, int* combiner);
+inline int Type_get_extent(Slot* datatype, i64* lb, i64* extent);
+inline int Type_get_extent_c(Slot* datatype, i64* lb, i64* extent);
+inline int Type_get_extent_x(Slot* datatype, i64* lb, i64* extent);
 inline int Type_get_name(Slot* datatype, char* type_name, int* resultlen);
+inline int Type_get_true_extent(Slot* datatype, i64* true_lb, i64* true_extent);
+inline int Type_get_true_extent_c(Slot* datatype, i64* true_lb, i64* true_extent);
+inline int Type_get_true_extent_x(Slot* datatype, i64* true_lb, i64* true_extent);
 inline int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_type);
 inline int Type_indexed(int count, const int* array_of_blocklengths, const int* array_of_displacements, Slot* oldtype, Slot** newtype);
 inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
@@ -461,7 +478,7 @@ inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
 inline int Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 
-// absent: 36 functions
+// absent: 25 functions
 inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false, int* is_set);
 inline int Abi_set_fortran_booleans(int logical_size, void* logical_true, void* logical_false);
 inline int Abi_set_fortran_info(Slot* info);
@@ -473,7 +490,6 @@ inline int Comm_detach_buffer(Slot* comm, void* buffer_addr, int* size);
 inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size);
 inline int Comm_flush_buffer(Slot* comm);
 inline int Comm_iflush_buffer(Slot* comm, Slot** request);
-inline int Group_from_session_pset(Slot* session, const char* pset_name, Slot** newgroup);
 inline int Parrived(Slot* request, int partition, int* flag);
 inline int Pready(int partition, Slot* request);
 inline int Pready_list(int length, const int* array_of_partitions, Slot* request);
@@ -484,22 +500,12 @@ inline int Register_datarep(const char* datarep, void* read_conversion_fn, void*
 inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
 inline int Session_attach_buffer(Slot* session, void* buffer, int size);
 inline int Session_attach_buffer_c(Slot* session, void* buffer, i64 size);
-inline int Session_call_errhandler(Slot* session, int errorcode);
-inline int Session_create_errhandler(void* session_errhandler_fn, Slot** errhandler);
 inline int Session_detach_buffer(Slot* session, void* buffer_addr, int* size);
 inline int Session_detach_buffer_c(Slot* session, void* buffer_addr, i64* size);
-inline int Session_finalize(Slot** session);
 inline int Session_flush_buffer(Slot* session);
-inline int Session_get_errhandler(Slot* session, Slot** errhandler);
-inline int Session_get_info(Slot* session, Slot** info_used);
-inline int Session_get_nth_pset(Slot* session, Slot* info, int n, int* pset_len, char* pset_name);
-inline int Session_get_num_psets(Slot* session, Slot* info, int* npset_names);
-inline int Session_get_pset_info(Slot* session, const char* pset_name, Slot** info);
 inline int Session_iflush_buffer(Slot* session, Slot** request);
-inline int Session_init(Slot* info, Slot* errhandler, Slot** session);
-inline int Session_set_errhandler(Slot* session, Slot* errhandler);
 
-// plain: 67 functions
+// plain: 61 functions
 inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win);
 inline int Cart_coords(Slot* comm, int rank, int maxdims, int* coords);
@@ -551,12 +557,6 @@ inline int Pack_size_c(i64 incount, Slot* datatype, Slot* comm, i64* size);
 inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, Slot* datatype, Slot* op);
 inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, Slot* datatype, Slot* op);
 inline int Topo_test(Slot* comm, int* status);
-inline int Type_get_extent(Slot* datatype, i64* lb, i64* extent);
-inline int Type_get_extent_c(Slot* datatype, i64* lb, i64* extent);
-inline int Type_get_extent_x(Slot* datatype, i64* lb, i64* extent);
-inline int Type_get_true_extent(Slot* datatype, i64* true_lb, i64* true_extent);
-inline int Type_get_true_extent_c(Slot* datatype, i64* true_lb, i64* true_extent);
-inline int Type_get_true_extent_x(Slot* datatype, i64* true_lb, i64* true_extent);
 inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount, Slot* datatype, Slot* comm);
 inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, Slot* datatype, Slot* comm);
 inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, int outcount, Slot* datatype);
@@ -1338,13 +1338,6 @@ inline int Graphdims_get(Slot* comm, int* nnodes, int* nedges) {
   return lower_mpi().Graphdims_get(comm->real, nnodes, nedges);
 }
 
-inline int Group_from_session_pset(Slot* session, const char* pset_name, Slot** newgroup) {
-  (void)session;
-  (void)pset_name;
-  (void)newgroup;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Iallgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   int error = Iallgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm, request);
@@ -1897,18 +1890,6 @@ inline int Session_attach_buffer_c(Slot* session, void* buffer, i64 size) {
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Session_call_errhandler(Slot* session, int errorcode) {
-  (void)session;
-  (void)errorcode;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Session_create_errhandler(void* session_errhandler_fn, Slot** errhandler) {
-  (void)session_errhandler_fn;
-  (void)errhandler;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Session_detach_buffer(Slot* session, void* buffer_addr, int* size) {
   (void)session;
   (void)buffer_addr;
@@ -1923,67 +1904,14 @@ inline int Session_detach_buffer_c(Slot* session, void* buffer_addr, i64* size) 
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Session_finalize(Slot** session) {
-  (void)session;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Session_flush_buffer(Slot* session) {
   (void)session;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Session_get_errhandler(Slot* session, Slot** errhandler) {
-  (void)session;
-  (void)errhandler;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Session_get_info(Slot* session, Slot** info_used) {
-  (void)session;
-  (void)info_used;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Session_get_nth_pset(Slot* session, Slot* info, int n, int* pset_len, char* pset_name) {
-  (void)session;
-  (void)info;
-  (void)n;
-  (void)pset_len;
-  (void)pset_name;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Session_get_num_psets(Slot* session, Slot* info, int* npset_names) {
-  (void)session;
-  (void)info;
-  (void)npset_names;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Session_get_pset_info(Slot* session, const char* pset_name, Slot** info) {
-  (void)session;
-  (void)pset_name;
-  (void)info;
   return abi::kErrUnsupportedOperation;
 }
 
 inline int Session_iflush_buffer(Slot* session, Slot** request) {
   (void)session;
   (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Session_init(Slot* info, Slot* errhandler, Slot** session) {
-  (void)info;
-  (void)errhandler;
-  (void)session;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Session_set_errhandler(Slot* session, Slot* errhandler) {
-  (void)session;
-  (void)errhandler;
   return abi::kErrUnsupportedOperation;
 }
 
@@ -2027,11 +1955,6 @@ inline int Type_create_resized_c(Slot* oldtype, i64 lb, i64 extent, Slot** newty
   return error;
 }
 
-inline int Type_get_extent(Slot* datatype, i64* lb, i64* extent) {
-  LowerScope scope;
-  return lower_mpi().Type_get_extent(datatype->real, lb, extent);
-}
-
 inline int Type_get_extent_c(Slot* datatype, i64* lb, i64* extent) {
   i64 small_lb = 0;
   i64 small_extent = 0;
@@ -2041,16 +1964,6 @@ inline int Type_get_extent_c(Slot* datatype, i64* lb, i64* extent) {
   return error;
 }
 
-inline int Type_get_extent_x(Slot* datatype, i64* lb, i64* extent) {
-  LowerScope scope;
-  return lower_mpi().Type_get_extent_x(datatype->real, lb, extent);
-}
-
-inline int Type_get_true_extent(Slot* datatype, i64* true_lb, i64* true_extent) {
-  LowerScope scope;
-  return lower_mpi().Type_get_true_extent(datatype->real, true_lb, true_extent);
-}
-
 inline int Type_get_true_extent_c(Slot* datatype, i64* true_lb, i64* true_extent) {
   i64 small_true_lb = 0;
   i64 small_true_extent = 0;
@@ -2058,11 +1971,6 @@ inline int Type_get_true_extent_c(Slot* datatype, i64* true_lb, i64* true_extent
   *true_lb = small_true_lb;
   *true_extent = small_true_extent;
   return error;
-}
-
-inline int Type_get_true_extent_x(Slot* datatype, i64* true_lb, i64* true_extent) {
-  LowerScope scope;
-  return lower_mpi().Type_get_true_extent_x(datatype->real, true_lb, true_extent);
 }
 
 inline int Type_size_c(Slot* datatype, i64* size) {

@@ -21,6 +21,8 @@
 #include "mpi/interface.h"
 #include "mpi/narrow.h"
 #include "mpi/newer.h"
+#include "mpi/sessions.h"
+#include "mpi/splits.h"
 
 namespace fermata::mpi::core {
 

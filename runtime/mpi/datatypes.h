@@ -36,6 +36,69 @@ inline void type_hand_out(Slot* datatype) {
   if (type_ref(datatype)) type_of(datatype)->handles++;
 }
 
+/// MPI-1's markers of bounds, which no lower half has to know.
+inline bool is_marker(const Slot* datatype) {
+  return datatype->index == kLb || datatype->index == kUb;
+}
+
+// The bounds that the markers among the members of a struct set, and what it has beside them.
+class MarkedStruct {
+ public:
+  explicit MarkedStruct(const Type& type)
+      : lengths_(arena_array<i32>(u64(type.types_count))),
+        places_(arena_array<i64>(u64(type.types_count))),
+        types_(arena_array<u64>(u64(type.types_count))) {
+    for (i32 i = 0; i < type.types_count; i++) {
+      const i32 length = type.ints[1 + i];
+      const i64 place = type.aints[i];
+      if (!is_marker(type.types[i])) {
+        lengths_[count_] = length;
+        places_[count_] = place;
+        types_[count_++] = type.types[i]->real;
+      } else if (length > 0) {
+        const bool is_lower = type.types[i]->index == kLb;
+        Bound& bound = is_lower ? lower_ : upper_;
+        if (!bound.set || (is_lower ? place < bound.at : place > bound.at)) bound = {true, place};
+      }
+    }
+  }
+  ~MarkedStruct() {
+    arena_free(lengths_);
+    arena_free(places_);
+    arena_free(types_);
+  }
+  MarkedStruct(const MarkedStruct&) = delete;
+  MarkedStruct& operator=(const MarkedStruct&) = delete;
+
+  int make(u64* real) const {
+    const int error = lower().Type_create_struct(count_, lengths_, places_, types_, real);
+    return error || (!lower_.set && !upper_.set) ? error : set_bounds(real);
+  }
+
+ private:
+  struct Bound {
+    bool set;
+    i64 at;
+  };
+
+  int set_bounds(u64* real) const {
+    u64 plain = *real;
+    i64 first = 0, extent = 0;
+    int error = lower().Type_get_extent(plain, &first, &extent);
+    const i64 end = upper_.set ? upper_.at : first + extent;
+    if (lower_.set) first = lower_.at;
+    if (!error) error = lower().Type_create_resized(plain, first, end - first, real);
+    (void)lower().Type_free(&plain);
+    return error;
+  }
+
+  i32* lengths_;
+  i64* places_;
+  u64* types_;
+  i32 count_ = 0;
+  Bound lower_{}, upper_{};
+};
+
 /// Makes the real type from its recipe; the children's real types exist. Returns the error class.
 inline int type_make(const Type& type, u64* real) {
   const MpiCalls& mpi = lower();
@@ -53,13 +116,7 @@ inline int type_make(const Type& type, u64* real) {
       return mpi.Type_create_indexed_block(n[0], n[1], n + 2, old, real);
     case kCombinerHindexedBlock:
       return mpi.Type_create_hindexed_block(n[0], n[1], a, old, real);
-    case kCombinerStruct: {
-      u64* const olds = arena_array<u64>(u64(type.types_count));
-      for (i32 i = 0; i < type.types_count; i++) olds[i] = type.types[i]->real;
-      const int error = mpi.Type_create_struct(n[0], n + 1, a, olds, real);
-      arena_free(olds);
-      return error;
-    }
+    case kCombinerStruct: return MarkedStruct(type).make(real);
     case kCombinerSubarray: {
       const i32 d = n[0];
       return mpi.Type_create_subarray(d, n + 1, n + 1 + d, n + 1 + 2 * d, n[1 + 3 * d], old, real);
@@ -311,6 +368,33 @@ inline int Type_get_contents(Slot* datatype, int max_ints, int max_aints, int ma
     type_hand_out(types[i]);
   }
   return kSuccess;
+}
+
+inline int Type_get_extent(Slot* datatype, i64* lb, i64* extent) {
+  *lb = *extent = 0;
+  const LowerScope scope;
+  return is_marker(datatype) ? int(kSuccess)
+                             : lower().Type_get_extent(datatype->real, lb, extent);
+}
+inline int Type_get_extent_x(Slot* datatype, i64* lb, i64* extent) {
+  *lb = *extent = 0;
+  const LowerScope scope;
+  return is_marker(datatype) ? int(kSuccess)
+                             : lower().Type_get_extent_x(datatype->real, lb, extent);
+}
+inline int Type_get_true_extent(Slot* datatype, i64* true_lb, i64* true_extent) {
+  *true_lb = *true_extent = 0;
+  const LowerScope scope;
+  return is_marker(datatype)
+             ? int(kSuccess)
+             : lower().Type_get_true_extent(datatype->real, true_lb, true_extent);
+}
+inline int Type_get_true_extent_x(Slot* datatype, i64* true_lb, i64* true_extent) {
+  *true_lb = *true_extent = 0;
+  const LowerScope scope;
+  return is_marker(datatype)
+             ? int(kSuccess)
+             : lower().Type_get_true_extent_x(datatype->real, true_lb, true_extent);
 }
 
 inline int Type_match_size(int typeclass, int size, Slot** datatype) {

@@ -71,6 +71,8 @@ struct ErrorTarget {
 inline ErrorTarget error_target(Slot* object) {
   if (object && object->kind == kWin && window_of(object))
     return ErrorTarget{window_of(object)->errhandler, object, nullptr};
+  if (object && object->kind == kSession && object->object)
+    return ErrorTarget{static_cast<const Session*>(object->object)->errhandler, object, nullptr};
   if (object && object->kind == kFile) {
     Slot* const own = file_of(object) ? file_of(object)->errhandler : state().file_errhandler;
     return ErrorTarget{own ? own : front::predefined(kErrhandler, kErrorsReturn), object, nullptr};

@@ -55,10 +55,10 @@ inline void fill_predefined() {
       nullptr);
 }
 
-inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
+/// Begins the lower half: for MPI_Init, or for a session.
+inline int start_mpi(int* argc, char*** argv, int required) {
   Core& core = state();
   LowerScope scope;
-  if (core.initialized) return kErrOther;
   map_tables();
   // The main thread drives the draining: a second one in MPI, if another one initialises it.
   const int least = is_main_thread() ? kThreadSingle : kThreadSerialized;
@@ -67,7 +67,7 @@ inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
       lower().Init_thread(argc, argv, required < least ? least : required, &level);
   if (error) return error;
   // Not more than was asked for, even if the MPI gives more: it would have to be paid for.
-  core.thread_level = level < required ? level : required;
+  core.thread_level = core.granted_level = level < required ? level : required;
   const int own = core.thread_level < least ? least : core.thread_level;
   core.threads = own >= kThreadMultiple     ? Threads::kMultiple
                  : own >= kThreadSerialized ? Threads::kSerialized
@@ -89,7 +89,6 @@ inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
   make_own_comm();
   core.initialized = true;
   front::tls_gate.attention = core.threads == Threads::kOne ? 0 : kGateShared;
-  if (provided) *provided = core.thread_level;
 
   Crossing& c = crossing();
   c.mpi_tid = c.main_tid;
@@ -105,22 +104,10 @@ inline int start_mpi(int* argc, char*** argv, int required, int* provided) {
   return kSuccess;
 }
 
-namespace core {
-
-inline int Init(int* argc, char*** argv) {
-  return start_mpi(argc, argv, kThreadSingle, nullptr);
-}
-inline int Init_thread(int* argc, char*** argv, int required, int* provided) {
-  return start_mpi(argc, argv, required, provided);
-}
-
 /// Counted like a collective call on MPI_COMM_WORLD: no rank enters it while another one is still
 /// to be stopped before it. After that no checkpoint is possible.
-inline int Finalize() {
+inline int end_mpi() {
   Core& core = state();
-  if (!core.initialized || core.finalized) return kErrOther;
-  Comm* const self = comm_of(slot_at(kComm, kCommSelf));
-  (void)attributes_drop(kComm, self->slot, &self->attributes, false);
   LowerScope scope;
   core.ending = true;
   count_collective(clock_of(slot_at(kComm, kCommWorld)));
@@ -136,6 +123,8 @@ inline int Finalize() {
   return error;
 }
 
+namespace core {
+
 /// Seconds since some moment in the past, the same moment after a restart on another node or MPI;
 /// the time between saving and restarting does not count. Programs call it in the middle of what
 /// they compute. What it reads changes while all threads stand.
@@ -144,14 +133,6 @@ inline double Wtime() {
   return lower().Wtime() + state().wtime_offset;
 }
 
-inline int Initialized(int* flag) {
-  *flag = state().initialized;
-  return kSuccess;
-}
-inline int Finalized(int* flag) {
-  *flag = state().finalized;
-  return kSuccess;
-}
 inline int Query_thread(int* provided) {
   *provided = state().thread_level;
   return kSuccess;

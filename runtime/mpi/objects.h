@@ -162,6 +162,11 @@ struct File {
   i32 split_error;
 };
 
+struct Session {
+  Slot* errhandler;
+  i32 thread_level;
+};
+
 // An error class (error_class is its own number) or code of the application.
 struct UserCode {
   bool used;
@@ -332,8 +337,13 @@ enum class Threads : u8 { kOne, kSerialized, kMultiple };
 // The one mutable global of the core.
 struct Core {
   bool slots_mapped;
-  bool initialized;
-  bool finalized;
+  bool initialized;  // the lower half has begun, for MPI_Init or for a session
+  bool finalized;    // and has ended
+  bool world_begun;  // by MPI_Init
+  bool world_ended;  // by MPI_Finalize
+  pthread_mutex_t begin_mutex;
+  u32 session_process;  // the process, once it has opened a session; else 0
+  u32 open_sessions;
   bool ending;  // at the door of MPI_Finalize: it sends no more
   Threads threads;
   u32 sections;             // critical sections that are open; see sections.h
@@ -353,6 +363,7 @@ struct Core {
   u32 own_reductions;       // threads in blocking reductions by functions of the application
   const Gate* init_thread;  // the gate of the thread that called MPI_Init
   i32 thread_level;
+  i32 granted_level;  // the most that the application may be promised
   i32 world_rank;
   i32 world_size;
   u64 everyone;  // while it is connected to processes outside the job: see lower_everyone(); else 0

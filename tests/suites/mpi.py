@@ -20,9 +20,10 @@ ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", 
 
 # What a program does in addition where the product is below it: the real MPIs get it wrong.
 BEYOND = {name: ["--beyond", 1]
-          for name in ("alloc_mem", "attributes", "holders", "ignored_arguments", "latecomers",
-                       "persistent_collectives", "whose_error", "win_contents", "win_pairs",
-                       "win_self", "win_single", "win_unaligned", "writes_in_threads")}
+          for name in ("abi", "alloc_mem", "attributes", "header_extras", "holders",
+                       "ignored_arguments", "latecomers", "persistent_collectives", "sessions",
+                       "whose_error", "win_contents", "win_pairs", "win_self", "win_single",
+                       "win_unaligned", "writes_in_threads")}
 
 # Number of ranks, where it is not 2 and, natively, 3 as well.
 RANKS = {"win_pairs": (4,), "win_unaligned": (3,), "room": (3,), "latecomers": (4,)}

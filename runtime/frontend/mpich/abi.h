@@ -45,7 +45,9 @@ inline CanonStatus status_in(const AppStatus* status) {
           {status->count_low, high, status->count_high_and_cancelled & 1, 0, 0}};
 }
 
+// MPI_ERROR belongs to the calls that return arrays, and to empty statuses; else it stays as it is.
 inline void status_out(const CanonStatus& canon, AppStatus* status) {
+  if (FERMATA_UNLIKELY(canon.source == abi::kAnySource)) status->error = 0;
   status->source = rank_out(canon.source);
   status->tag = tag_out(canon.tag);
   status->count_low = canon.internal[0];

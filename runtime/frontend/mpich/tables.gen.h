@@ -392,6 +392,7 @@ inline int split_type_in(int value) {
     case 1: return 221;  // COMM_TYPE_SHARED
     case 3: return 222;  // COMM_TYPE_HW_UNGUIDED
     case 2: return 223;  // COMM_TYPE_HW_GUIDED
+    case 4: return 299;  // COMM_TYPE_NEIGHBORHOOD
     default: return kNoValue;
   }
 }
@@ -402,6 +403,7 @@ inline int split_type_out(int value) {
     case 221: return 1;  // COMM_TYPE_SHARED
     case 222: return 3;  // COMM_TYPE_HW_UNGUIDED
     case 223: return 2;  // COMM_TYPE_HW_GUIDED
+    case 299: return 4;  // COMM_TYPE_NEIGHBORHOOD
     default: return value;
   }
 }
@@ -637,6 +639,8 @@ inline constexpr Canonical kCanonical[] = {
   {mpi::kDatatype, 0x2e2},  // REAL16
   {mpi::kDatatype, 0x2e3},  // COMPLEX16
   {mpi::kDatatype, 0x2eb},  // COMPLEX32
+  {mpi::kDatatype, 0x3fe},  // LB
+  {mpi::kDatatype, 0x3ff},  // UB
   {mpi::kRequest, 0x180},  // REQUEST_NULL
   {mpi::kOp, 0x20},  // OP_NULL
   {mpi::kOp, 0x21},  // SUM
@@ -741,6 +745,8 @@ inline constexpr Value kValues[] = {
   {mpi::kDatatype, 0x2e2, 0x4c00102b},  // REAL16
   {mpi::kDatatype, 0x2e3, 0x4c00102a},  // COMPLEX16
   {mpi::kDatatype, 0x2eb, 0x4c00202c},  // COMPLEX32
+  {mpi::kDatatype, 0x3fe, 0x4c000010},  // LB
+  {mpi::kDatatype, 0x3ff, 0x4c000011},  // UB
   {mpi::kRequest, 0x180, 0x2c000000},  // REQUEST_NULL
   {mpi::kOp, 0x20, 0x18000000},  // OP_NULL
   {mpi::kOp, 0x21, 0x58000003},  // SUM

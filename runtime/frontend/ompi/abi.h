@@ -35,8 +35,9 @@ inline CanonStatus status_in(const AppStatus* status) {
   return result;
 }
 
-// MPI_ERROR belongs to the calls that return arrays; the others leave it as it is.
+// MPI_ERROR belongs to the calls that return arrays, and to empty statuses; else it stays as it is.
 inline void status_out(const CanonStatus& canon, AppStatus* status) {
+  if (FERMATA_UNLIKELY(canon.source == abi::kAnySource)) status->error = 0;
   status->source = rank_out(canon.source);
   status->tag = tag_out(canon.tag);
   status->cancelled = canon.internal[2];

@@ -628,6 +628,8 @@ inline constexpr Canonical kCanonical[] = {
   {mpi::kDatatype, 0x2e2},  // REAL16
   {mpi::kDatatype, 0x2e3},  // COMPLEX16
   {mpi::kDatatype, 0x2eb},  // COMPLEX32
+  {mpi::kDatatype, 0x3fe},  // LB
+  {mpi::kDatatype, 0x3ff},  // UB
   {mpi::kRequest, 0x180},  // REQUEST_NULL
   {mpi::kOp, 0x20},  // OP_NULL
   {mpi::kOp, 0x21},  // SUM
@@ -765,6 +767,7 @@ FERMATA_EXPORT alignas(32) char ompi_mpi_2dblcplex[512];
 FERMATA_EXPORT alignas(32) char ompi_mpi_ldblcplex[512];
 FERMATA_EXPORT alignas(32) char ompi_mpi_integer16[512];
 FERMATA_EXPORT alignas(32) char ompi_mpi_real2[512];
+FERMATA_EXPORT alignas(32) char ompi_mpi_instance_null[512];
 FERMATA_EXPORT alignas(32) char ompi_mpi_errors_throw_exceptions[1024];
 }
 
@@ -873,13 +876,14 @@ inline const Exported kExported[] = {
   {ompi_mpi_errors_return, mpi::kErrhandler, 0x143},
   {ompi_message_null, mpi::kMessage, 0x128},
   {ompi_message_no_proc, mpi::kMessage, 0x129},
-  {ompi_mpi_lb, mpi::kDatatype, 0x200},
-  {ompi_mpi_ub, mpi::kDatatype, 0x200},
+  {ompi_mpi_lb, mpi::kDatatype, 0x3fe},
+  {ompi_mpi_ub, mpi::kDatatype, 0x3ff},
   {ompi_mpi_2cplex, mpi::kDatatype, 0x200},
   {ompi_mpi_2dblcplex, mpi::kDatatype, 0x200},
   {ompi_mpi_ldblcplex, mpi::kDatatype, 0x200},
   {ompi_mpi_integer16, mpi::kDatatype, 0x2e1},
   {ompi_mpi_real2, mpi::kDatatype, 0x2ca},
+  {ompi_mpi_instance_null, mpi::kSession, 0x120},
   {ompi_mpi_errors_throw_exceptions, mpi::kErrhandler, 0x141},
 };
 
@@ -894,6 +898,8 @@ inline constexpr Integer kIntegers[] = {
   {mpi::kComm, 0x101, 0},  // COMM_WORLD
   {mpi::kComm, 0x102, 1},  // COMM_SELF
   {mpi::kDatatype, 0x200, 0},  // DATATYPE_NULL
+  {mpi::kDatatype, 0x3fe, 4},  // LB
+  {mpi::kDatatype, 0x3ff, 3},  // UB
   {mpi::kDatatype, 0x201, 66},  // AINT
   {mpi::kDatatype, 0x202, 72},  // COUNT
   {mpi::kDatatype, 0x203, 67},  // OFFSET

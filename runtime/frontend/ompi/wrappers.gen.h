@@ -3289,11 +3289,14 @@ extern "C" FERMATA_EXPORT int MPI_Group_free(App<mpi::kGroup>* group)
     __attribute__((weak, alias("PMPI_Group_free")));
 
 extern "C" FERMATA_EXPORT int PMPI_Group_from_session_pset(App<mpi::kSession> session, const char* pset_name, App<mpi::kGroup>* newgroup) {
-  (void)session;
-  (void)pset_name;
-  (void)newgroup;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Group_from_session_pset");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  Slot* newgroup_slot = nullptr;
+  int error = core::Group_from_session_pset(session_slot, pset_name, &newgroup_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Group_from_session_pset");
+  }
+  *newgroup = handle_out<mpi::kGroup>(newgroup_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Group_from_session_pset(App<mpi::kSession> session, const char* pset_name, App<mpi::kGroup>* newgroup)
     __attribute__((weak, alias("PMPI_Group_from_session_pset")));
@@ -6180,19 +6183,24 @@ extern "C" FERMATA_EXPORT int MPI_Session_c2f(App<mpi::kSession> session)
     __attribute__((weak, alias("PMPI_Session_c2f")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_call_errhandler(App<mpi::kSession> session, int errorcode) {
-  (void)session;
-  (void)errorcode;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_call_errhandler");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  int error = core::Session_call_errhandler(session_slot, error_class_in(errorcode));
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_call_errhandler");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_call_errhandler(App<mpi::kSession> session, int errorcode)
     __attribute__((weak, alias("PMPI_Session_call_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_create_errhandler(void* session_errhandler_fn, App<mpi::kErrhandler>* errhandler) {
-  (void)session_errhandler_fn;
-  (void)errhandler;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_create_errhandler");
+  Slot* errhandler_slot = nullptr;
+  int error = core::Session_create_errhandler(session_errhandler_fn, &errhandler_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Session_create_errhandler");
+  }
+  *errhandler = handle_out<mpi::kErrhandler>(errhandler_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_create_errhandler(void* session_errhandler_fn, App<mpi::kErrhandler>* errhandler)
     __attribute__((weak, alias("PMPI_Session_create_errhandler")));
@@ -6222,9 +6230,13 @@ extern "C" FERMATA_EXPORT App<mpi::kSession> MPI_Session_f2c(int session)
     __attribute__((weak, alias("PMPI_Session_f2c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_finalize(App<mpi::kSession>* session) {
-  (void)session;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_finalize");
+  Slot* session_slot = handle_in<mpi::kSession>(*session);
+  int error = core::Session_finalize(&session_slot);
+  *session = handle_out<mpi::kSession>(session_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Session_finalize");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_finalize(App<mpi::kSession>* session)
     __attribute__((weak, alias("PMPI_Session_finalize")));
@@ -6242,51 +6254,64 @@ extern "C" FERMATA_EXPORT App<mpi::kSession> MPI_Session_fromint(int session)
     __attribute__((weak, alias("PMPI_Session_fromint")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_get_errhandler(App<mpi::kSession> session, App<mpi::kErrhandler>* errhandler) {
-  (void)session;
-  (void)errhandler;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_get_errhandler");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  Slot* errhandler_slot = nullptr;
+  int error = core::Session_get_errhandler(session_slot, &errhandler_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_get_errhandler");
+  }
+  *errhandler = handle_out<mpi::kErrhandler>(errhandler_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_get_errhandler(App<mpi::kSession> session, App<mpi::kErrhandler>* errhandler)
     __attribute__((weak, alias("PMPI_Session_get_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_get_info(App<mpi::kSession> session, App<mpi::kInfo>* info_used) {
-  (void)session;
-  (void)info_used;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_get_info");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  Slot* info_used_slot = nullptr;
+  int error = core::Session_get_info(session_slot, &info_used_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_get_info");
+  }
+  *info_used = handle_out<mpi::kInfo>(info_used_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_get_info(App<mpi::kSession> session, App<mpi::kInfo>* info_used)
     __attribute__((weak, alias("PMPI_Session_get_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_get_nth_pset(App<mpi::kSession> session, App<mpi::kInfo> info, int n, int* pset_len, char* pset_name) {
-  (void)session;
-  (void)info;
-  (void)n;
-  (void)pset_len;
-  (void)pset_name;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_get_nth_pset");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  int error = core::Session_get_nth_pset(session_slot, info_slot, n, pset_len, pset_name);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_get_nth_pset");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_get_nth_pset(App<mpi::kSession> session, App<mpi::kInfo> info, int n, int* pset_len, char* pset_name)
     __attribute__((weak, alias("PMPI_Session_get_nth_pset")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_get_num_psets(App<mpi::kSession> session, App<mpi::kInfo> info, int* npset_names) {
-  (void)session;
-  (void)info;
-  (void)npset_names;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_get_num_psets");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  int error = core::Session_get_num_psets(session_slot, info_slot, npset_names);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_get_num_psets");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_get_num_psets(App<mpi::kSession> session, App<mpi::kInfo> info, int* npset_names)
     __attribute__((weak, alias("PMPI_Session_get_num_psets")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_get_pset_info(App<mpi::kSession> session, const char* pset_name, App<mpi::kInfo>* info) {
-  (void)session;
-  (void)pset_name;
-  (void)info;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_get_pset_info");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  Slot* info_slot = nullptr;
+  int error = core::Session_get_pset_info(session_slot, pset_name, &info_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_get_pset_info");
+  }
+  *info = handle_out<mpi::kInfo>(info_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_get_pset_info(App<mpi::kSession> session, const char* pset_name, App<mpi::kInfo>* info)
     __attribute__((weak, alias("PMPI_Session_get_pset_info")));
@@ -6301,20 +6326,27 @@ extern "C" FERMATA_EXPORT int MPI_Session_iflush_buffer(App<mpi::kSession> sessi
     __attribute__((weak, alias("PMPI_Session_iflush_buffer")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_init(App<mpi::kInfo> info, App<mpi::kErrhandler> errhandler, App<mpi::kSession>* session) {
-  (void)info;
-  (void)errhandler;
-  (void)session;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_init");
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  Slot* session_slot = nullptr;
+  int error = core::Session_init(info_slot, errhandler_slot, &session_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Session_init");
+  }
+  *session = handle_out<mpi::kSession>(session_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_init(App<mpi::kInfo> info, App<mpi::kErrhandler> errhandler, App<mpi::kSession>* session)
     __attribute__((weak, alias("PMPI_Session_init")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_set_errhandler(App<mpi::kSession> session, App<mpi::kErrhandler> errhandler) {
-  (void)session;
-  (void)errhandler;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_set_errhandler");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  int error = core::Session_set_errhandler(session_slot, errhandler_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_set_errhandler");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_set_errhandler(App<mpi::kSession> session, App<mpi::kErrhandler> errhandler)
     __attribute__((weak, alias("PMPI_Session_set_errhandler")));
