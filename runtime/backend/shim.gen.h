@@ -6085,6 +6085,9 @@ inline u64 predefined(u32 kind, u32 number) {
 #ifdef FERMATA_HAS_ERRORS_RETURN
       if (number == 0x143) return canonical<MPI_Errhandler>(MPI_ERRORS_RETURN);
 #endif
+#ifdef FERMATA_HAS_ERRORS_THROW_EXCEPTIONS
+      if (number == 0x3fd) return canonical<MPI_Errhandler>(MPI_ERRORS_THROW_EXCEPTIONS);
+#endif
       return 0;
     default: return 0;
   }

@@ -29,20 +29,29 @@ inline int app_rank(int canonical) { return rank_out(canonical); }
 
 // Callbacks in another language than C. The core keeps one word per callback; the top bits, which
 // no address has, say how it is called.
-inline constexpr u64 kCxxFunction = u64(1) << 63;  // operation of Open MPI's C++ bindings: through
+inline constexpr u64 kCxxFunction = u64(1) << 63;  // of the C++ bindings: called by a function of
                                                    // their library, itself a further argument
 inline constexpr u64 kFortranFunction = u64(1) << 62;  // all by reference, handles as INTEGERs
 inline constexpr u64 kFortran77Function = u64(1) << 61;  // MPI-1's: attributes are INTEGERs as well
 inline constexpr u64 kProxiedFunction = u64(1) << 60;  // address of a record, see mpich/fortran.h
 inline constexpr u64 kForeign =
     kCxxFunction | kFortranFunction | kFortran77Function | kProxiedFunction;
-inline void* g_cxx_op_intercept = nullptr;
+inline void* g_cxx_call_op = nullptr;
+inline void* g_cxx_call_errhandler = nullptr;
 
 inline u64 language_of(const void* fn) { return reinterpret_cast<u64>(fn) & kForeign; }
 template <class Function>
 inline Function function_of(void* fn) {
   return reinterpret_cast<Function>(reinterpret_cast<u64>(fn) & ~kForeign);
 }
+inline void* function_in(u64 language, void* fn) {
+  return reinterpret_cast<void*>(reinterpret_cast<u64>(fn) | language);
+}
+
+// Defined in each ABI's cxx.h: `call` is what the bindings' library has handed us.
+inline void cxx_call_op(void* call, void* fn, void* in, void* inout, int* len,
+                        App<mpi::kDatatype> datatype);
+inline void cxx_call_errhandler(void* call, void* fn, Kind kind, void* handle, int* code);
 
 // Defined in each ABI's fortran.h.
 inline int foreign_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* extra,
@@ -53,9 +62,7 @@ inline int foreign_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
 inline void call_user_op(void* fn, void* in, void* inout, int* len, Slot* datatype) {
   App<mpi::kDatatype> handle = handle_out<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(language_of(fn) == kCxxFunction)) {
-    using Intercept = void (*)(void*, void*, int*, App<mpi::kDatatype>*, void*);
-    reinterpret_cast<Intercept>(g_cxx_op_intercept)(in, inout, len, &handle,
-                                                    function_of<void*>(fn));
+    cxx_call_op(g_cxx_call_op, function_of<void*>(fn), in, inout, len, handle);
     return;
   }
   if (FERMATA_UNLIKELY(language_of(fn) == kFortranFunction)) {
@@ -97,6 +104,11 @@ inline void errhandler(void* fn, Slot* object, int* code) {
     function_of<void (*)(int*, int*, ...)>(fn)(&integer, code);
     return;
   }
+  if (FERMATA_UNLIKELY(language_of(fn) == kCxxFunction)) {
+    cxx_call_errhandler(g_cxx_call_errhandler, function_of<void*>(fn), kind, &handle, code);
+    *code = 0;  // else the bindings would call it once more, or throw
+    return;
+  }
   reinterpret_cast<Handler>(fn)(&handle, code);
 }
 
@@ -136,18 +148,32 @@ inline void call_errhandler(Kind kind, void* fn, Slot* object, int* code) {
   }
 }
 
+// Fortran's have the error as a last argument, by reference like all others.
 inline int call_grequest_query(void* fn, void* extra, CanonStatus* status) {
   AppStatus app = {};
   status_out(*status, &app);
-  const int code = reinterpret_cast<int (*)(void*, AppStatus*)>(fn)(extra, &app);
+  int code = 0;
+  if (FERMATA_UNLIKELY(language_of(fn) == kFortranFunction)) {
+    function_of<void (*)(void*, AppStatus*, int*)>(fn)(extra, &app, &code);
+  } else {
+    code = reinterpret_cast<int (*)(void*, AppStatus*)>(fn)(extra, &app);
+  }
   *status = status_in(&app);
   return error_class_in(code);
 }
 inline int call_grequest_free(void* fn, void* extra) {
-  return error_class_in(reinterpret_cast<int (*)(void*)>(fn)(extra));
+  if (FERMATA_LIKELY(language_of(fn) != kFortranFunction))
+    return error_class_in(reinterpret_cast<int (*)(void*)>(fn)(extra));
+  int code = 0;
+  function_of<void (*)(void*, int*)>(fn)(extra, &code);
+  return error_class_in(code);
 }
 inline int call_grequest_cancel(void* fn, void* extra, int complete) {
-  return error_class_in(reinterpret_cast<int (*)(void*, int)>(fn)(extra, complete));
+  if (FERMATA_LIKELY(language_of(fn) != kFortranFunction))
+    return error_class_in(reinterpret_cast<int (*)(void*, int)>(fn)(extra, complete));
+  int code = 0;
+  function_of<void (*)(void*, int*, int*)>(fn)(extra, &complete, &code);
+  return error_class_in(code);
 }
 
 // Neighbourhood calls size their arrays by degree, the others by the (remote) group.

@@ -364,6 +364,7 @@ inline constexpr int kTPvarClassTimer = 9;
 inline constexpr int kTPvarClassGeneric = 10;
 inline constexpr u32 kLb = 0x3fe;
 inline constexpr u32 kUb = 0x3ff;
+inline constexpr u32 kErrorsThrowExceptions = 0x3fd;
 inline constexpr int kCommTypeNeighborhood = 299;
 inline constexpr u64 kUnweighted = 10;
 inline constexpr u64 kWeightsEmpty = 11;

@@ -107,7 +107,8 @@ namespace core {
   int code = front::app_error_code(error_class);
   if (!handler || handler->index == kErrorsAreFatal || handler->index == kErrorsAbort)
     abort_on_error(target.comm, error_class, function);
-  if (handler->index == kErrorsReturn) return code;
+  // MPICH's C++ bindings throw what the C function has returned.
+  if (handler->index == kErrorsReturn || handler->index == kErrorsThrowExceptions) return code;
   const Errhandler* const user = static_cast<const Errhandler*>(handler->object);
   front::call_errhandler(user->kind, user->fn, target.object, &code);
   return code;

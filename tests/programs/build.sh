@@ -35,8 +35,8 @@ for mpi in openmpi mpich; do
     mpicxx.$mpi -std=c++17 -O2 -g -Wall -Wextra -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX \
       -static-libstdc++ -static-libgcc -o "$out/static_cxx" tests/programs/static_cxx.cpp
   fi
-  # As the wrapper builds by default: with Open MPI's C++ bindings and their library.
-  if [[ $mpi == openmpi ]] && stale tests/programs/cxx_bindings.cpp "$out/cxx_bindings"; then
+  # As the wrapper builds by default: with the C++ bindings and their library.
+  if stale tests/programs/cxx_bindings.cpp "$out/cxx_bindings"; then
     mpicxx.$mpi -std=c++17 -O2 -g -Wall -Wextra -Wno-cast-function-type \
       -o "$out/cxx_bindings" tests/programs/cxx_bindings.cpp
   fi

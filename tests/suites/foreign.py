@@ -11,9 +11,14 @@ import mpi4py_suite  # noqa: E402
 import mpich_suite  # noqa: E402
 
 MODULES = ("test_mpiabi", "test_cco_vec", "test_cco_nb_vec", "test_cco_ngh_buf", "test_datatype")
-PROGRAMS = {"comm": ("comm_idup", "comm_idup_overlap", "comm_create_group_idup", "cmfree2", "ic1"),
+PROGRAMS = {"comm": ("comm_idup", "comm_idup_overlap", "comm_create_group_idup", "cmfree2", "ic1",
+                     "cmsplit_type", "idup_with_info"),
             "attr": ("attrerrcomm", "attrerrtype", "keyval_double_free_comm"),
-            "pt2pt": ("isendrecv", "isendrecv_replace")}
+            "datatype": ("lbub_oldapi", "typename_oldapi", "struct_no_real_types", "type_large"),
+            "errhan": ("adderr",),
+            "init": ("session", "session_mult_init", "session_psets", "session_self"),
+            "pt2pt": ("isendrecv", "isendrecv_replace", "rqstatus"),
+            "cxx/coll": ("ureduce",), "cxx/errhan": ("commcallx",), "f77/pt2pt": ("greqf",)}
 
 
 def _make_mpi4py(mpi, module):
@@ -49,5 +54,6 @@ def generate():
              for module in MODULES for mpi in mpis.MPIS}
     for directory, programs in PROGRAMS.items():
         for program in programs:
-            tests[f"test_mpich_{directory}_{program}"] = _make_mpich(directory, program)
+            name = f"test_mpich_{directory.replace('/', '_')}_{program}"
+            tests[name] = _make_mpich(directory, program)
     return tests

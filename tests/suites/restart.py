@@ -364,10 +364,9 @@ def generate():
             tests[f"test_{name}_{front}_{first}_then_{second}"] = (
                 slow(test) if is_slow and not always else test)
         tests[f"test_{name}_resumes"] = _make_resume("openmpi", "openmpi", name)
-    # Built for Open MPI only: MPICH's C++ bindings are gone.
-    for first, second in (mpis.MPIS, mpis.MPIS[::-1]):
-        tests[f"test_cxx_bindings_{first}_then_{second}"] = _make(
-            "openmpi", first, second, "cxx_bindings")
+    for front, first, second, _ in ROUTES[:4]:
+        tests[f"test_cxx_bindings_{front}_{first}_then_{second}"] = _make(
+            front, first, second, "cxx_bindings")
     for second in mpis.MPIS:
         tests[f"test_two_names_of_mpich_mpich_then_{second}"] = _make(
             "mpich", "mpich", second, "two_names")

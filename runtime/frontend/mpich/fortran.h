@@ -113,9 +113,13 @@ FERMATA_ATTRIBUTES(Comm, mpi::kComm)
 FERMATA_ATTRIBUTES(Type, mpi::kDatatype)
 FERMATA_ATTRIBUTES(Win, mpi::kWin)
 
-// Says that the callbacks of a generalized request, just made, are Fortran's: those are not called.
-extern "C" FERMATA_EXPORT void MPII_Grequest_set_lang_f77(int) {
-  (void)core::raise(nullptr, abi::kErrUnsupportedOperation, "MPI_Grequest_start from Fortran");
+// Says that the callbacks of a generalized request, just made, are Fortran's.
+extern "C" FERMATA_EXPORT void MPII_Grequest_set_lang_f77(int request) {
+  mpi::Generalized* const made =
+      mpi::generalized_of(mpi::request_of(handle_in<mpi::kRequest>(request)));
+  made->query_fn = function_in(kFortranFunction, made->query_fn);
+  made->free_fn = function_in(kFortranFunction, made->free_fn);
+  made->cancel_fn = function_in(kFortranFunction, made->cancel_fn);
 }
 
 }  // namespace fermata::front

@@ -6,6 +6,7 @@
 #include "frontend/mpich/abi.h"
 
 #include "frontend/legacy.h"
+#include "frontend/mpich/cxx.h"
 #include "frontend/mpich/fortran.h"
 #include "frontend/start.h"
 

@@ -667,6 +667,7 @@ inline constexpr Canonical kCanonical[] = {
   {mpi::kErrhandler, 0x141},  // ERRORS_ARE_FATAL
   {mpi::kErrhandler, 0x142},  // ERRORS_ABORT
   {mpi::kErrhandler, 0x143},  // ERRORS_RETURN
+  {mpi::kErrhandler, 0x3fd},  // ERRORS_THROW_EXCEPTIONS
   {mpi::kSession, 0x120},  // SESSION_NULL
   {mpi::kMessage, 0x128},  // MESSAGE_NULL
   {mpi::kMessage, 0x129},  // MESSAGE_NO_PROC
@@ -772,6 +773,7 @@ inline constexpr Value kValues[] = {
   {mpi::kErrhandler, 0x141, 0x54000000},  // ERRORS_ARE_FATAL
   {mpi::kErrhandler, 0x142, 0x54000003},  // ERRORS_ABORT
   {mpi::kErrhandler, 0x143, 0x54000001},  // ERRORS_RETURN
+  {mpi::kErrhandler, 0x3fd, 0x54000002},  // ERRORS_THROW_EXCEPTIONS
   {mpi::kSession, 0x120, 0x38000000},  // SESSION_NULL
   {mpi::kMessage, 0x128, 0x2c000000},  // MESSAGE_NULL
   {mpi::kMessage, 0x129, 0x6c000000},  // MESSAGE_NO_PROC

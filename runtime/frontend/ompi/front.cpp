@@ -6,6 +6,7 @@
 #include "frontend/ompi/abi.h"
 
 #include "frontend/legacy.h"
+#include "frontend/ompi/cxx.h"
 #include "frontend/ompi/fortran.h"
 #include "frontend/start.h"
 
@@ -40,14 +41,5 @@ FERMATA_NULL_DELETE(NULL_DELETE_FN)
 FERMATA_NULL_DELETE(COMM_NULL_DELETE_FN)
 FERMATA_NULL_DELETE(TYPE_NULL_DELETE_FN)
 FERMATA_NULL_DELETE(WIN_NULL_DELETE_FN)
-
-// MPI::Op::Init, inlined in C++ programs, calls this right after MPI_Op_create, whose user function
-// was the intercept of the bindings' library.
-extern "C" FERMATA_EXPORT void ompi_op_set_cxx_callback(Slot* op, void* function) {
-  if (op == nullptr || (op->flags & mpi::kSlotPredefined)) return;  // MPI_Op_create failed
-  mpi::Op* const made = mpi::op_of(op);
-  g_cxx_op_intercept = made->fn;
-  made->fn = reinterpret_cast<void*>(reinterpret_cast<u64>(function) | kCxxFunction);
-}
 
 }  // namespace fermata::front

@@ -656,6 +656,7 @@ inline constexpr Canonical kCanonical[] = {
   {mpi::kErrhandler, 0x141},  // ERRORS_ARE_FATAL
   {mpi::kErrhandler, 0x142},  // ERRORS_ABORT
   {mpi::kErrhandler, 0x143},  // ERRORS_RETURN
+  {mpi::kErrhandler, 0x3fd},  // ERRORS_THROW_EXCEPTIONS
   {mpi::kSession, 0x120},  // SESSION_NULL
   {mpi::kMessage, 0x128},  // MESSAGE_NULL
   {mpi::kMessage, 0x129},  // MESSAGE_NO_PROC

@@ -24,6 +24,7 @@ int PMPI_Op_create(void* function, int commute, Slot** op);
 int PMPI_Comm_create_errhandler(void* function, Slot** handler);
 int PMPI_Win_create_errhandler(void* function, Slot** handler);
 int PMPI_File_create_errhandler(void* function, Slot** handler);
+int PMPI_Grequest_start(void* query, void* free, void* cancel, void* extra, Slot** request);
 int PMPI_Comm_create_keyval(void* copy, void* remove, int* keyval, void* extra);
 int PMPI_Type_create_keyval(void* copy, void* remove, int* keyval, void* extra);
 int PMPI_Win_create_keyval(void* copy, void* remove, int* keyval, void* extra);
@@ -33,6 +34,15 @@ FERMATA_FORTRAN(op_create, OP_CREATE, (Function * function, int* commute, int* o
   Slot* made = nullptr;
   const int error = PMPI_Op_create(marked(function), *commute != 0, &made);
   if (error == 0) *op = number_of(made);
+  finish(ierror, error);
+}
+
+FERMATA_FORTRAN(grequest_start, GREQUEST_START,
+                (Function * query, Function* free, Function* cancel, i64* extra, int* request,
+                 int* ierror)) {
+  Slot* made = nullptr;
+  const int error = PMPI_Grequest_start(marked(query), marked(free), marked(cancel), extra, &made);
+  if (error == 0) *request = number_of(made);
   finish(ierror, error);
 }
 

@@ -1320,10 +1320,6 @@ FERMATA_FORTRAN(grequest_complete, GREQUEST_COMPLETE, (int* request, int* ierror
   finish(ierror, error);
 }
 
-FERMATA_FORTRAN(grequest_start, GREQUEST_START, (void*, void*, void*, void*, void*, int* ierror)) {
-  finish(ierror, fermata_unsupported("MPI_Grequest_start"));
-}
-
 FERMATA_FORTRAN(group_compare, GROUP_COMPARE, (int* group1, int* group2, int* result, int* ierror)) {
   const int error = PMPI_Group_compare(handle<mpi::kGroup>(*group1), handle<mpi::kGroup>(*group2), result);
   finish(ierror, error);

@@ -91,9 +91,37 @@ subroutine delete_narrow(comm, keyval, value, extra, e)
   e = 0
 end subroutine
 
+subroutine query_generalized(extra, status, e)
+  use checks
+  integer :: status(MPI_STATUS_SIZE), e
+  integer(MPI_ADDRESS_KIND) :: extra
+  status(MPI_SOURCE) = int(extra)
+  status(MPI_TAG) = 7
+  call MPI_Status_set_elements(status, MPI_INTEGER, 3, e)
+  call MPI_Status_set_cancelled(status, .false., e)
+end subroutine
+
+subroutine free_generalized(extra, e)
+  use checks
+  integer :: e
+  integer(MPI_ADDRESS_KIND) :: extra
+  extra = extra + 1
+  e = MPI_SUCCESS
+end subroutine
+
+subroutine cancel_generalized(extra, complete, e)
+  use checks
+  integer :: e
+  integer(MPI_ADDRESS_KIND) :: extra
+  logical :: complete
+  if (.not. complete) extra = extra + 100
+  e = MPI_SUCCESS
+end subroutine
+
 program calls
   use checks
   implicit none
+  external :: query_generalized, free_generalized, cancel_generalized
   external :: add_pairs, handle_error, copy_wide, delete_wide, copy_narrow, delete_narrow
   integer :: steps, step_ms, step, right, left
   integer :: comm, cart, op, pair, column, absolute, wide, narrow, handler, info
@@ -334,7 +362,12 @@ contains
     integer, asynchronous :: values(5), own(2), total(2)
     integer :: requests(5), indices(5), count, i, first, unused
     integer :: statuses(MPI_STATUS_SIZE, 5)
+    integer :: generalized, got
+    integer(MPI_ADDRESS_KIND), volatile :: extra
     logical :: flag
+    extra = step
+    call MPI_Grequest_start(query_generalized, free_generalized, cancel_generalized, extra, &
+                            generalized, ierr)
     call MPI_Startall(2, persistent, ierr)
     do i = 1, 3
       call MPI_Irecv(values(i), 1, MPI_INTEGER, left, 10 + i, comm, requests(i), ierr)
@@ -346,6 +379,12 @@ contains
     call MPI_Iallreduce(own, total, 2, MPI_INTEGER, MPI_SUM, comm, requests(4), ierr)
     requests(5) = MPI_REQUEST_NULL
     unused = usleep(int(1000 * step_ms, c_int))
+    call MPI_Cancel(generalized, ierr)
+    call MPI_Grequest_complete(generalized, ierr)
+    call MPI_Wait(generalized, statuses(:, 1), ierr)
+    call MPI_Get_count(statuses(:, 1), MPI_INTEGER, got, ierr)
+    call check(statuses(MPI_SOURCE, 1) == step + 100 .and. statuses(MPI_TAG, 1) == 7 .and. &
+               got == 3 .and. extra == step + 101, 'a generalized request')
     call MPI_Waitany(3, requests, first, MPI_STATUS_IGNORE, ierr)
     call check(first >= 1 .and. first <= 3, 'an index')
     call check(requests(first) == MPI_REQUEST_NULL, 'a request that is done')
