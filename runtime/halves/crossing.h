@@ -24,7 +24,7 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 13;
+inline constexpr u32 kCrossingVersion = 14;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 inline constexpr u32 kSendingToAny = 0xffff'ffff;  // to whoever has been sent to
 
@@ -301,6 +301,9 @@ struct LauncherCalls {
   // 0; -EINVAL: the memory at `from` is private, nothing has changed; or another -errno, and then
   // `to` may have become fresh private memory. All whole pages.
   i32 (*share)(u64 from, u64 to, u64 bytes);
+  // Likewise in the upper window after a restart: what is at `to` comes to `from` first, and what
+  // the program may do with its pages stays.
+  i32 (*share_again)(u64 from, u64 to, u64 bytes);
   // Unmaps upper memory that the above has mapped.
   void (*unshare)(u64 at, u64 bytes);
 };

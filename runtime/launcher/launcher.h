@@ -120,6 +120,7 @@ u64 trap_shmat(u64 id, u64 address, u64 flags);
 u64 trap_fork_advice(u64 address, u64 bytes, u64 advice);
 u64 place_lower(u64 bytes);  // a free range for code in the lower window
 i32 share(u64 from, u64 to, u64 bytes);
+i32 share_again(u64 from, u64 to, u64 bytes);
 void unshare(u64 at, u64 bytes);
 struct Placement {
   u64 brk_start, brk_end, mmap_cursor;

@@ -43,7 +43,8 @@ void move_process_manager_descriptor(int first) {
     nudge,            config_value,      leave,
     resume,           stop_others,       release,
     borrow,           lend,              load_lower,
-    end_helpers,      share,             unshare,
+    end_helpers,      share,             share_again,
+    unshare,
 };
 
 extern "C" void fermata_main(u64* initial_stack) {

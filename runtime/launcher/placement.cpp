@@ -6,6 +6,7 @@
 #include "memory/aliases.h"
 #include "memory/forks.h"
 #include "memory/locks.h"
+#include "memory/maps.h"
 #include "memory/objects.h"
 #include "memory/refusals.h"
 #include "memory/segments.h"
@@ -149,12 +150,71 @@ u64 trap_mremap(u64 old_address, u64 old_bytes, u64 new_bytes, u64 flags, u64 ne
   return outcome(moved);
 }
 
+namespace {
+
+/// What the program may do with the pages of a range (mprotect), while something else takes their
+/// place. Meanwhile they can be read.
+class Protections {
+ public:
+  Protections(u64 start, u64 bytes) : start_(start), bytes_(bytes) {}
+  Protections(const Protections&) = delete;
+  Protections& operator=(const Protections&) = delete;
+  ~Protections() {
+    if (pages_) (void)sys::munmap(pages_, bytes_ / kPageBytes);
+  }
+
+  bool lift() {
+    const Result<u64> room = sys::mmap(0, bytes_ / kPageBytes, kReadWrite,
+                                       sys::kMapPrivate | sys::kMapAnonymous);
+    char* const text = room ? memory::read_mappings(memory::Detail::kPlain) : nullptr;
+    if (room) pages_ = room.value;
+    if (!text) return false;
+    memory::Mapping mapping;
+    for (char* at = text; (at = memory::parse_mapping(at, mapping));)
+      for (u64 page = mapping.start > start_ ? mapping.start : start_;
+           page < mapping.end && page < start_ + bytes_; page += kPageBytes)
+        of(page) = u8((mapping.read ? sys::kProtRead : 0) | (mapping.write ? sys::kProtWrite : 0) |
+                      (mapping.execute ? sys::kProtExec : 0));
+    memory::free_mappings(text);
+    return bool(sys::mprotect(start_, bytes_, kReadWrite));
+  }
+
+  void bring_back() {
+    for (u64 page = start_; page < start_ + bytes_;) {
+      u64 end = page + kPageBytes;
+      while (end < start_ + bytes_ && of(end) == of(page)) end += kPageBytes;
+      if (of(page) != kReadWrite) (void)sys::mprotect(page, end - page, of(page));
+      page = end;
+    }
+  }
+
+ private:
+  static constexpr u8 kReadWrite = sys::kProtRead | sys::kProtWrite;
+  u8& of(u64 page) { return reinterpret_cast<u8*>(pages_)[(page - start_) / kPageBytes]; }
+
+  u64 start_, bytes_, pages_ = 0;  // pages_: one byte each
+};
+
+/// But for pages that are zero in both places.
+void copy_pages(u64 from, u64 to, u64 bytes) {
+  for (u64 page = 0; page < bytes; page += kPageBytes) {
+    const u64* const words = reinterpret_cast<const u64*>(from + page);
+    u64 any = 0;
+    for (u64 i = 0; i < kPageBytes / sizeof(u64); i++) any |= words[i];
+    if (any) __builtin_memcpy(reinterpret_cast<void*>(to + page), words, kPageBytes);
+  }
+}
+
+}  // namespace
+
 i32 share(u64 from, u64 to, u64 bytes) {
   constexpr u64 kMayMove = 1, kFixed = 2;
   // A length of 0 means a second mapping. MREMAP_FIXED at once would unmap what is at `to` before
   // it knew whether that is possible.
   const Result<u64> second = sys::call(SYS_mremap, from, 0, bytes, kMayMove);
   if (!second) return -second.error;
+  // The first may be the program's, and closed by it.
+  (void)sys::mprotect(second.value, bytes, sys::kProtRead | sys::kProtWrite);
   const bool is_upper = in_upper(to);
   Result<u64> moved = Result<u64>::fail(sys::kEnomem);
   if (!is_upper || memory::note_alias(to, bytes)) {
@@ -167,6 +227,15 @@ i32 share(u64 from, u64 to, u64 bytes) {
   (void)sys::mmap(to, bytes, sys::kProtRead | sys::kProtWrite,
                   sys::kMapPrivate | sys::kMapAnonymous | sys::kMapFixedNoReplace);
   return -moved.error;
+}
+
+i32 share_again(u64 from, u64 to, u64 bytes) {
+  Protections protections(to, bytes);
+  if (!protections.lift()) return -sys::kEnomem;
+  copy_pages(to, from, bytes);
+  const i32 done = share(from, to, bytes);
+  protections.bring_back();
+  return done;
 }
 
 void unshare(u64 at, u64 bytes) {

@@ -4,7 +4,7 @@
 //   fence              flush, barrier: what every member has begun is complete before any goes on
 //   post/start         each target tells the origin that it may begin (bells.h)
 //   complete/wait      flush; each origin tells the target that it is done
-//   lock, lock_all     counters of holders: exclusive ones in the high word, shared in the low word
+//   lock, lock_all     counters of holders: shared ones in the low word, exclusive ones above
 //
 // Where all members are on one host each has a door (near_windows.h), changed by the processor's
 // own atomic operations; lock_all is a shared lock of each. Elsewhere it has counter[0], and rank 0
@@ -19,6 +19,11 @@
 // compare-and-swap would do it in one step, but Open MPI 4.1's crashes on the own rank.) Between
 // two tries it holds nothing: it may be stopped there, and the next try may find the other kind.
 //
+// Who waits for an exclusive lock says so in the topmost bits of the same words, and for a while
+// nobody gets a shared one then: else ranks that poll with shared locks would keep it waiting for
+// ever. Only for a while, because a rank that holds a shared lock may wait for one that asks for
+// it. Before it stops for a checkpoint the one that waits takes that back.
+//
 // Invariant: a lock held is counted exactly once, and in Window::locks or all_locked of its holder,
 //            from which a restart counts anew.
 #pragma once
@@ -27,8 +32,12 @@
 
 namespace fermata::mpi {
 
-inline constexpr i64 kOneShared = 1, kOneExclusive = i64(1) << 32;
-inline constexpr i64 kAnyShared = kOneExclusive - 1, kAnyExclusive = ~kAnyShared;
+inline constexpr i64 kOneShared = 1, kOneExclusive = i64(1) << 32, kOneWaiting = i64(1) << 48;
+inline constexpr i64 kAnyShared = kOneExclusive - 1, kAnyExclusive = kOneWaiting - kOneExclusive;
+inline constexpr i64 kAnyWaiting = ~(kOneWaiting - 1);
+// What a shared lock is not compatible with, while its rank has patience and afterwards.
+inline constexpr i64 kBeforeShared = kAnyExclusive | kAnyWaiting, kBeforeImpatient = kAnyExclusive;
+inline constexpr u64 kPatienceNs = 100'000'000;
 
 // --- counters ----------------------------------------------------------------------------------
 
@@ -50,10 +59,9 @@ inline int counter_try(const Window* window, i32 target, i64 index, i64 amount, 
   return error || *got ? error : counter_add(window, target, index, -amount, &ignored);
 }
 
-/// Tries to get a lock without doors.
-inline int far_try(const Window* window, i32 target, LockKind kind, bool* got) {
-  if (kind == LockKind::kShared)
-    return counter_try(window, target, 0, kOneShared, kAnyExclusive, got);
+/// Tries to get a lock without doors. `before`: what a shared one is not compatible with.
+inline int far_try(const Window* window, i32 target, LockKind kind, i64 before, bool* got) {
+  if (kind == LockKind::kShared) return counter_try(window, target, 0, kOneShared, before, got);
   int error = counter_try(window, 0, 1, kOneExclusive, kAnyShared, got);
   if (error || !*got) return error;
   error = counter_try(window, target, 0, kOneExclusive, kAnyShared | kAnyExclusive, got);
@@ -70,27 +78,28 @@ inline int far_release(const Window* window, i32 target, LockKind kind) {
 
 // --- doors ---------------------------------------------------------------------------------------
 
-inline bool door_try(const Window* window, i32 target, LockKind kind) {
+inline bool door_try(const Window* window, i32 target, LockKind kind, i64 before) {
   i64* const door = door_of(window, target);
   const bool shares = kind == LockKind::kShared;
-  i64 before = 0;
-  while (!__atomic_compare_exchange_n(door, &before, shares ? before + kOneShared : kOneExclusive,
-                                      false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-    if (shares ? before & kAnyExclusive : before) return false;
+  const i64 amount = shares ? kOneShared : kOneExclusive;
+  const i64 conflicting = shares ? before : kAnyShared | kAnyExclusive;
+  i64 found = 0;
+  while (!__atomic_compare_exchange_n(door, &found, found + amount, false, __ATOMIC_SEQ_CST,
+                                      __ATOMIC_RELAXED))
+    if (found & conflicting) return false;
   return true;
 }
 
 /// What was loaded and stored under the lock is visible to whoever gets it next.
 inline void door_release(const Window* window, i32 target, LockKind kind) {
-  i64* const door = door_of(window, target);
-  if (kind == LockKind::kShared) __atomic_fetch_sub(door, kOneShared, __ATOMIC_SEQ_CST);
-  else __atomic_store_n(door, 0, __ATOMIC_RELEASE);
+  const i64 amount = kind == LockKind::kShared ? kOneShared : kOneExclusive;
+  __atomic_fetch_sub(door_of(window, target), amount, __ATOMIC_SEQ_CST);
 }
 
-inline bool doors_try_all(const Window* window) {
+inline bool doors_try_all(const Window* window, i64 before) {
   const i32 count = comm_of(window->comm)->size;
   for (i32 i = 0; i < count; i++) {
-    if (door_try(window, i, LockKind::kShared)) continue;
+    if (door_try(window, i, LockKind::kShared, before)) continue;
     while (i-- > 0) door_release(window, i, LockKind::kShared);
     return false;
   }
@@ -102,19 +111,61 @@ inline bool doors_try_all(const Window* window) {
 inline constexpr i32 kAllMembers = -1;
 
 /// Tries to get a lock on a member, or the shared one on all.
-inline int lock_try(const Window* window, i32 target, LockKind kind, bool* got) {
+inline int lock_try(const Window* window, i32 target, LockKind kind, i64 before, bool* got) {
   if (window->has_doors) {
-    *got = target == kAllMembers ? doors_try_all(window) : door_try(window, target, kind);
+    *got = target == kAllMembers ? doors_try_all(window, before)
+                                 : door_try(window, target, kind, before);
     return kSuccess;
   }
-  if (target == kAllMembers) return counter_try(window, 0, 1, kOneShared, kAnyExclusive, got);
-  return far_try(window, target, kind, got);
+  if (target == kAllMembers) return counter_try(window, 0, 1, kOneShared, before, got);
+  return far_try(window, target, kind, before, got);
 }
+
+/// That this rank waits for an exclusive lock, where others see it.
+class Waiting {
+ public:
+  Waiting(const Window* window, i32 target) : window_(window), target_(target) {}
+
+  int say() {
+    if (said_) return kSuccess;
+    said_ = true;
+    restarts_ = crossing().restarts;
+    return add(kOneWaiting);
+  }
+  /// A restart has made new words, in which nobody waits.
+  int take_back() {
+    const bool counts = said_ && restarts_ == crossing().restarts;
+    said_ = false;
+    return counts ? add(-kOneWaiting) : int(kSuccess);
+  }
+
+ private:
+  int add(i64 amount) const {
+    if (window_->has_doors) {
+      __atomic_fetch_add(door_of(window_, target_), amount, __ATOMIC_SEQ_CST);
+      return kSuccess;
+    }
+    i64 ignored;
+    const int error = counter_add(window_, 0, 1, amount, &ignored);
+    return error ? error : counter_add(window_, target_, 0, amount, &ignored);
+  }
+
+  const Window* window_;
+  i32 target_;
+  u32 restarts_ = 0;
+  bool said_ = false;
+};
 
 /// Waits for a lock that somebody else has.
 [[gnu::noinline]] inline int lock_await(const Window* window, i32 target, LockKind kind) {
+  constexpr u32 kTriesBeforeSaying = 4;  // a lock that is about to be free costs no more words
+  Waiting waiting(window, target);
+  const u64 since = sys::now_ns();
   for (u32 attempt = 1;; attempt++) {
-    safe_point();
+    if (checkpoint_wanted()) {
+      if (const int error = waiting.take_back()) return error;
+      safe_point();
+    }
     // Ranks that keep finding each other's attempts must not go on in step.
     const u32 pause = (attempt * 7 + u32(state().world_rank) * 13) % 16;
     {
@@ -122,16 +173,22 @@ inline int lock_try(const Window* window, i32 target, LockKind kind, bool* got) 
       for (u32 i = 0; i <= pause; i++) (void)sys::call(SYS_sched_yield);
     }
     poke_lower();  // the holder may need an answer of this rank's lower half
+    const i64 before = sys::now_ns() - since < kPatienceNs ? kBeforeShared : kBeforeImpatient;
     bool got = false;
-    const int error = lock_try(window, target, kind, &got);
-    if (error || got) return error;
+    int error = lock_try(window, target, kind, before, &got);
+    if (error || got) {
+      const int taken_back = waiting.take_back();
+      return error ? error : taken_back;
+    }
+    if (kind == LockKind::kExclusive && attempt >= kTriesBeforeSaying) error = waiting.say();
+    if (error) return error;
   }
 }
 
 inline int lock_acquire(const Window* window, i32 target, LockKind kind) {
   if (kind == LockKind::kUnchecked) return kSuccess;
   bool got = false;
-  const int error = lock_try(window, target, kind, &got);
+  const int error = lock_try(window, target, kind, kBeforeShared, &got);
   return error || got ? error : lock_await(window, target, kind);
 }
 

@@ -35,6 +35,13 @@ inline constexpr i64 kWindowAlignment = 16;
 
 inline u64 no_info() { return slot_at(kInfo, kInfoNull)->real; }
 
+/// Doors of windows that a restart brings back begin as new ones: nobody holds or waits.
+inline void clear_doors_taken(u64 first) {
+  for (u64 i = 0; i < kDoors; i++)
+    if (state().doors_taken[i / 64] >> i % 64 & 1)
+      __builtin_memset(reinterpret_cast<void*>(first + i * kDoorBytes), 0, kDoorBytes);
+}
+
 /// Makes the doors of all ranks of a host, `ranks` of the communicator `node`.
 inline void make_doors(u64 node, const i32* ranks, int count) {
   Core& core = state();
@@ -48,6 +55,7 @@ inline void make_doors(u64 node, const i32* ranks, int count) {
     const u64 first = (sys::word(base) + kDoorBytes - 1) / kDoorBytes * kDoorBytes;
     if (i == 0) core.lower_doors = first;
     core.door_segments[ranks[i]] = i64(first - core.lower_doors);
+    if (ranks[i] == core.world_rank) clear_doors_taken(first);
   }
   int worst = error;
   (void)lower().Allreduce(&error, &worst, 1, slot_at(kDatatype, kInt)->real,
@@ -110,16 +118,6 @@ inline void window_unmap(const Window* window) {
     launcher().unshare(sys::word(window->base), window_pages(window));
 }
 
-/// Copies what a restart has brought back, but for pages that are zero in both places.
-inline void copy_pages(u64 from, u64 to, u64 bytes) {
-  for (u64 page = 0; page < bytes; page += kPageBytes) {
-    const u64* const words = reinterpret_cast<const u64*>(from + page);
-    u64 any = 0;
-    for (u64 i = 0; i < kPageBytes / sizeof(u64); i++) any |= words[i];
-    if (any) __builtin_memcpy(reinterpret_cast<void*>(to + page), words, kPageBytes);
-  }
-}
-
 // --- the real window ----------------------------------------------------------------------------
 
 inline bool has_shared_memory(const Window* window) {
@@ -158,8 +156,8 @@ inline bool share_member(Window* window, i32 rank, u64 segment) {
   if (window->flavor == kWinFlavorShared)
     return launcher().share(memory.start, pages, memory.bytes) == 0;
   if (rank != comm_of(window->comm)->rank) return true;
-  if (!window->is_new) copy_pages(memory.start, pages, memory.bytes);
-  return launcher().share(pages, memory.start, memory.bytes) == 0;
+  return (window->is_new ? launcher().share : launcher().share_again)(pages, memory.start,
+                                                                      memory.bytes) == 0;
 }
 
 /// Finds the segments of a real window of shared memory.

@@ -22,11 +22,12 @@ ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", 
 BEYOND = {name: ["--beyond", 1]
           for name in ("abi", "alloc_mem", "attributes", "header_extras", "holders",
                        "ignored_arguments", "latecomers", "persistent_collectives", "sessions",
-                       "whose_error", "win_contents", "win_pairs", "win_self", "win_single",
-                       "win_unaligned", "writes_in_threads")}
+                       "whose_error", "win_contents", "win_pairs", "win_protected", "win_self",
+                       "win_single", "win_unaligned", "win_writers", "writes_in_threads")}
 
 # Number of ranks, where it is not 2 and, natively, 3 as well.
-RANKS = {"win_pairs": (4,), "win_unaligned": (3,), "room": (3,), "latecomers": (4,)}
+RANKS = {"win_pairs": (4,), "win_unaligned": (3,), "win_writers": (4,), "room": (3,),
+         "latecomers": (4,)}
 # In which step of the program `room` a rank waits in what.
 ROOM_IN = {"send": 5, "wait": 6, "test": 7, "detach": 8, "wait_that_is_overtaken": 4}
 # In which step of the program `latecomers` the others are in what, and who comes late.
