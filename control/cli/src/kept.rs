@@ -5,7 +5,7 @@
 use crate::exit::refused;
 use anyhow::{Context, Result};
 use fermata_storage::{Image, ImageProblem};
-use fermata_sysio::tell;
+use fermata_sysio::{host_name, tell};
 use fermata_types::ImageFile;
 use fermata_types::file_kind::{DIRECTORY, REGULAR};
 use std::fs::{DirBuilder, File, FileTimes, Permissions};
@@ -14,6 +14,7 @@ use std::os::unix::fs::{
     DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown,
 };
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Instead of `--files`.
@@ -156,28 +157,47 @@ fn is_equal(image: &mut Image, file: &ImageFile, path: &Path) -> io::Result<bool
     Ok(equal && is_zero(end, file.size, &mut found)?)
 }
 
+/// Makes a file under a name of its own, and gives it the one that it is to have when `fill` has
+/// filled it: another rank of this host may make it as well, or look whether it is there, and must
+/// not meet it half filled. Whoever comes first has made it (returns true).
+fn make_whole(
+    path: &Path,
+    mode: u32,
+    fill: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<bool> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let own = format!(".fermata-{}-{}-{number}", host_name(), std::process::id());
+    let own = path.with_file_name(own);
+    let _ = std::fs::remove_file(&own); // of an earlier process of this number that was killed
+    // Nobody else is to read it before it has its permissions.
+    let new = File::options().write(true).create_new(true).mode(mode & 0o700).open(&own)?;
+    let named = fill(&new).and_then(|()| match std::fs::hard_link(&own, path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(_) if path.exists() => Ok(false),
+        Err(_) => std::fs::rename(&own, path).map(|()| true), // where there are no links
+        Ok(()) => Ok(true),
+    });
+    let _ = std::fs::remove_file(&own);
+    named
+}
+
 fn make_file(image: &mut Image, file: &ImageFile, path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         make_directories(parent, DIRECTORY_MODE)?;
     }
-    // Another rank may have made it meanwhile: it has the same contents.
-    // Nobody else is to read it before it has its permissions.
     let mode = u32::try_from(file.values[1] & 0o7777).unwrap_or(0o600);
-    let new = match File::options().write(true).create_new(true).mode(mode & 0o700).open(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
-        opened => opened?,
-    };
-    let filled = fill(image, file, &new).and_then(|()| {
+    // If another rank has made it meanwhile: it has the same contents.
+    let made = make_whole(path, mode, |new| {
+        fill(image, file, new)?;
         let owner = |shift: u32| u32::try_from(file.values[2] >> shift & 0xffff_ffff).ok();
-        let _ = fchown(&new, owner(32), owner(0)); // only root may give it to somebody else
+        let _ = fchown(new, owner(32), owner(0)); // only root may give it to somebody else
         new.set_permissions(Permissions::from_mode(mode))
-    });
-    if filled.is_err() {
-        let _ = std::fs::remove_file(path);
-    } else {
+    })?;
+    if made {
         tell(format_args!("{}: made again, {} bytes", path.display(), file.size));
     }
-    filled
+    Ok(())
 }
 
 /// Makes what these images have and what is missing here.
@@ -248,5 +268,28 @@ mod tests {
         assert!(parse_which("save=").is_err());
         assert!(parse_which("saved").is_err());
         assert!(parse_which("restore").is_err());
+    }
+
+    #[test]
+    fn two_that_make_the_same_file() {
+        use std::io::Write;
+        let directory = std::env::temp_dir().join(format!("fermata-kept-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("file");
+        let fill = |mut file: &File| file.write_all(b"whole");
+        let made = make_whole(&path, 0o640, |file| {
+            // A second one comes, makes it and goes on while the first one has filled half of it.
+            file.write_all_at(b"wh", 0)?;
+            assert!(!path.exists());
+            assert!(make_whole(&path, 0o640, fill)?);
+            file.write_all_at(b"whole", 0)
+        });
+        assert!(!made.unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+        let failed = make_whole(&directory.join("other"), 0o640, |_| Err(io::Error::other("full")));
+        assert!(failed.is_err());
+        let names = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["file"]);
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }
