@@ -37,7 +37,7 @@ enum Rule : u8 {
   kAbsolute,    // upper, absolute times
   kIdFcntl,     // kLowerFcntl, and from the upper half what takes or tells ids
   kPeer,        // upper, SO_PEERCRED only
-  kGroupWait4, kGroupWaitid,  // upper, not from the vdso page: waiting for a group of processes
+  kGroupWait4, kGroupWaitid,  // upper, not from the vdso page: waiting for a group of children
   kMadvise,     // either, MADV_DONTFORK and MADV_WIPEONFORK only
   kMask,        // upper, not from the vdso page: calls that take a signal mask
   kMask3, kMask4, kMask5,  // likewise, if argument 3, 4 or 5, the mask, is given
@@ -200,10 +200,12 @@ void emit_id_fcntl(Filter& filter) {
   emit_from_upper_code(filter);
 }
 
-/// wait4(2) takes a group as a number below -1.
+/// wait4(2) takes a group as a number below -1. Children that have been started again have new ids.
 void emit_group_wait(Filter& filter, Rule rule) {
   constexpr u32 kByGroup = 2, kAnyChild = ~u32(0);
-  if (rule == kGroupWaitid) {
+  if (saved_with_helpers) {
+    // Every wait may tell of one.
+  } else if (rule == kGroupWaitid) {
     emit_only(filter, 0, {kByGroup});
   } else {
     filter.load(argument_at(0));

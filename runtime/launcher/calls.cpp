@@ -407,6 +407,11 @@ void settle_carried_call(UserContext* frame) {
 void shift_carried_call(UserContext* frame) {
   if (frame->rip != carry_address) return;
   CarriedCall& call = *carried_call(frame);
+  if (call.number == __NR_wait4 || call.number == __NR_waitid) {
+    frame->rdi = call.rdi;
+    frame->rsi = call.rsi;
+    name_awaited(call.number, frame->rdi, frame->rsi);
+  }
   const u64 now = sys::now_ns(), then = call.began_ns;
   if (call.deadline_ns) call.deadline_ns += now - then;
   call.began_ns = now;

@@ -22,7 +22,7 @@ namespace fermata::launch {
 namespace {
 
 using image::MemberKind;
-constexpr u32 kCapacity = 16;        // helpers of a rank
+constexpr u32 kCapacity = kHelperCapacity;
 constexpr u64 kWordsCapacity = 512;  // arguments, or variables
 enum Source : u64 { kSame = 0, kOtherEnd = 1, kByPath = 2 };  // values[1] of a descriptor, low byte
 constexpr u32 kAccessMode = 3;
@@ -227,6 +227,7 @@ Status add_helper(image::Writer& writer, u32 index, u32 pid, Message& why) {
   (void)read_of(pid, "/status");
   state->values[0] = number_after("SigIgn:", true);
   state->values[1] = number_after("SigBlk:", true) & ~kOurSignals;
+  state->flags = known_process(pid);
   if (arguments && environment_bytes) return add_descriptors(writer, index, pid, why);
   refuse(pid, why) << "its arguments or its environment are too long";
   return failure(sys::kEperm);
@@ -252,8 +253,8 @@ void adapt_tracker(char* (&argv)[kWordsCapacity]) {
 }
 
 /// Descriptors as the helper had them: each is taken out of the way first, for its number may be
-/// that of another one's source. All others close when it is executed.
-bool place_descriptors(const image::Reader& reader, i32 index) {
+/// that of another one's source, and so is `report`. All others close when it is executed.
+Status place_descriptors(const image::Reader& reader, i32 index, int& report) {
   constexpr u64 kMarkCloseOnExec = 4, kAll = 0x7fffffff;  // CLOSE_RANGE_CLOEXEC
   constexpr u32 kMost = 64;
   struct {
@@ -265,10 +266,13 @@ bool place_descriptors(const image::Reader& reader, i32 index) {
     if (reader.members[i].kind == MemberKind::kHelperFile && reader.members[i].target == index &&
         int(reader.members[i].flags) >= above)
       above = int(reader.members[i].flags) + 1;
+  const Result<u64> higher = sys::fcntl(report, sys::kDupFdCloexec, u64(above));
+  if (!higher) return failure(higher.error);
+  report = int(higher.value);
   for (u64 i = 0; i < reader.header->members.count; i++) {
     const image::ImageMember& member = reader.members[i];
     if (member.kind != MemberKind::kHelperFile || member.target != index) continue;
-    if (count == kMost) return false;
+    if (count == kMost) return failure(sys::kEmfile);
     const u64 how = member.values[1] & 0xff, flags = member.values[1] >> 8;
     Text<64> link;
     link << "/proc/self/fd/" << member.values[0];
@@ -276,32 +280,59 @@ bool place_descriptors(const image::Reader& reader, i32 index) {
     Result<u64> made = Result<u64>::ok(member.values[0]);
     if (how != kSame) made = sys::open(path, int(flags) | sys::kCloseOnExec);
     if (made) made = sys::fcntl(int(made.value), sys::kDupFdCloexec, u64(above));
-    if (!made) return false;
+    if (!made) return failure(made.error);
     moves[count++] = {int(made.value), int(member.flags)};
   }
   (void)sys::call(SYS_close_range, 0, kAll, kMarkCloseOnExec);
-  for (u32 i = 0; i < count; i++)
-    if (!sys::dup3(moves[i].from, moves[i].to, 0)) return false;
-  return true;
+  for (u32 i = 0; i < count; i++) {
+    const Result<u64> placed = sys::dup3(moves[i].from, moves[i].to, 0);
+    if (!placed) return failure(placed.error);
+  }
+  return success();
 }
 
-/// The child's way to its program.
+/// What a child that has not become its program says.
+struct Failed {
+  i32 step, error;
+};
+enum Step : i32 { kDirectory, kDescriptors, kExecute };
+
+/// The child's way to its program. If it fails, `report` tells how; else that closes.
 [[noreturn]] void become(const image::Reader& reader, const image::ImageMember& program,
-                         const image::ImageMember* state, char** argv, char** envp) {
+                         const image::ImageMember* state, char** argv, char** envp, int report) {
   for (int signal = 1; state && signal <= 64; signal++) {
     const bool ignored = state->values[0] & sys::signal_bit(signal);
     const sys::KernelAction action{ignored ? u64(1) : 0, 0, 0, 0};
     (void)sys::sigaction(signal, &action, nullptr);
   }
-  if (state) (void)sys::call(SYS_chdir, sys::word(reader.string(state->path_string)));
-  const bool placed = place_descriptors(reader, program.target);
-  if (state) (void)sys::sigprocmask(sys::kSigSetMask, &state->values[1], nullptr);
-  if (placed)
-    (void)sys::call(SYS_execve, sys::word(reader.string(program.path_string)), sys::word(argv),
-                    sys::word(envp));
+  Failed failed{kDirectory, 0};
+  const char* const directory = state ? reader.string(state->path_string) : "";
+  if (directory[0]) failed.error = sys::call(SYS_chdir, sys::word(directory)).error;
+  if (failed.error == 0)
+    failed = {kDescriptors, place_descriptors(reader, program.target, report).error};
+  if (failed.error == 0) {
+    if (state) (void)sys::sigprocmask(sys::kSigSetMask, &state->values[1], nullptr);
+    failed = {kExecute, sys::call(SYS_execve, sys::word(reader.string(program.path_string)),
+                                  sys::word(argv), sys::word(envp)).error};
+  }
+  (void)sys::write(report, &failed, sizeof failed);
   sys::exit_group(127);
 }
 
+[[noreturn]] void give_up(const image::Reader& reader, const image::ImageMember& program,
+                          const image::ImageMember* state, const Failed& failed) {
+  const char* const path = reader.string(program.path_string);
+  if (failed.step == kDirectory && state)
+    die("cannot enter the directory of a helper of the program", reader.string(state->path_string),
+        failed.error, "create it again");
+  if (failed.step == kDescriptors)
+    die("cannot give a helper of the program its descriptors again", path, failed.error,
+        "check `ulimit -n`");
+  die("cannot start a helper of the program again", path, failed.error,
+      "it must be there under this name, and executable");
+}
+
+/// Returns when it is executed.
 Status start_one(const image::Reader& reader, const image::ImageMember& program) {
   constexpr u64 kChildSignal = 17;  // SIGCHLD
   static char arguments[files::kTextBytes + 1], variables[files::kTextBytes + 1];
@@ -320,9 +351,19 @@ Status start_one(const image::Reader& reader, const image::ImageMember& program)
     if (reader.members[i].kind == MemberKind::kHelperState &&
         reader.members[i].target == program.target)
       state = &reader.members[i];
+  int report[2];
+  const Result<u64> piped = sys::call(SYS_pipe2, sys::word(report), u64(sys::kCloseOnExec));
+  if (!piped) return failure(piped.error);
   const Result<u64> child = sys::call(SYS_clone, kChildSignal);
-  if (child && child.value == 0) become(reader, program, state, argv, envp);
-  return child ? success() : failure(child.error);
+  if (child && child.value == 0) become(reader, program, state, argv, envp, report[1]);
+  (void)sys::close(report[1]);
+  if (!child) return failure(child.error);
+  Failed failed;
+  const Result<u64> said = sys::read(report[0], &failed, sizeof failed);
+  (void)sys::close(report[0]);
+  if (said && said.value == sizeof failed) give_up(reader, program, state, failed);
+  note_helper_id(u32(child.value), state ? state->flags : 0);
+  return success();
 }
 
 }  // namespace

@@ -223,6 +223,13 @@ void add_actions(image::Writer& writer);
 void restore_actions(const image::Reader& reader);
 /// From now on handlers are told the process id `known` where the kernel says `real`.
 void tell_senders(u32 real, u32 known);
+/// The ids of helpers.cpp's children, to the kernel and to the application; vdso.S reads them. The
+/// used ones come first, the next one is zero.
+struct HelperId {
+  u32 real, known;
+};
+inline constexpr u32 kHelperCapacity = 16;
+HelperId* helper_ids();
 u64 trap_sigprocmask(Half half, u64 how, u64 set, u64 old, u64 set_bytes, UserContext* context);
 inline constexpr u64 kOurSignals = u64(1) << (kSignalTrap - 1) | u64(1) << (kSignalQuiesce - 1);
 
@@ -314,6 +321,17 @@ void restore_thread_settings(const Thread& thread, const image::ImageThread& sav
 void show_program(const Shown& shown);
 void save_shown(Shown& out);
 
+/// `count` fields of /proc/PID/stat from number `first` on, as proc(5) counts them, behind the
+/// name; 0 where there are none.
+void read_stat(const char* path, u32 first, u64* out, u32 count);
+
+// --- undone.cpp: what a restart would undo -------------------------------------------------------
+inline constexpr u64 kLandlockRestrictSelf = 446;  // newer than the oldest headers
+void note_first_state();            // at the start
+void note_changes(Thread& thread);  // by a thread that stops
+/// Fails with EPERM if there is anything of that sort.
+Status refuse_undone(Message& why);
+u64 trap_undone_call(u64 number, const u64 (&arguments)[6]);
 // --- pending.cpp: signals that are pending while the job is saved -------------------------------
 /// Has each stopped thread take what waits for it, or for the process, out of the kernel. Agent.
 /// Errors: kEtimedout; kEperm if too many wait; with `why`.
@@ -376,9 +394,16 @@ void save_process_ids(image::ImageHeader& out);
 void restore_process_ids(const image::ImageHeader& saved);
 u32 known_process(u32 pid);
 u32 known_group(u32 id);
-/// The kernel's id for what the application calls `id`: the process, its parent, a thread.
+/// The kernel's id for what the application calls `id`: the process, its parent, a helper, a child,
+/// a thread.
 u32 kernel_process(u32 id);
 u32 kernel_group(u32 id);
+u32 kernel_task(u32 id);  // likewise, but rather a thread than a child
+/// A child that a restart has started again, and the id by which the application knows it.
+void note_helper_id(u32 pid, u32 known_as);
+void forget_ended_helpers();
+/// What wait4(2) or waitid(2) of the application waits for, as its first two arguments tell.
+void name_awaited(u64 number, u64& first, u64& second);
 /// A call of the upper half that takes or tells ids.
 u64 trap_id_call(u64 number, const u64 (&arguments)[6]);
 /// Likewise, one that may block. Returns what rax must hold when `context` is returned to.
@@ -452,7 +477,8 @@ void load_lower();                // LauncherCalls::load_lower
 /// Reads from the image what must be known before the lower half begins: the level of threads, and
 /// the numbers of descriptors that the application will want back.
 void look_at_image();
-extern u32 saved_restarts;            // that the rank has had before; 0 without a restart
+extern u32 saved_restarts;
+extern bool saved_with_helpers;            // that the rank has had before; 0 without a restart
 extern Text<16> saved_thread_level;  // MPI_THREAD_* as a decimal number; "" without a restart
 i32 save(const SaveRequest* request, SaveOutcome* outcome);
 u64 resume();

@@ -8,7 +8,9 @@
 // traps. What a call tells of other processes stays as it is, and so does what they see.
 //
 // A number that the application knows as its own means the application, even if some other process
-// goes by it now; only what waits for children asks for those. Forks of the process have the
+// goes by it now; only what waits for children asks for those. That of a kept thread or of a helper
+// (helpers.cpp), which has a new id as well, may be a new child's: then a call that takes processes
+// means the child, one that takes threads the thread. Forks of the process have the
 // kernel's ids, know their parent by the kept one, and share these tables, as does a vfork child,
 // whose memory this is: so nothing here is written to on behalf of another process.
 #include <asm/unistd.h>
@@ -69,21 +71,100 @@ void restore_process_ids(const image::ImageHeader& saved) {
   tell_senders(real.process, known.process);
 }
 
-u32 known_process(u32 pid) { return ids_differ() && pid == real.process ? known.process : pid; }
+u32 known_process(u32 pid) {
+  if (!ids_differ()) return pid;
+  if (pid == real.process) return known.process;
+  for (const HelperId* helper = helper_ids(); helper->real; helper++)
+    if (helper->real == pid) return helper->known;
+  return pid;
+}
 
 u32 known_group(u32 id) {
   if (id == real.group) return known.group;
   return id == real.process ? known.process : id;
 }
 
+namespace {
+
+u64 helpers_began[kHelperCapacity];  // in the order of helper_ids()
+
+/// When a process began, in ticks since the boot; 0: there is none.
+u64 beginning_of(u32 pid) {
+  u64 began = 0;
+  Text<32> path;
+  path << "/proc/" << pid << "/stat";
+  read_stat(path.data, 22, &began, 1);
+  return began;
+}
+
+bool is_child(u32 id) {
+  constexpr u64 kById = 1, kEnded = 4, kLook = 0x4100'0001;  // __WALL, WNOWAIT, WNOHANG
+  u8 info[128];
+  return bool(sys::call(SYS_waitid, kById, id, sys::word(info), kEnded | kLook, 0));
+}
+
+/// The helper that the application knows by this id, if it has not been waited for; then its number
+/// may come to be somebody else's.
+const HelperId* find_helper(u32 id) {
+  HelperId* const all = helper_ids();
+  for (u32 i = 0; all[i].real; i++) {
+    if (all[i].known != id) continue;
+    if (beginning_of(all[i].real) == helpers_began[i]) return &all[i];
+    forget_ended_helpers();
+    return nullptr;
+  }
+  return nullptr;
+}
+
+/// For what waits for children, which takes no other ids.
+u32 kernel_child(u32 id) {
+  const HelperId* const helper = is_forked_child() ? nullptr : find_helper(id);
+  return helper && !is_child(id) ? helper->real : id;
+}
+
+}  // namespace
+
+void note_helper_id(u32 pid, u32 known_as) {
+  HelperId* const all = helper_ids();
+  u32 count = 0;
+  while (all[count].real) count++;
+  if (known_as == 0 || count == kHelperCapacity) return;
+  helpers_began[count] = beginning_of(pid);
+  all[count] = {pid, known_as};
+}
+
+void forget_ended_helpers() {
+  static u32 busy = 0;
+  if (is_forked_child() || __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) return;
+  HelperId* const all = helper_ids();
+  u32 count = 0;
+  while (all[count].real) count++;
+  for (u32 i = count; i-- > 0;) {
+    if (beginning_of(all[i].real) == helpers_began[i]) continue;
+    count--;
+    all[i] = all[count];
+    helpers_began[i] = helpers_began[count];
+    all[count] = {0, 0};
+  }
+  __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+}
+
 u32 kernel_process(u32 id) {
   if (!ids_differ() || id == 0) return id;
-  const bool is_child = is_forked_child();
-  if (id == known.process) return is_child && sys::getpid() == id ? id : real.process;
-  if (is_child) return id;
-  if (const Thread* const thread = find_thread_by_id(id)) return thread->tid;
+  const bool is_own_child = is_forked_child();
+  if (id == known.process) return is_own_child && sys::getpid() == id ? id : real.process;
+  if (const HelperId* const helper = find_helper(id))
+    return is_child(id) ? id : helper->real;
+  if (is_own_child) return id;
+  if (const Thread* const thread = find_thread_by_id(id))
+    return thread->tid != id && is_child(id) ? id : thread->tid;
   const bool is_parent = id == known.parent && sys::call(SYS_getppid).value == real.parent;
   return is_parent ? real.parent : id;
+}
+
+u32 kernel_task(u32 id) {
+  const u32 tid = kernel_tid(id);
+  return tid != id ? tid : kernel_process(id);
 }
 
 u32 kernel_group(u32 id) {
@@ -138,8 +219,9 @@ struct Lock {  // struct flock
 u64 set_owner(const u64 (&a)[6]) {
   if (!is_readable(a[2], sizeof(Owner))) return pass_on(SYS_fcntl, a);
   Owner owner = *reinterpret_cast<const Owner*>(a[2]);
-  owner.id = i32(owner.type == kOfGroup ? kernel_group(u32(owner.id))
-                                        : kernel_process(u32(owner.id)));
+  owner.id = i32(owner.type == kOfGroup    ? kernel_group(u32(owner.id))
+                 : owner.type == kOfThread ? kernel_task(u32(owner.id))
+                                           : kernel_process(u32(owner.id)));
   return pass_on(SYS_fcntl, {a[0], a[1], sys::word(&owner)});
 }
 
@@ -184,7 +266,7 @@ u64 control_capabilities(u64 number, const u64 (&a)[6]) {
   if (!is_readable(a[0], sizeof(Header))) return pass_on(number, a);
   Header* const given = reinterpret_cast<Header*>(a[0]);
   Header header = *given;
-  header.pid = int(kernel_process(u32(header.pid)));
+  header.pid = int(kernel_task(u32(header.pid)));
   const u64 result = pass_on(number, {sys::word(&header), a[1]});
   if (header.version != given->version) given->version = header.version;
   return result;
@@ -192,18 +274,9 @@ u64 control_capabilities(u64 number, const u64 (&a)[6]) {
 
 u64 control_by_kind(u64 number, const u64 (&a)[6], u64 of_process, u64 of_group) {
   u64 id = a[1];
-  if (a[0] == of_process) id = kernel_process(u32(id));
+  if (a[0] == of_process) id = kernel_task(u32(id));
   else if (a[0] == of_group && id) id = kernel_group(u32(id));
   return pass_on(number, {a[0], id, a[2]});
-}
-
-/// The calls whose only concern here is one argument that is a process's or thread's id.
-u32 argument_of(u64 number) {
-  switch (number) {
-    case SYS_ptrace:
-    case SYS_perf_event_open: return 1;
-    default: return 0;
-  }
 }
 
 /// To a thread of a process.
@@ -216,11 +289,19 @@ u64 send_to_thread(u64 number, const u64 (&a)[6]) {
 }  // namespace
 
 u64 trap_waiting_call(u64 number, UserContext* context) {
-  constexpr u64 kByGroup = 2;
   const u64 result = carry_trapped_call(number, context);
-  if (number == SYS_wait4) context->rdi = kernel_process_or_group(context->rdi);
-  else if (context->rdi == kByGroup && context->rsi) context->rsi = kernel_group(u32(context->rsi));
+  forget_ended_helpers();
+  name_awaited(number, context->rdi, context->rsi);
   return result;
+}
+
+void name_awaited(u64 number, u64& first, u64& second) {
+  constexpr u64 kById = 1, kByGroup = 2;
+  const i32 id = i32(first);
+  if (number == SYS_wait4 && id > 0) first = kernel_child(u32(id));
+  else if (number == SYS_wait4 && id < -1) first = u64(i64(-i32(kernel_group(u32(-id)))));
+  else if (number == SYS_waitid && first == kById) second = kernel_child(u32(second));
+  else if (number == SYS_waitid && first == kByGroup && second) second = kernel_group(u32(second));
 }
 
 u64 trap_id_call(u64 number, const u64 (&arguments)[6]) {
@@ -255,10 +336,22 @@ u64 trap_id_call(u64 number, const u64 (&arguments)[6]) {
       a[1] = kernel_process(u32(a[1]));
       break;
     case SYS_clock_getres: a[0] = kernel_clock(a[0]); break;
-    default: {
-      u64& id = a[argument_of(number)];
-      id = kernel_process(u32(id));
-    }
+    case SYS_tkill: a[0] = kernel_task(u32(a[0])); break;
+    case SYS_sched_getaffinity:
+    case SYS_sched_rr_get_interval:
+    case SYS_sched_setscheduler:
+    case SYS_sched_getscheduler:
+    case SYS_sched_setparam:
+    case SYS_sched_getparam:
+    case SYS_sched_setattr:
+    case SYS_sched_getattr:
+    case SYS_get_robust_list:
+    case SYS_prlimit64:
+    case SYS_move_pages:
+    case SYS_migrate_pages: a[0] = kernel_task(u32(a[0])); break;
+    case SYS_perf_event_open: a[1] = kernel_task(u32(a[1])); break;
+    case SYS_ptrace: a[1] = kernel_process(u32(a[1])); break;
+    default: a[0] = kernel_process(u32(a[0]));
   }
   return pass_on(number, a);
 }

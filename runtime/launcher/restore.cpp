@@ -197,6 +197,22 @@ void take_over_names(const image::Reader& reader) {
 
 Text<16> saved_thread_level;
 u32 saved_restarts;
+bool saved_with_helpers;
+
+namespace {
+
+bool has_helpers(const image::ImageHeader& header, int file) {
+  for (u64 i = 0; i < header.members.count; i++) {
+    image::ImageMember member;
+    const Result<u64> got = sys::pread_full(file, &member, sizeof member,
+                                            header.members.offset + i * sizeof member);
+    if (!got || got.value != sizeof member) break;
+    if (member.kind == image::MemberKind::kHelper) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 void look_at_image() {
   Path path;
@@ -209,6 +225,7 @@ void look_at_image() {
   if (known) plan_clocks(header);
   if (known) saved_thread_level << header.thread_level;
   if (known) saved_restarts = header.restarts;
+  if (known) saved_with_helpers = has_helpers(header, int(file.value));
   if (known) place_beside_descriptors(header, int(file.value));
   (void)sys::close(int(file.value));
 }

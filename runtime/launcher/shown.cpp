@@ -19,10 +19,11 @@ struct MemoryMap {  // struct prctl_mm_map
 
 Shown current;
 
-/// The fields of /proc/self/stat from number `first` on, as proc(5) counts them.
-void read_fields(u32 first, u64* out, u32 count) {
+}  // namespace
+
+void read_stat(const char* path, u32 first, u64* out, u32 count) {
   char text[1024];
-  (void)sys::read_text("/proc/self/stat", text, sizeof text);
+  if (!sys::read_text(path, text, sizeof text)) text[0] = 0;
   const char* at = text;
   for (const char* p = text; *p; p++)
     if (*p == ')') at = p;
@@ -35,14 +36,12 @@ void read_fields(u32 first, u64* out, u32 count) {
   }
 }
 
-}  // namespace
-
 void show_program(const Shown& shown) {
   constexpr u64 kSetMemory = 35, kWholeMap = 14;  // PR_SET_MM, PR_SET_MM_MAP
   __builtin_memcpy(current, shown, sizeof current);
   u64 code[3], data[3];
-  read_fields(26, code, 3);
-  read_fields(45, data, 3);
+  read_stat("/proc/self/stat", 26, code, 3);
+  read_stat("/proc/self/stat", 45, data, 3);
   const u64 brk = sys::call(SYS_brk, 0).value;
   const MemoryMap map{code[0],  code[1],  data[0],  data[1],  data[2], brk, code[2], shown[0],
                       shown[1], shown[2], shown[3], shown[4], u32(shown[5] - shown[4]), -1};

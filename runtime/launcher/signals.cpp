@@ -26,9 +26,11 @@ sys::KernelAction hidden[2];  // what the application believes of kSignalTrap an
 struct Senders {  // vdso.S knows this layout
   u32 real, known;    // the process, to the kernel and to the application
   u64 handlers[64 + 1];  // of the application, by signal, that are entered through vdso.S
+  HelperId helpers[kHelperCapacity + 1];  // of this process's children; ended by a zero
 };
 constexpr u64 kSenders = kVdsoTable + 0x800;
 Senders& senders() { return *reinterpret_cast<Senders*>(kSenders); }
+static_assert(kSenders + sizeof(Senders) <= kVdsoTable + kPageBytes);
 
 bool is_wrapped(const sys::KernelAction& action) {
   return handler_address && action.handler == handler_address;
@@ -53,7 +55,10 @@ bool is_lower_thread() {
 void tell_senders(u32 real, u32 known) {
   senders().real = real;
   senders().known = known;
+  __builtin_memset(senders().helpers, 0, sizeof senders().helpers);
 }
+
+HelperId* helper_ids() { return senders().helpers; }
 
 u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
   const sys::KernelAction* wanted = reinterpret_cast<const sys::KernelAction*>(action);

@@ -55,10 +55,11 @@ u32 known_thread(u32 tid) {
 
 /// A clock of processor time has its thread or process in its number (pthread_getcpuclockid).
 u64 kernel_clock(u64 clock) {
-  constexpr u32 kKind = 7;
+  constexpr u32 kKind = 7, kOfThread = 4;
   const u32 id = ~u32(i32(clock) >> 3);
   if (i32(clock) >= 0 || id == 0) return clock;
-  return u64(u32(~kernel_process(id) << 3 | (u32(clock) & kKind)));
+  const u32 kernels = clock & kOfThread ? kernel_task(id) : kernel_process(id);
+  return u64(u32(~kernels << 3 | (u32(clock) & kKind)));
 }
 
 }  // namespace fermata::launch

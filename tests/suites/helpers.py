@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Children that live as long as the program and serve it (runtime/launcher/helpers.cpp): Python's
 resource tracker, a co-process. A restart starts them again; what does not fit is refused."""
+import shutil
+
 from suites.wrappers import PYTHON, need_mpi4py
 from support import fermata, mpis
 from support.cases import check, check_equal, slow, timeout
 
-STEPS = 12
+STEPS = 40  # a checkpoint may take as long as a dozen on a busy machine
 BEGIN = """
 import os, subprocess, sys, time
 from subprocess import PIPE
@@ -76,6 +78,35 @@ child.kill()
 child.wait()
 finish()
 """
+# A child is asked after, waited for by a thread, and ended by signals, all by its process id.
+BY_ID = """
+import signal, threading
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # in threads of the MPI as well
+""" + BEGIN + """
+child, other = (subprocess.Popen(["cat"], stdin=PIPE, stdout=PIPE) for _ in range(2))
+ended = []
+waiter = threading.Thread(target=lambda: ended.append(os.waitpid(other.pid, 0)))
+waiter.start()
+for step in steps():
+    assert child.poll() is None and not ended
+    child.stdin.write(b"%d\\n" % step)
+    child.stdin.flush()
+    total += int(child.stdout.readline())
+    assert os.readlink("/proc/%d/exe" % child.pid).endswith("cat")
+    os.kill(child.pid, 0)
+    assert os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG) is None
+other.terminate()
+assert signal.sigwaitinfo([signal.SIGCHLD]).si_pid == other.pid
+waiter.join()
+assert ended == [(other.pid, signal.SIGTERM)], ended
+other.returncode = -signal.SIGTERM
+child.send_signal(signal.SIGTERM)
+assert signal.sigwaitinfo([signal.SIGCHLD]).si_pid == child.pid
+assert os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT).si_pid == child.pid
+assert os.waitpid(-1, 0) == (child.pid, signal.SIGTERM)
+child.returncode = -signal.SIGTERM
+finish()
+"""
 POOL = BEGIN + """
 import multiprocessing
 pool = multiprocessing.Pool(1)
@@ -83,6 +114,24 @@ for step in steps():
     total += step
 pool.terminate()
 pool.join()
+finish()
+"""
+
+
+EXECUTOR = BEGIN + """
+from concurrent.futures import ProcessPoolExecutor
+with ProcessPoolExecutor(1) as pool:
+    total += pool.submit(abs, -5).result()
+    for step in steps():
+        total += step
+finish()
+"""
+FORKSERVER = BEGIN + """
+import multiprocessing, multiprocessing.forkserver
+multiprocessing.set_start_method("forkserver")
+multiprocessing.forkserver.ensure_running()
+for step in steps():
+    total += step
 finish()
 """
 
@@ -130,6 +179,8 @@ def generate():
         route = f"{first}_then_{second}"
         tests[f"test_resource_tracker_{route}"] = _make(TRACKER, (), first, second)
         cat = _make(COPROCESS, ("cat",), first, second)
+        by_id = _make(BY_ID, (), first, second)
+        tests[f"test_ended_by_its_id_{route}"] = by_id if first == "openmpi" else slow(by_id)
         tests[f"test_coprocess_{route}"] = cat if first == "mpich" else slow(cat)
     return tests
 
@@ -150,6 +201,26 @@ def test_a_program_that_the_user_names(work):
     job.start("mpich", command, env={"FERMATA_HELPERS": "tr:sed"})
     fermata.wait_for_step(job, 3)
     job.checkpoint_and_stop()
+    job.restart("openmpi")
+    check_equal(mpis.checksum(job.finish()), _expected(work, command), "sum")
+
+
+@timeout(120)
+def test_a_program_that_is_gone(work):
+    """The restart says which program it misses, and the job does not begin."""
+    tool = work / "own-sed"
+    shutil.copy(shutil.which("sed"), tool)
+    command = _command(work, COPROCESS, tool, "-u", "s/a/b/")
+    job = fermata.Job(work)
+    job.start("openmpi", command, env={"FERMATA_HELPERS": "own-sed"})
+    fermata.wait_for_step(job, 3)
+    job.checkpoint_and_stop()
+    tool.rename(work / "elsewhere")
+    job.restart("openmpi")
+    result = job.running.wait(60)
+    check(result.code != 0 and "PASS" not in result.out, "it has not begun")
+    check(f"cannot start a helper of the program again: {tool}" in result.err, result.err)
+    (work / "elsewhere").rename(tool)
     job.restart("openmpi")
     check_equal(mpis.checksum(job.finish()), _expected(work, command), "sum")
 
@@ -176,3 +247,15 @@ def test_a_helper_at_work_is_refused(work):
 @timeout(120)
 def test_a_pool_is_refused(work):
     _refused(work, _command(work, POOL), "runs and cannot be saved")
+
+
+@slow
+@timeout(120)
+def test_an_executor_is_refused(work):
+    _refused(work, _command(work, EXECUTOR), "take the checkpoint when it has ended")
+
+
+@slow
+@timeout(120)
+def test_a_forkserver_is_refused(work):
+    _refused(work, _command(work, FORKSERVER), "take the checkpoint when it has ended")

@@ -121,6 +121,28 @@ __vdso_fermata_again:
 // After a restart the kernel tells the new process's id where the application has sent a signal to
 // itself; the one that the application knows takes its place (launcher/signals.cpp: Senders).
         .set    SENDERS, table + 0x800
+        .set    HELPERS, SENDERS + 8 + 8 * 65   // pairs of numbers, the last one is zero
+// Exchanges \pid for what the application knows it by, if it is that of a child which a restart has
+// started again. \pair is lost.
+        .macro  know_helper pid, pair
+        movabsq $HELPERS, \pair
+        jmp     .Llook\@
+.Lnext\@:
+        addq    $8, \pair
+.Llook\@:
+        cmpl    $0, (\pair)
+        je      .Ldone\@
+        cmpl    (\pair), \pid
+        jne     .Lnext\@
+        movl    4(\pair), \pid
+.Ldone\@:
+        .endm
+// A siginfo_t at \info that tells of a child. \pid and \pair are lost.
+        .macro  correct_child info, pid, pair
+        movl    16(\info), \pid
+        know_helper \pid, \pair
+        movl    \pid, 16(\info)
+        .endm
 // A siginfo_t at \info with si_code in \code: SI_USER, SI_QUEUE, SI_MESGQ, SI_TKILL name a sender.
 // Jumps to \end if nothing is to be done. \code and \scratch are lost.
         .macro  correct code, info, senders, scratch, end
@@ -166,14 +188,32 @@ __vdso_fermata_waited:
 __vdso_fermata_carry:
         syscall
 __vdso_fermata_carried:
-        cmpl    $128, (%rsp)            // rt_sigtimedwait has told who sent the signal
+        cmpl    $61, (%rsp)             // wait4 has told which child
+        jne     4f
+        testq   %rax, %rax
+        jle     3f
+        know_helper %eax, %rdx
+        jmp     3f
+4:      cmpl    $247, (%rsp)            // waitid likewise, where the caller wanted to know it
+        jne     5f
+        movq    72(%rsp), %rsi
+        testq   %rax, %rax
+        jnz     3f
+        testq   %rsi, %rsi
+        jz      3f
+        correct_child %rsi, %ecx, %rdx
+        jmp     3f
+5:      cmpl    $128, (%rsp)            // rt_sigtimedwait has told who sent the signal
         jne     3f
         testq   %rax, %rax
         jle     3f
         movq    64(%rsp), %rsi          // where the caller wanted to know it, or nowhere
         testq   %rsi, %rsi
         jz      3f
-        movabsq $SENDERS, %rdx
+        cmpl    $17, %eax               // SIGCHLD
+        jne     6f
+        correct_child %rsi, %ecx, %rdx
+6:      movabsq $SENDERS, %rdx
         movl    8(%rsi), %ecx
         correct %ecx, %rsi, %rdx, %edi, 3f
 3:      movq    120(%rsp), %rcx         // moved by earlier calls of the same transfer: the result
@@ -203,7 +243,10 @@ __vdso_fermata_carried:
 __vdso_fermata_handler:
         .cfi_startproc
         movabsq $SENDERS, %r8
-        movl    8(%rsi), %ecx
+        cmpl    $17, %edi               // SIGCHLD
+        jne     2f
+        correct_child %rsi, %ecx, %r9
+2:      movl    8(%rsi), %ecx
         correct %ecx, %rsi, %r8, %r9d, 1f
 1:      movslq  %edi, %rcx
         movq    8(%r8,%rcx,8), %rcx     // the application's own
