@@ -26,6 +26,13 @@ struct Watched {
 };
 Watched watched[kWatchCapacity];
 u32 watched_count;
+constexpr u32 kUntoldCapacity = 256;
+struct Untold {
+  u64 inode;
+  const char* what;
+};
+Untold untold[kUntoldCapacity];
+u32 untold_count;  // ever noted; the oldest is overwritten
 char paths[kPathBytes];
 u64 path_bytes;
 char fdinfo[1 << 16];
@@ -65,6 +72,19 @@ u64 keep_path(const char* path) {
 }
 
 }  // namespace
+
+void note_untold(u64 inode, const char* what) {
+  const Guard guard;
+  if (untold_count && untold[(untold_count - 1) % kUntoldCapacity].inode == inode) return;
+  untold[untold_count++ % kUntoldCapacity] = {inode, what};
+}
+
+const char* untold_of(u64 inode) {
+  const u32 count = untold_count < kUntoldCapacity ? untold_count : kUntoldCapacity;
+  for (u32 i = 0; i < count; i++)
+    if (untold[i].inode == inode) return untold[i].what;
+  return nullptr;
+}
 
 void note_pair(int a, int b) {
   sys::KernelStat of_a, of_b;

@@ -23,4 +23,8 @@ void note_watch(int fd, u64 number, const char* path);
 /// The path of the watched file that fdinfo calls (inode, device); null if it was never noted.
 const char* watched_path(u64 inode, u64 device);
 
+/// The socket of this inode has an option that getsockopt(2) does not tell of. Text: what it has.
+void note_untold(u64 inode, const char* what);
+const char* untold_of(u64 inode);  // null: none
+
 }  // namespace fermata::files

@@ -182,8 +182,12 @@ Status describe_socket(Saver& saver, image::ImageFile& file) {
   file.values[kSocketType] = type | option(file.fd, kOptProtocol) << 32;
   file.values[kSocketDomain] = domain;
   file.values[kSocketSendBytes] = option(file.fd, kOptSendBytes);
-  if ((domain == kUnix && peer_of(file.inode)) || is_fresh(file.fd, domain)) return success();
-  return refuse(saver, file, domain, type);
+  if (domain == kUnix && peer_of(file.inode)) return success();
+  if (!is_fresh(file.fd, domain)) return refuse(saver, file, domain, type);
+  const char* const what = untold_of(file.inode);
+  if (!what) return success();
+  saver.refuse(file) << "a socket with " << what << "; close it before the checkpoint";
+  return failure(sys::kEperm);
 }
 
 Status finish_socket(Saver& saver, image::ImageFile& file) {

@@ -39,6 +39,8 @@ enum Rule : u8 {
   kPeer,        // upper, SO_PEERCRED only
   kGroupWait4, kGroupWaitid,  // upper, not from the vdso page: waiting for a group of children
   kMadvise,     // either, MADV_DONTFORK and MADV_WIPEONFORK only
+  kUntold,      // upper, options of sockets that nothing tells of
+  kPrctl,       // upper, what a restart would undo only
   kMask,        // upper, not from the vdso page: calls that take a signal mask
   kMask3, kMask4, kMask5,  // likewise, if argument 3, 4 or 5, the mask, is given
 };
@@ -67,6 +69,13 @@ constexpr Trapped kTrapped[] = {
     {SYS_readlink, kUpperOnly},      {SYS_readlinkat, kUpperOnly},
     {SYS_exit, kUpperOnly},          {SYS_timer_create, kUpperOnly},
     {SYS_sched_setaffinity, kUpperOnly},
+    {SYS_setsockopt, kUntold},       {SYS_prctl, kPrctl},
+    {SYS_seccomp, kUpperOnly},       {SYS_unshare, kUpperOnly},
+    {SYS_setns, kUpperOnly},         {SYS_chroot, kUpperOnly},
+    {SYS_pivot_root, kUpperOnly},    {SYS_ioperm, kUpperOnly},
+    {SYS_iopl, kUpperOnly},          {SYS_keyctl, kUpperOnly},
+    {SYS_add_key, kUpperOnly},       {SYS_request_key, kUpperOnly},
+    {u16(kLandlockRestrictSelf), kUpperOnly},
     {SYS_arch_prctl, kLowerOnly},
     {SYS_set_robust_list, kLowerOnly},
     {SYS_sigaltstack, kLowerOnly},
@@ -282,6 +291,9 @@ void emit_rule(Filter& filter, Rule rule) {
   if (rule == kLowerFcntl) emit_only(filter, 1, {sys::kDupFd, sys::kDupFdCloexec});
   constexpr u32 kPeerCredentials = 17;  // SO_PEERCRED
   if (rule == kPeer) emit_only(filter, 2, {kPeerCredentials});
+  if (rule == kUntold)  // undone.cpp: of any level
+    emit_only(filter, 2, {14, 17, 20, 27, 31, 35, 38, 39, 42, 46, 50, 51, 52});
+  if (rule == kPrctl) emit_only(filter, 0, {22, 59, 62});
   if (rule == kGroupWait4 || rule == kGroupWaitid) return emit_group_wait(filter, rule);
   if (rule == kMadvise) emit_only(filter, 2, {sys::kAdviseDontFork, sys::kAdviseWipeOnFork});
   if (is_clock_rule(rule)) return emit_clock_rule(filter, rule);
@@ -303,7 +315,7 @@ void emit_rule(Filter& filter, Rule rule) {
     filter.ret(kTrapLower);
     return;
   }
-  if (rule != kUpperOnly && rule != kPeer)
+  if (rule != kUpperOnly && rule != kPeer && rule != kUntold && rule != kPrctl)
     filter.ret_if_within(kLowerBase, kLowerEnd, kTrapLower);
   filter.ret(SECCOMP_RET_ALLOW);
 }
@@ -319,7 +331,8 @@ void build(Filter& filter) {
   constexpr Rule kRules[] = {kEither, kUpperOnly, kLowerOnly, kOpen, kMmap, kClone, kLowerFcntl,
                              kOwnedClock, kOwnedSleep, kAnyClock, kAnySleep, kFutexDeadline,
                              kAbsoluteWait, kAbsolute, kIdFcntl, kPeer, kGroupWait4,
-                             kGroupWaitid, kMadvise, kMask, kMask3, kMask4, kMask5};
+                             kGroupWaitid, kMadvise, kUntold, kPrctl, kMask, kMask3, kMask4,
+                             kMask5};
   const u32 clocks = clocks_shifted() ? kTrappedForClocksCount : 0;
   const u32 ids = config.restore[0] ? kTrappedForIdsCount : 0;
   const u32 count = clocks + ids + kTrappedCount;
@@ -410,6 +423,19 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_open:
     case SYS_openat:
       return half == Half::kUpper ? trap_upper_open(number, a) : trap_lower_descriptor(number, a);
+    case SYS_setsockopt:
+    case SYS_prctl:
+    case SYS_seccomp:
+    case SYS_unshare:
+    case SYS_setns:
+    case SYS_chroot:
+    case SYS_pivot_root:
+    case SYS_ioperm:
+    case SYS_iopl:
+    case SYS_keyctl:
+    case SYS_add_key:
+    case SYS_request_key:
+    case kLandlockRestrictSelf: return trap_undone_call(number, a);
     case SYS_set_robust_list:  // the kernel keeps one list per thread, and it is the upper half's
     case SYS_sigaltstack: return 0;
     case SYS_clone3:  // glibc falls back to clone, whose flags a filter can read

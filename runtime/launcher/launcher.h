@@ -257,6 +257,7 @@ struct Thread {
   u64 robust_list, robust_bytes;  // while stopped: set_robust_list(2)
   u64 timer_slack_ns;             // while stopped; as only the thread itself can ask
   u32 death_signal;
+  u32 changes;                    // while stopped: bits of undone.cpp
   CallSample sample;
   u64 asked;       // the checkpoint and release for which it was last asked to stop
   bool bound;      // by the program, to processors that it chose
@@ -320,7 +321,6 @@ void restore_thread_settings(const Thread& thread, const image::ImageThread& sav
 /// so, they show the launcher's.
 void show_program(const Shown& shown);
 void save_shown(Shown& out);
-
 /// `count` fields of /proc/PID/stat from number `first` on, as proc(5) counts them, behind the
 /// name; 0 where there are none.
 void read_stat(const char* path, u32 first, u64* out, u32 count);
@@ -332,6 +332,7 @@ void note_changes(Thread& thread);  // by a thread that stops
 /// Fails with EPERM if there is anything of that sort.
 Status refuse_undone(Message& why);
 u64 trap_undone_call(u64 number, const u64 (&arguments)[6]);
+
 // --- pending.cpp: signals that are pending while the job is saved -------------------------------
 /// Has each stopped thread take what waits for it, or for the process, out of the kernel. Agent.
 /// Errors: kEtimedout; kEperm if too many wait; with `why`.
@@ -397,13 +398,13 @@ u32 known_group(u32 id);
 /// The kernel's id for what the application calls `id`: the process, its parent, a helper, a child,
 /// a thread.
 u32 kernel_process(u32 id);
-u32 kernel_group(u32 id);
 u32 kernel_task(u32 id);  // likewise, but rather a thread than a child
 /// A child that a restart has started again, and the id by which the application knows it.
 void note_helper_id(u32 pid, u32 known_as);
 void forget_ended_helpers();
 /// What wait4(2) or waitid(2) of the application waits for, as its first two arguments tell.
 void name_awaited(u64 number, u64& first, u64& second);
+u32 kernel_group(u32 id);
 /// A call of the upper half that takes or tells ids.
 u64 trap_id_call(u64 number, const u64 (&arguments)[6]);
 /// Likewise, one that may block. Returns what rax must hold when `context` is returned to.

@@ -64,6 +64,7 @@ extern "C" void fermata_main(u64* initial_stack) {
   install_quiesce_handler();
   // A program that execs another keeps the filter, and each one more would cost every call.
   install_boundary(config.first[0] == 0);
+  note_first_state();
   // Everything that the machine can refuse has been asked for; `fermata doctor` wanted to know.
   if (config.probe[0]) {
     if (text_equal(config.probe, "saving") && !files::can_compare_files())

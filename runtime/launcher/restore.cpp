@@ -269,6 +269,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   start_helpers(reader);
   restore_limits(h.limits, h.limits_changed);
   memory::restore_locks(reader);
+  memory::restore_seals(reader);
   restore_actions(reader);
   fault(Fault::kRestoreFiles);
 

@@ -187,6 +187,7 @@ void lift_limits() {
   if (status) status = refuse_children(job_pid, sys::getpid(), why);
   if (status) status = refuse_lost_directory(why);
   if (status) status = refuse_other_identity(job_pid, why);
+  if (status) status = refuse_undone(why);
   // Listing the mappings costs a walk over the page tables: the job waits for it only if it must.
   memory::look_for_shared_memory();
   const bool shares = memory::shared_memory_seen();

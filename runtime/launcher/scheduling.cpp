@@ -12,10 +12,11 @@ namespace {
 
 constexpr u32 kChoseItself = 4, kResetOnFork = 8;  // ImageThread::flags
 constexpr u64 kFlagReset = 1;                      // SCHED_FLAG_RESET_ON_FORK
-constexpr u32 kNoHugePages = 1, kReaper = 2;  // ImageHeader::traits
+constexpr u32 kNoHugePages = 1, kReaper = 2, kNotDumped = 64, kMerged = 128;  // header.traits
 constexpr u64 kSetDeathSignal = 1, kGetDeathSignal = 2, kSetName = 15, kSetSlack = 29,
               kGetSlack = 30, kSetReaper = 36, kGetReaper = 37, kSetNoHugePages = 41,
-              kGetNoHugePages = 42;  // prctl(2)
+              kGetNoHugePages = 42, kGetDumped = 3, kSetDumped = 4, kSetMerged = 67,
+              kGetMerged = 68;  // prctl(2)
 
 struct Attributes {  // struct sched_attr
   u32 size, policy;
@@ -54,7 +55,11 @@ void note_own_traits(Thread& thread) {
   if (&thread != &threads[0]) return;
   (void)sys::call(SYS_prctl, kGetReaper, sys::word(&reaper));
   const Result<u64> plain = sys::call(SYS_prctl, kGetNoHugePages);
-  traits = (reaper ? kReaper : 0) | (plain && plain.value == 1 ? kNoHugePages : 0);
+  const Result<u64> dumped = sys::call(SYS_prctl, kGetDumped);
+  const Result<u64> merged = sys::call(SYS_prctl, kGetMerged, 0, 0, 0, 0);
+  traits = (reaper ? kReaper : 0) | (plain && plain.value == 1 ? kNoHugePages : 0) |
+           (dumped && dumped.value == 0 ? kNotDumped : 0) |
+           (merged && merged.value == 1 ? kMerged : 0);
 }
 
 u32 process_traits() { return traits; }
@@ -84,6 +89,8 @@ void save_scheduling(const Thread& thread, u32 pid, image::ImageThread& out) {
 void restore_traits(u32 saved) {
   if (saved & kReaper) (void)sys::call(SYS_prctl, kSetReaper, 1);
   if (saved & kNoHugePages) (void)sys::call(SYS_prctl, kSetNoHugePages, 1);
+  if (saved & kNotDumped) (void)sys::call(SYS_prctl, kSetDumped, 0);
+  if (saved & kMerged) (void)sys::call(SYS_prctl, kSetMerged, 1, 0, 0, 0);
 }
 
 void restore_scheduling(const image::ImageThread& saved) {

@@ -85,6 +85,7 @@ void stop_thread(Thread& thread, UserContext* frame) {
                   sys::word(&thread.robust_bytes));
   note_own_traits(thread);
   note_own_settings(thread);
+  note_changes(thread);
   set_state(thread, ThreadState::kStopped);
   while (__atomic_load_n(&release_count, __ATOMIC_ACQUIRE) == round) {
     if (is_over(thread) && thinks_better(thread)) break;

@@ -29,6 +29,7 @@ enum Attribute : u32 {
   kGuarded = 1 << 17,      // MADV_GUARD_INSTALL
   kDroppable = 1 << 18,    // MAP_DROPPABLE
   kFollows = 1 << 19,      // private: pages that were never written go on to show the file
+  kSealed = 1 << 21,       // mseal(2)
   kOfDevice = 1 << 20,     // registers or buffers: VM_IO, VM_PFNMAP
 };
 
@@ -46,7 +47,7 @@ inline constexpr AttributeName kAttributeNames[] = {
     {"dd", kNotDumped, 16},  {"sr", kSequential, 2},     {"rr", kRandom, 1},
     {"lo", kLocked, 0},      {"lf", kLockedOnFault, 0},  {"dc", kNotInForks, 10},
     {"wf", kWipedInForks, 18}, {"mw", kMayWrite, 0},   {"dp", kDroppable, 0},
-    {"io", kOfDevice, 0},    {"pf", kOfDevice, 0},
+    {"sl", kSealed, 0},      {"io", kOfDevice, 0},    {"pf", kOfDevice, 0},
 };
 
 /// The bits of a VmFlags line behind its colon: two letters each, separated by spaces.

@@ -95,6 +95,17 @@ Result<u64> unlock_all() {
 
 u32 future_locks() { return noted_future; }
 
+void restore_seals(const image::Reader& reader) {
+  constexpr u64 kSeal = 462;  // mseal(2), newer than the oldest headers
+  for (u64 i = 0; i < reader.header->regions.count; i++) {
+    const image::ImageRegion& region = reader.regions[i];
+    if (!(region.flags & kSealed)) continue;
+    if (sys::call(kSeal, region.start, region.end - region.start, 0)) continue;
+    sys::say("fermata: memory that the program had sealed (mseal) is not sealed here\n");
+    return;
+  }
+}
+
 void restore_locks(const image::Reader& reader) {
   const image::ImageHeader& header = *reader.header;
   u64 bytes = 0;

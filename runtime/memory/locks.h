@@ -20,5 +20,7 @@ u32 future_locks();
 /// Locks the image's regions again, and memory to come. Says what it cannot lock. Preconditions:
 /// the limits are those of the program.
 void restore_locks(const image::Reader& reader);
+/// Preconditions: nothing will be mapped or advised any more. What cannot be sealed is said.
+void restore_seals(const image::Reader& reader);
 
 }  // namespace fermata::memory
