@@ -108,10 +108,10 @@ inline void shared_forget(const Window* window) {
 
 namespace core {
 
-inline int Win_allocate_shared(i64 size, int disp_unit, Slot*, Slot* comm, void* baseptr,
+inline int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr,
                                Slot** win) {
   if (size < 0) return kErrSize;
-  return window_new(comm, kWinFlavorShared, disp_unit, win, [&](Window* window) {
+  return window_new(comm, kWinFlavorShared, disp_unit, info, win, [&](Window* window) {
     window->size = size;
     if (const int error = shared_make(window)) return error;
     window->base = shared_segment(window, comm_of(window->comm)->rank);

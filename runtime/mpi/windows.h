@@ -102,10 +102,38 @@ inline void window_forget(Window* window) {
   arena_free(window);
 }
 
+// The hints that a window has, with what holds where nobody says anything (MPI 4.1, 12.2). They are
+// kept for the application; the lower half never sees them, nor does anybody others.
+struct WindowHint {
+  const char* key;
+  const char* otherwise;
+};
+inline constexpr WindowHint kWindowHints[] = {
+    {"no_locks", "false"},
+    {"accumulate_ordering", "rar,raw,war,waw"},
+    {"accumulate_ops", "same_op_no_op"},
+    {"same_size", "false"},
+    {"same_disp_unit", "false"},
+    {"alloc_shared_noncontig", "false"},
+};
+
+/// Takes over those hints that it has.
+inline int hints_take(Window* window, Slot* info) {
+  int error = kSuccess;
+  for (const WindowHint& hint : kWindowHints) {
+    const InfoPair* const pair = is_info(info) ? info_get(info, hint.key) : nullptr;
+    if (!pair) continue;
+    if (!window->info) error = core::Info_create(&window->info);
+    if (!error) error = core::Info_set(window->info, hint.key, pair->value);
+    if (error) return error;
+  }
+  return kSuccess;
+}
+
 /// The part that all constructors share. `memory` fills in base and size. All of it belongs to the
 /// one call on `comm` that is counted: a rank that has entered it finishes it before it parks.
 template <typename Memory>
-int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot** win, Memory memory) {
+int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot* info, Slot** win, Memory memory) {
   if (disp_unit < 1) return kErrDisp;
   Slot* own = nullptr;
   const auto duplicate = [&](u64* real) { return lower().Comm_dup(comm->real, real); };
@@ -143,7 +171,7 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot** win, Memory memory)
       return error;
     }
     *win = window->slot;
-    return int(kSuccess);
+    return hints_take(window, info);
   });
 }
 
@@ -199,17 +227,18 @@ inline int window_close(Window* window) {
 
 namespace core {
 
-inline int Win_create(void* base, i64 size, int disp_unit, Slot*, Slot* comm, Slot** win) {
+inline int Win_create(void* base, i64 size, int disp_unit, Slot* info, Slot* comm, Slot** win) {
   if (size < 0) return kErrSize;
-  return window_new(comm, kWinFlavorCreate, disp_unit, win, [&](Window* window) {
+  return window_new(comm, kWinFlavorCreate, disp_unit, info, win, [&](Window* window) {
     window->base = base;
     window->size = size;
     return members_exchange(window);
   });
 }
-inline int Win_allocate(i64 size, int disp_unit, Slot*, Slot* comm, void* baseptr, Slot** win) {
+inline int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr,
+                        Slot** win) {
   if (size < 0) return kErrSize;
-  return window_new(comm, kWinFlavorAllocate, disp_unit, win, [&](Window* window) {
+  return window_new(comm, kWinFlavorAllocate, disp_unit, info, win, [&](Window* window) {
     window->size = size;
     if (const int error = members_agree(window->comm, window_map(window) ? kSuccess : kErrNoMem))
       return error;
@@ -217,8 +246,8 @@ inline int Win_allocate(i64 size, int disp_unit, Slot*, Slot* comm, void* basept
     return members_exchange(window);
   });
 }
-inline int Win_create_dynamic(Slot*, Slot* comm, Slot** win) {
-  return window_new(comm, kWinFlavorDynamic, 1, win, members_exchange);
+inline int Win_create_dynamic(Slot* info, Slot* comm, Slot** win) {
+  return window_new(comm, kWinFlavorDynamic, 1, info, win, members_exchange);
 }
 
 inline int Win_attach(Slot* win, void* base, i64 size) {
@@ -282,17 +311,19 @@ inline int Win_get_name(Slot* win, char* name, int* length) {
   return kSuccess;
 }
 
-// Hints are kept for the application; the lower half never sees them.
 inline int Win_set_info(Slot* win, Slot* info) {
   Window* const window = window_of(win);
-  if (!window) return kErrWin;
-  if (window->info) (void)Info_free(&window->info);
-  return is_info(info) ? Info_dup(info, &window->info) : int(kSuccess);
+  return window ? hints_take(window, info) : int(kErrWin);
 }
 inline int Win_get_info(Slot* win, Slot** info) {
   const Window* const window = window_of(win);
   if (!window) return kErrWin;
-  return window->info ? Info_dup(window->info, info) : Info_create(info);
+  int error = Info_create(info);
+  for (const WindowHint& hint : kWindowHints) {
+    const InfoPair* const pair = window->info ? info_get(window->info, hint.key) : nullptr;
+    if (!error) error = Info_set(*info, hint.key, pair ? pair->value : hint.otherwise);
+  }
+  return error;
 }
 
 inline int Win_create_keyval(void* copy_fn, void* delete_fn, int* number, void* extra_state) {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hints of windows: given when one is made, changed one at a time, asked for after the pause of
+// each step; what is no hint of a window. Option: --beyond 1 (looks at them: Open MPI 4.1 does not
+// tell them all).
+#include "../check.h"
+
+static int beyond;
+
+static void check_hint(MPI_Win win, const char *key, const char *expected) {
+  MPI_Info info;
+  char value[MPI_MAX_INFO_VAL + 1] = "";
+  int flag = -1;
+  CHECK(MPI_Win_get_info(win, &info) == MPI_SUCCESS);
+  MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &flag);
+  MPI_Info_free(&info);
+  if (!beyond) return;
+  CHECK(flag == (expected != NULL));
+  if (expected) CHECK(!strcmp(value, expected));
+}
+
+static void set_hint(MPI_Win win, const char *key, const char *value) {
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, key, value);
+  CHECK(MPI_Win_set_info(win, info) == MPI_SUCCESS);
+  MPI_Info_free(&info);
+}
+
+int main(int argc, char **argv) {
+  start(&argc, &argv);
+  const struct options o = parse_options(argc, argv, 6, 0);
+  for (int i = 1; i + 1 < argc; i++)
+    if (!strcmp(argv[i], "--beyond")) beyond = atoi(argv[i + 1]);
+  static int memory[4], *given;
+  MPI_Info info;
+  MPI_Win made, shared;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "same_size", "true");
+  MPI_Win_create(memory, sizeof memory, sizeof(int), info, MPI_COMM_WORLD, &made);
+  MPI_Info_set(info, "alloc_shared_noncontig", "true");
+  MPI_Win_allocate_shared(sizeof(int), sizeof(int), info, MPI_COMM_WORLD, &given, &shared);
+  MPI_Info_free(&info);
+  for (int step = 1; step <= o.steps; step++) {
+    set_hint(made, "accumulate_ordering", step % 2 ? "none" : "rar");
+    set_hint(made, "no_such_hint", "true");
+    set_hint(shared, "accumulate_ops", step % 2 ? "same_op" : "same_op_no_op");
+    report_step(step, o.step_ms);
+    check_hint(made, "same_size", "true");
+    check_hint(made, "same_disp_unit", "false");
+    check_hint(made, "accumulate_ordering", step % 2 ? "none" : "rar");
+    check_hint(made, "no_such_hint", NULL);
+    check_hint(shared, "same_size", "true");
+    check_hint(shared, "alloc_shared_noncontig", "true");
+    check_hint(shared, "accumulate_ordering", "rar,raw,war,waw");
+    check_hint(shared, "accumulate_ops", step % 2 ? "same_op" : "same_op_no_op");
+    mix_int(step);
+  }
+  MPI_Win_free(&made);
+  MPI_Win_free(&shared);
+  finish();
+}
