@@ -37,7 +37,7 @@ int raise(Slot* object, int error_class, const char* function);
 
 constexpr bool fits_int(i64 value) { return value == int(value); }
 
-// hand: 347 functions
+// hand: 353 functions
 inline int Abi_get_fortran_info(Slot** info);
 inline int Abi_get_info(Slot** info);
 inline int Abi_get_version(int* abi_major, int* abi_minor);
@@ -231,7 +231,13 @@ inline int Op_create(void* user_fn, int commute, Slot** op);
 inline int Op_create_c(void* user_fn, int commute, Slot** op);
 inline int Op_free(Slot** op);
 inline int Open_port(Slot* info, char* port_name);
+inline int Parrived(Slot* request, int partition, int* flag);
+inline int Pready(int partition, Slot* request);
+inline int Pready_list(int length, const int* array_of_partitions, Slot* request);
+inline int Pready_range(int partition_low, int partition_high, Slot* request);
+inline int Precv_init(void* buf, int partitions, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot* info, Slot** request);
 inline int Probe(int source, int tag, Slot* comm, CanonStatus* status);
+inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot* info, Slot** request);
 inline int Publish_name(const char* service_name, Slot* info, const char* port_name);
 inline int Put(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
 inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
@@ -478,7 +484,7 @@ inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
 inline int Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 
-// absent: 25 functions
+// absent: 19 functions
 inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false, int* is_set);
 inline int Abi_set_fortran_booleans(int logical_size, void* logical_true, void* logical_false);
 inline int Abi_set_fortran_info(Slot* info);
@@ -490,12 +496,6 @@ inline int Comm_detach_buffer(Slot* comm, void* buffer_addr, int* size);
 inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size);
 inline int Comm_flush_buffer(Slot* comm);
 inline int Comm_iflush_buffer(Slot* comm, Slot** request);
-inline int Parrived(Slot* request, int partition, int* flag);
-inline int Pready(int partition, Slot* request);
-inline int Pready_list(int length, const int* array_of_partitions, Slot* request);
-inline int Pready_range(int partition_low, int partition_high, Slot* request);
-inline int Precv_init(void* buf, int partitions, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot* info, Slot** request);
-inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot* info, Slot** request);
 inline int Register_datarep(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
 inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
 inline int Session_attach_buffer(Slot* session, void* buffer, int size);
@@ -1601,59 +1601,6 @@ inline int Pack_size_c(i64 incount, Slot* datatype, Slot* comm, i64* size) {
   int error = Pack_size(int(incount), datatype, comm, &small_size);
   *size = small_size;
   return error;
-}
-
-inline int Parrived(Slot* request, int partition, int* flag) {
-  (void)request;
-  (void)partition;
-  (void)flag;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Pready(int partition, Slot* request) {
-  (void)partition;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Pready_list(int length, const int* array_of_partitions, Slot* request) {
-  (void)length;
-  (void)array_of_partitions;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Pready_range(int partition_low, int partition_high, Slot* request) {
-  (void)partition_low;
-  (void)partition_high;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Precv_init(void* buf, int partitions, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot* info, Slot** request) {
-  (void)buf;
-  (void)partitions;
-  (void)count;
-  (void)datatype;
-  (void)source;
-  (void)tag;
-  (void)comm;
-  (void)info;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot* info, Slot** request) {
-  (void)buf;
-  (void)partitions;
-  (void)count;
-  (void)datatype;
-  (void)dest;
-  (void)tag;
-  (void)comm;
-  (void)info;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
 }
 
 inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {

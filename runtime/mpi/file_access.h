@@ -23,7 +23,9 @@ int file_collective_begin(Slot* fh, Slot** handle, Begin begin) {
   if (!file_of(fh)) return kErrFile;
   CollectiveScope scope(fh);
   const int error = lower_request(fh, handle, begin);
-  if (!error) request_of(*handle)->kind = RequestKind::kCollective;
+  if (error) return error;
+  request_of(*handle)->kind = RequestKind::kCollective;
+  request_of(*handle)->order = ++state().post_order;
   return error;
 }
 

@@ -46,8 +46,11 @@ inline void mark_senders(const Comm* comm, i32 source, bool* senders) {
   }
 }
 
+void mark_partitioned(const Request* request, const Wanted& wanted);  // partitioned.h
+
 inline void mark_request(Slot* slot, const Wanted& wanted) {
   const Request* const request = request_of(slot);
+  if (request->kind == RequestKind::kPartitioned) return mark_partitioned(request, wanted);
   const bool is_active = request->state == RequestState::kActive;
   if (is_send(request)) {
     const bool has_to_end = is_active || request->state == RequestState::kPending;

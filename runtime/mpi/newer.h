@@ -4,6 +4,7 @@
 
 #include "mpi/group_calls.h"
 #include "mpi/isendrecv.h"
+#include "mpi/partitioned.h"
 
 namespace fermata::mpi::core {
 

@@ -193,7 +193,8 @@ struct Info {
 
 enum class RequestKind : u8 {
   kSend, kRecv, kCollective, kOther, kGeneralized,
-  kPersistentSend, kPersistentRecv, kPersistentCollective,  // not given back when they complete
+  // Not given back when they complete:
+  kPersistentSend, kPersistentRecv, kPersistentCollective, kPartitioned,
   kInstant,  // Core::instant, which all sends share that were complete when they were begun
 };
 enum class SendMode : u8 {
@@ -206,7 +207,8 @@ enum class RequestState : u8 {
   kDone,      // finished in our books; `status` and `error` wait for the application
   kInactive,  // persistent and not started
   kPending,   // generalized: the application has yet to complete it; a synchronous send: its
-              // message was kept, its receipt has yet to come (receipts.h)
+              // message was kept, its receipt has yet to come (receipts.h); a partitioned one that
+              // has been started (partitioned.h)
 };
 
 struct Request {
@@ -231,7 +233,8 @@ struct Request {
                  // `comm`: the window or file, or null
   Slot* comm;
   u64 order;  // posted as the n-th; receives are re-posted in this order
-  void* kept_until_done;  // arena memory of a collective, a Generalized, or a KeptCollective
+  void* kept_until_done;  // arena memory of a collective, a Generalized, a KeptCollective,
+                          // a Partitioned
   CanonStatus status;     // of a finished request
 };
 
@@ -265,6 +268,11 @@ inline bool is_receive(const Request* request) {
 }
 inline bool is_send(const Request* request) {
   return request->kind == RequestKind::kSend || request->kind == RequestKind::kPersistentSend;
+}
+/// True if a file's read or write, collective ones among them.
+inline bool is_of_file(const Request* request) {
+  return (request->kind == RequestKind::kOther || request->kind == RequestKind::kCollective) &&
+         request->object && request->object->kind == kFile;
 }
 /// True if it is, or can be, begun on its communicator after a restart.
 inline bool needs_comm(const Request* request) {
@@ -396,6 +404,9 @@ struct Core {
   OwedReceipt* owed;
   Slot* own_comm;   // of our own messages (own_tags.h): all ranks, no handle of the application
   i32 receipt_tag;  // the last one used
+  i32 channel;      // likewise, of partitioned messages (partitioned.h)
+  struct Partitioned* unintroduced;
+  struct Introduced* introductions;
   ClockEntry* unused_clock;  // what the clock pointer of a null or freed communicator names
   i32 predefined_attributes[8];
   bool predefined_attribute_set[8];

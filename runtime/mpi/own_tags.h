@@ -18,6 +18,12 @@ inline i32 next_receipt_tag(i32 last) { return last % kReceiptTags + 1; }
 inline i32 tag_of_meeting(u64 first, u64 second) {
   return kReceiptTags + 1 + i32(hash_word(hash_word(kHashStart, first), second) % kGroupTags);
 }
-inline bool is_of_meeting(i32 tag) { return tag > kReceiptTags; }
+inline bool is_announcement(i32 tag) { return tag <= kReceiptTags; }
+
+// Partitioned messages (partitioned.h) have what is above, up to the MPI_TAG_UB that we promise.
+inline constexpr i32 kIntroductionTag = 0x8000, kLastChannel = 0x7ffff;
+inline i32 next_channel(i32 last) {
+  return last > kIntroductionTag && last < kLastChannel ? last + 1 : kIntroductionTag + 1;
+}
 
 }  // namespace fermata::mpi

@@ -49,12 +49,14 @@ inline int persistent_new(RequestKind kind, SendMode mode, const void* buf, int 
 }
 
 int kept_collective_start(Slot* slot);  // persistent_collectives.h
+int partitioned_start(Slot* slot);      // partitioned.h
 
 inline int persistent_start(Slot* slot) {
   if (is_null_request(slot)) return kErrRequest;
   Request* const request = request_of(slot);
   if (!is_persistent(request) || request->state != RequestState::kInactive) return kErrRequest;
   if (request->kind == RequestKind::kPersistentCollective) return kept_collective_start(slot);
+  if (request->kind == RequestKind::kPartitioned) return partitioned_start(slot);
   request->order = ++state().post_order;
   request->cancelled = false;
   request->wants_status = is_receive(request) && request->peer == kAnySource;

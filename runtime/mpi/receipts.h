@@ -159,7 +159,7 @@ inline void answer_announcements() {
   Comm* const comm = comm_of(state().own_comm);
   for (Early *early = comm->early_first, *next; early; early = next) {
     next = early->next;
-    if (is_of_meeting(early->tag)) continue;
+    if (!is_announcement(early->tag)) continue;
     Announcement word;
     if (early_complete(early)) return;
     early_unlink(early);

@@ -28,6 +28,8 @@ void synchronous_end(const Request* request);  // receipts.h
 bool receipt_is_missing(Slot* slot);           // receipts.h
 void kept_collective_free(Request* request);   // persistent_collectives.h
 bool reduces_by_function(const Request* request);  // persistent_collectives.h
+bool partitioned_is_pending(Slot* slot);        // partitioned.h
+void partitioned_free(Request* request);        // partitioned.h
 void poke_lower();                             // park.h
 
 inline Generalized* generalized_of(const Request* request) {
@@ -63,6 +65,7 @@ inline void kept_until_done_free(const Request* request) {
   else if (request->kind == RequestKind::kCollective) kept_until_done_free(request);
   else if (request->kind == RequestKind::kPersistentCollective)
     kept_collective_free(request);
+  else if (request->kind == RequestKind::kPartitioned) partitioned_free(request);
   else if (request->kind == RequestKind::kSend && request->mode != SendMode::kSynchronous)
     arena_free(request->kept_until_done);  // isendrecv.h
   else if (request->kind == RequestKind::kSend)
@@ -146,8 +149,11 @@ inline void settle_unseen(const Request* request) {
 
 /// Of a request that is kPending.
 inline bool is_still_pending(Slot* slot) {
+  if (request_of(slot)->kind == RequestKind::kPartitioned) return partitioned_is_pending(slot);
   return request_of(slot)->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
 }
+
+inline bool settle_if_finished(Slot* slot);
 
 using LowerPoll = int (*)(u64*, int*, CanonStatus*);
 
@@ -159,6 +165,11 @@ template <typename Poll>
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
   *done = true;
+  if (FERMATA_UNLIKELY(is_of_file(request)) && request->state == RequestState::kActive &&
+      !settle_if_finished(slot)) {
+    *done = false;
+    return kSuccess;
+  }
   if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
     int flag = 0;
     CanonStatus local;
@@ -213,8 +224,20 @@ inline void book_finished(Slot* slot, const CanonStatus& status, int error) {
   if (of_comm && !request->forgotten) comm_request_ended(request->object);
 }
 
-/// Polls one active request and books it if it has finished. Returns true if it has.
-inline bool settle_if_finished(Slot* slot) {
+/// The first in progress of the collective reads and writes of a file, in the order in which all
+/// members have begun them.
+inline Slot* first_in_file(const Slot* file) {
+  Slot* first = nullptr;
+  for_each_live(kRequest, [&](Slot* slot) {
+    const Request* const request = request_of(slot);
+    if (request->state != RequestState::kActive || !is_collective(request)) return;
+    if (request->comm || request->object != file) return;
+    if (!first || request->order < request_of(first)->order) first = slot;
+  });
+  return first;
+}
+
+inline bool settle_alone(Slot* slot) {
   Request* const request = request_of(slot);
   if (FERMATA_UNLIKELY(request->in_lower)) return false;  // its thread sees to it
   int flag = 0;
@@ -225,6 +248,17 @@ inline bool settle_if_finished(Slot* slot) {
   book_finished(slot, status, error);
   if (request->forgotten) (void)request_drop(slot);
   return true;
+}
+
+/// Polls one active request and books it if it has finished. Returns true if it has.
+/// MPICH gets on with a file's collective request where that is polled, by collective calls of its
+/// own: so every member polls them in the same order.
+inline bool settle_if_finished(Slot* slot) {
+  const Request* const request = request_of(slot);
+  if (FERMATA_UNLIKELY(is_of_file(request) && is_collective(request)))
+    for (Slot* first; (first = first_in_file(request->object)) != slot;)
+      if (!settle_alone(first)) return false;
+  return settle_alone(slot);
 }
 
 inline bool checkpoint_wanted() {

@@ -20,11 +20,20 @@ using front::StatusList;
 // What has become of a request of an array that is waited for.
 enum class Standing : u8 { kIdle, kActive, kPending, kFinished };
 
+/// Of a file's request in progress. It is asked for by itself: for MPICH it is a generalized
+/// request with a function that polls, which its MPI_Testall calls also of one that has finished.
+[[gnu::noinline, gnu::cold]] inline Standing standing_in_file(Slot* slot) {
+  return settle_if_finished(slot) ? Standing::kFinished : Standing::kPending;
+}
+
 inline Standing standing_of(Slot* slot) {
   if (is_idle(slot)) return Standing::kIdle;  // first: of long arrays most entries are null
-  const RequestState request = request_of(slot)->state;
-  if (FERMATA_LIKELY(request == RequestState::kActive)) return Standing::kActive;
-  if (FERMATA_UNLIKELY(request == RequestState::kPending) && is_still_pending(slot))
+  const Request* const request = request_of(slot);
+  if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
+    if (FERMATA_UNLIKELY(is_of_file(request))) return standing_in_file(slot);
+    return Standing::kActive;
+  }
+  if (FERMATA_UNLIKELY(request->state == RequestState::kPending) && is_still_pending(slot))
     return Standing::kPending;
   return Standing::kFinished;
 }

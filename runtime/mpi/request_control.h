@@ -17,6 +17,10 @@ inline int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
     return kSuccess;
   }
   Request* const request = request_of(slot);
+  if (is_of_file(request) && request->state == RequestState::kActive) {
+    *flag = settle_if_finished(slot);
+    if (!*flag) return kSuccess;
+  }
   if (request->state == RequestState::kActive) {
     int done = 0;
     const int error = lower().Test(&slot->real, &done, status);
@@ -53,14 +57,22 @@ inline void sweep_forgotten() {
 
 namespace core {
 
+/// True of a partitioned one that has not come to its end.
+inline bool is_still_started(Slot* slot) {
+  const Request* const request = request_of(slot);
+  return request->kind == RequestKind::kPartitioned && request->state == RequestState::kPending &&
+         is_still_pending(slot);
+}
+
 inline int Request_free(Slot** handle) {
   LowerScope scope;
   if (is_null_request(*handle)) return kErrRequest;
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
-  if (request->kind == RequestKind::kPersistentCollective &&
-      request->state == RequestState::kActive)
-    return kErrRequest;  // MPI forbids it
+  const bool is_started = request->kind == RequestKind::kPersistentCollective
+                              ? request->state == RequestState::kActive
+                              : is_still_started(slot);
+  if (is_started) return kErrRequest;  // MPI forbids it
   *handle = null_of(kRequest);
   if (request->kind == RequestKind::kInstant) return kSuccess;
   if (request->state == RequestState::kPending ||

@@ -21,7 +21,7 @@ TIMEOUT_S = 60
 few = FEW  # ranks to begin with
 DIRECTORIES = ("attr", "coll", "comm", "datatype", "errhan", "group", "info", "init", "pt2pt",
                "rma", "topo", "io", "threads", "spawn", "f77", "f90", "f08", "cxx", "errors",
-               "part")
+               "part", "mpi_t", "impls")
 TOOLS = {"CC": "mpicc.mpich", "MPICC": "mpicc.mpich", "CXX": "mpicxx.mpich",
          "MPICXX": "mpicxx.mpich", "FC": "mpif90.mpich", "MPIFC": "mpif90.mpich",
          "F77": "mpif77.mpich", "MPIF77": "mpif77.mpich", "MPIEXEC": "mpiexec.mpich",

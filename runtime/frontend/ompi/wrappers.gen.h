@@ -5147,55 +5147,60 @@ extern "C" FERMATA_EXPORT int MPI_Pack_size_c(i64 incount, App<mpi::kDatatype> d
     __attribute__((weak, alias("PMPI_Pack_size_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Parrived(App<mpi::kRequest> request, int partition, int* flag) {
-  (void)request;
-  (void)partition;
-  (void)flag;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Parrived");
+  Slot* request_slot = handle_in<mpi::kRequest>(request);
+  int error = core::Parrived(request_slot, partition, flag);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Parrived");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Parrived(App<mpi::kRequest> request, int partition, int* flag)
     __attribute__((weak, alias("PMPI_Parrived")));
 
 extern "C" FERMATA_EXPORT int PMPI_Pready(int partition, App<mpi::kRequest> request) {
-  (void)partition;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Pready");
+  Slot* request_slot = handle_in<mpi::kRequest>(request);
+  int error = core::Pready(partition, request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Pready");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Pready(int partition, App<mpi::kRequest> request)
     __attribute__((weak, alias("PMPI_Pready")));
 
 extern "C" FERMATA_EXPORT int PMPI_Pready_list(int length, const int* array_of_partitions, App<mpi::kRequest> request) {
-  (void)length;
-  (void)array_of_partitions;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Pready_list");
+  Slot* request_slot = handle_in<mpi::kRequest>(request);
+  int error = core::Pready_list(length, array_of_partitions, request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Pready_list");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Pready_list(int length, const int* array_of_partitions, App<mpi::kRequest> request)
     __attribute__((weak, alias("PMPI_Pready_list")));
 
 extern "C" FERMATA_EXPORT int PMPI_Pready_range(int partition_low, int partition_high, App<mpi::kRequest> request) {
-  (void)partition_low;
-  (void)partition_high;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Pready_range");
+  Slot* request_slot = handle_in<mpi::kRequest>(request);
+  int error = core::Pready_range(partition_low, partition_high, request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Pready_range");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Pready_range(int partition_low, int partition_high, App<mpi::kRequest> request)
     __attribute__((weak, alias("PMPI_Pready_range")));
 
 extern "C" FERMATA_EXPORT int PMPI_Precv_init(void* buf, int partitions, i64 count, App<mpi::kDatatype> datatype, int source, int tag, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)buf;
-  (void)partitions;
-  (void)count;
-  (void)datatype;
-  (void)source;
-  (void)tag;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Precv_init");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Precv_init(buf, partitions, count, datatype_slot, rank_in(source), tag_in(tag), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Precv_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Precv_init(void* buf, int partitions, i64 count, App<mpi::kDatatype> datatype, int source, int tag, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Precv_init")));
@@ -5214,16 +5219,16 @@ extern "C" FERMATA_EXPORT int MPI_Probe(int source, int tag, App<mpi::kComm> com
     __attribute__((weak, alias("PMPI_Probe")));
 
 extern "C" FERMATA_EXPORT int PMPI_Psend_init(const void* buf, int partitions, i64 count, App<mpi::kDatatype> datatype, int dest, int tag, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  (void)buf;
-  (void)partitions;
-  (void)count;
-  (void)datatype;
-  (void)dest;
-  (void)tag;
-  (void)info;
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Psend_init");
+  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  Slot* request_slot = nullptr;
+  int error = core::Psend_init(buf, partitions, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot, info_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Psend_init");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Psend_init(const void* buf, int partitions, i64 count, App<mpi::kDatatype> datatype, int dest, int tag, App<mpi::kComm> comm, App<mpi::kInfo> info, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Psend_init")));
