@@ -83,7 +83,15 @@ def argument(function, param):
         f"  for (int i = 0; {param.name} != nullptr{unread} && i < {side}; i++)",
         f"    real_{param.name}[i] = {param.name}[i]->real;",
     ]
-    return f"real_{param.name}.data()", lines
+    return same_array(function, param, "real_{}.data()"), lines
+
+
+def same_array(function, param, array):
+    """Where both are the same array of the application's, so they are below: MPICH looks for that
+    before it looks for buffers that are the same."""
+    if param.name != "recvtypes" or "eighbor" in function.name:
+        return array.format(param.name)
+    return f"recvtypes == sendtypes ? {array.format('sendtypes')} : {array.format('recvtypes')}"
 
 
 def lower_call(function):

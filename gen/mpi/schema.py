@@ -149,7 +149,7 @@ FILES = {
         "error_scope": table(NAME, word(HANDLES)),
         "not_lower": record({"patterns": PATTERNS}),
         "after": table(NAME, LINE),
-        "null_in_error": record({"functions": array(NAME)}),
+        "null_in_error": record({"functions": PATTERNS}),
         "fortran": record({"hand": PATTERNS, "refused": PATTERNS, "omitted": PATTERNS}),
         "ompi_objects": table(NAME, pair(word(HANDLES), NAME)),
     }),

@@ -1167,7 +1167,7 @@ inline int Alltoallv_c(const void* , const i64* , const i64* , u64 , void* , con
 inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const u64* recvtypes, u64 comm) {
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
-  return done(MPI_Alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm)));
+  return done(MPI_Alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm)));
 }
 #else
 inline int Alltoallw(const void* , const int* , const int* , const u64* , void* , const int* , const int* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
@@ -1177,7 +1177,7 @@ inline int Alltoallw(const void* , const int* , const int* , const u64* , void* 
 inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm) {
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
-  return done(MPI_Alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm)));
+  return done(MPI_Alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm)));
 }
 #else
 inline int Alltoallw_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
@@ -3208,7 +3208,7 @@ inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdi
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
@@ -3222,7 +3222,7 @@ inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* s
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;

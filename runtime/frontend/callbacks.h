@@ -66,6 +66,10 @@ extern __thread mpi::Slot* tls_culprit
 // "Open MPI" or "MPICH": whose ABI this front end speaks.
 inline const char* name();
 
+// Whether errors of communicators and windows without an error handler of their own are
+// MPI_COMM_WORLD's.
+inline bool objects_follow_world();
+
 // Visits every slot of every predefined object, aliases included. The slots themselves are mapped
 // and carry index, kind and flags from the front end's constructor on; `real` is 0 before MPI_Init.
 using PredefinedVisitor = void (*)(Slot* slot, Kind kind, u32 canonical, void* context);

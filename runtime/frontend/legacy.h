@@ -39,16 +39,19 @@ FERMATA_BOTH(int, Pcontrol, (int level, ...)) {
 // MPI-1's way to ask for an extent.
 FERMATA_BOTH(int, Type_extent, (App<mpi::kDatatype> type, i64* extent)) {
   i64 lower = 0;
+  if (extent == nullptr) return fail(abi::kErrArg, "MPI_Type_extent");
   int error = core::Type_get_extent(handle_in<mpi::kDatatype>(type), &lower, extent);
   return error == 0 ? 0 : fail(error, "MPI_Type_extent");
 }
 FERMATA_BOTH(int, Type_lb, (App<mpi::kDatatype> type, i64* bound)) {
   i64 extent = 0;
+  if (bound == nullptr) return fail(abi::kErrArg, "MPI_Type_lb");
   int error = core::Type_get_extent(handle_in<mpi::kDatatype>(type), bound, &extent);
   return error == 0 ? 0 : fail(error, "MPI_Type_lb");
 }
 FERMATA_BOTH(int, Type_ub, (App<mpi::kDatatype> type, i64* bound)) {
   i64 lower = 0, extent = 0;
+  if (bound == nullptr) return fail(abi::kErrArg, "MPI_Type_ub");
   int error = core::Type_get_extent(handle_in<mpi::kDatatype>(type), &lower, &extent);
   if (error != 0) return fail(error, "MPI_Type_ub");
   *bound = lower + extent;

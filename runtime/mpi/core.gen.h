@@ -753,7 +753,7 @@ inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdis
   for (int i = 0; recvtypes != nullptr && i < receives; i++)
     real_recvtypes[i] = recvtypes[i]->real;
   const BlockingCall open;
-  return lower_mpi().Alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
+  return lower_mpi().Alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, recvtypes == sendtypes ? real_sendtypes.data() : real_recvtypes.data(), comm->real);
 }
 
 inline int Barrier(Slot* comm) {

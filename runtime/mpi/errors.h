@@ -69,8 +69,10 @@ struct ErrorTarget {
 
 /// Errors of nothing in particular, and of null handles, are MPI_COMM_WORLD's.
 inline ErrorTarget error_target(Slot* object) {
-  if (object && object->kind == kWin && window_of(object))
-    return ErrorTarget{window_of(object)->errhandler, object, nullptr};
+  if (object && object->kind == kWin && window_of(object)) {
+    Slot* const own = window_of(object)->errhandler;
+    if (own || !front::objects_follow_world()) return ErrorTarget{own, object, nullptr};
+  }
   if (object && object->kind == kSession && object->object)
     return ErrorTarget{static_cast<const Session*>(object->object)->errhandler, object, nullptr};
   if (object && object->kind == kFile) {
@@ -78,7 +80,11 @@ inline ErrorTarget error_target(Slot* object) {
     return ErrorTarget{own ? own : front::predefined(kErrhandler, kErrorsReturn), object, nullptr};
   }
   if (!object || object->kind != kComm || !comm_of(object)) object = slot_at(kComm, kCommWorld);
-  const Comm* const comm = state().initialized ? comm_of(object) : nullptr;
+  const Comm* comm = state().initialized ? comm_of(object) : nullptr;
+  if (comm && !comm->errhandler && front::objects_follow_world()) {
+    const Comm* const world = comm_of(slot_at(kComm, kCommWorld));
+    if (world->errhandler) comm = world;  // else the message is about the one that it is
+  }
   return ErrorTarget{comm ? comm->errhandler : nullptr, comm ? comm->slot : object, comm};
 }
 

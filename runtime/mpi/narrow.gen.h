@@ -81,7 +81,7 @@ inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sd
     for (int i = 0; recvtypes != nullptr && i < receives; i++)
       real_recvtypes[i] = recvtypes[i]->real;
     const BlockingCall open;
-    return lower_mpi().Alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
+    return lower_mpi().Alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, recvtypes == sendtypes ? real_sendtypes.data() : real_recvtypes.data(), comm->real);
   }
   return Alltoallw(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtypes, recvbuf, small_recvcounts.data(), small_rdispls.data(), recvtypes, comm);
 }

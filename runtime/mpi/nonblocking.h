@@ -79,9 +79,12 @@ inline KeptTypes keep_types(Lengths lengths, Slot* comm, const void* sendbuf,
   const TypeCounts n = count_types(lengths, comm);
   u64* const reals = arena_array<u64>(u64(n.send_room + n.receive_room));
   *kept = reals;
-  return KeptTypes{
-      real_types(sendbuf == kInPlace ? nullptr : sendtypes, n.sends, reals, n.send_room),
-      real_types(recvtypes, n.receives, reals + n.send_room, n.receive_room)};
+  (void)real_types(sendbuf == kInPlace ? nullptr : sendtypes, n.sends, reals, n.send_room);
+  // One array for both stays one: MPICH looks for that.
+  if (sendtypes == recvtypes && sendbuf != kInPlace && n.sends == n.receives &&
+      n.send_room == n.receive_room)
+    return KeptTypes{reals, reals};
+  return KeptTypes{reals, real_types(recvtypes, n.receives, reals + n.send_room, n.receive_room)};
 }
 
 namespace core {

@@ -145,6 +145,8 @@ def run_line(line, mpi, few=FEW):
         native = _outcome(line, ranks, None)
         if native == "ok":
             return native, _outcome(line, ranks, mpi)
+        if native == "hung":
+            break
     return native, "not run"
 
 
@@ -156,16 +158,18 @@ def groups(arguments):
 
 
 def run(group, wanted, say):
+    """Yields the outcome of each line."""
     name, _, mpi = group.partition(" on ")
     lines = [line for line in lines_of(name) if not wanted or line.program in wanted]
     for directory in sorted({line.directory for line in lines}):
         build(directory, lines)
-    results = {}
+    results = []
     for line in lines:
-        results[_name(line)] = both = run_line(line, mpi, few)
+        both = run_line(line, mpi, few)
+        results.append(both)
         if both[0] == "ok" != both[1]:
             say(f"{_name(line)}: {both[1]}")
-    right = sum(both == ("ok", "ok") for both in results.values())
-    say(f"{group}: {len(results)} lines, {sum(b[0] == 'ok' for b in results.values())} right "
+        yield {_name(line): both}
+    right = sum(both == ("ok", "ok") for both in results)
+    say(f"{group}: {len(results)} lines, {sum(b[0] == 'ok' for b in results)} right "
         f"natively, {right} under Fermata, too")
-    return results

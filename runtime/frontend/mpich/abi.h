@@ -37,6 +37,8 @@ static_assert(sizeof(AppStatus) == 20);
 
 inline const char* name() { return "MPICH"; }
 
+inline bool objects_follow_world() { return true; }
+
 inline bool is_ignored(const AppStatus* status) { return reinterpret_cast<u64>(status) == 1; }
 
 inline CanonStatus status_in(const AppStatus* status) {

@@ -26,6 +26,8 @@ static_assert(sizeof(AppStatus) == 24);
 
 inline const char* name() { return "Open MPI"; }
 
+inline bool objects_follow_world() { return false; }
+
 inline bool is_ignored(const AppStatus* status) { return status == nullptr; }
 
 inline CanonStatus status_in(const AppStatus* status) {

@@ -17,6 +17,8 @@ extern "C" FERMATA_EXPORT int MPI_Abi_get_fortran_booleans(int logical_size, voi
 
 extern "C" FERMATA_EXPORT int PMPI_Abi_get_fortran_info(App<mpi::kInfo>* info) {
   Slot* info_slot = nullptr;
+  if (FERMATA_UNLIKELY(!info))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Abi_get_fortran_info");
   int error = core::Abi_get_fortran_info(&info_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Abi_get_fortran_info");
@@ -29,6 +31,8 @@ extern "C" FERMATA_EXPORT int MPI_Abi_get_fortran_info(App<mpi::kInfo>* info)
 
 extern "C" FERMATA_EXPORT int PMPI_Abi_get_info(App<mpi::kInfo>* info) {
   Slot* info_slot = nullptr;
+  if (FERMATA_UNLIKELY(!info))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Abi_get_info");
   int error = core::Abi_get_info(&info_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Abi_get_info");
@@ -40,6 +44,8 @@ extern "C" FERMATA_EXPORT int MPI_Abi_get_info(App<mpi::kInfo>* info)
     __attribute__((weak, alias("PMPI_Abi_get_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_Abi_get_version(int* abi_major, int* abi_minor) {
+  if (FERMATA_UNLIKELY(!abi_major || !abi_minor))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Abi_get_version");
   int error = core::Abi_get_version(abi_major, abi_minor);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Abi_get_version");
@@ -107,6 +113,8 @@ extern "C" FERMATA_EXPORT int MPI_Accumulate_c(const void* origin_addr, i64 orig
     __attribute__((weak, alias("PMPI_Accumulate_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Add_error_class(int* errorclass) {
+  if (FERMATA_UNLIKELY(!errorclass))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Add_error_class");
   int error = core::Add_error_class(errorclass);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Add_error_class");
@@ -118,6 +126,8 @@ extern "C" FERMATA_EXPORT int MPI_Add_error_class(int* errorclass)
     __attribute__((weak, alias("PMPI_Add_error_class")));
 
 extern "C" FERMATA_EXPORT int PMPI_Add_error_code(int errorclass, int* errorcode) {
+  if (FERMATA_UNLIKELY(!errorcode))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Add_error_code");
   int error = core::Add_error_code(error_class_in(errorclass), errorcode);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Add_error_code");
@@ -476,7 +486,7 @@ extern "C" FERMATA_EXPORT int PMPI_Alltoallw(const void* sendbuf, const int* sen
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  int error = core::Alltoallw(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes_slots.data(), comm_slot);
+  int error = core::Alltoallw(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes == sendtypes ? sendtypes_slots.data() : recvtypes_slots.data(), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Alltoallw");
   }
@@ -492,7 +502,7 @@ extern "C" FERMATA_EXPORT int PMPI_Alltoallw_c(const void* sendbuf, const i64* s
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  int error = core::Alltoallw_c(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes_slots.data(), comm_slot);
+  int error = core::Alltoallw_c(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes == sendtypes ? sendtypes_slots.data() : recvtypes_slots.data(), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Alltoallw_c");
   }
@@ -510,7 +520,7 @@ extern "C" FERMATA_EXPORT int PMPI_Alltoallw_init(const void* sendbuf, const int
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* request_slot = nullptr;
-  int error = core::Alltoallw_init(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes_slots.data(), comm_slot, info_slot, &request_slot);
+  int error = core::Alltoallw_init(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes == sendtypes ? sendtypes_slots.data() : recvtypes_slots.data(), comm_slot, info_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Alltoallw_init");
   }
@@ -535,7 +545,7 @@ extern "C" FERMATA_EXPORT int PMPI_Alltoallw_init_c(const void* sendbuf, const i
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* request_slot = nullptr;
-  int error = core::Alltoallw_init_c(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes_slots.data(), comm_slot, info_slot, &request_slot);
+  int error = core::Alltoallw_init_c(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes == sendtypes ? sendtypes_slots.data() : recvtypes_slots.data(), comm_slot, info_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Alltoallw_init_c");
   }
@@ -558,6 +568,8 @@ extern "C" FERMATA_EXPORT int MPI_Attr_delete(App<mpi::kComm> comm, int keyval)
 
 extern "C" FERMATA_EXPORT int PMPI_Attr_get(App<mpi::kComm> comm, int keyval, void* attribute_val, int* flag) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Attr_get");
   int error = core::Comm_get_attr(comm_slot, keyval_in(keyval), attribute_val, flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Attr_get");
@@ -742,6 +754,8 @@ extern "C" FERMATA_EXPORT int MPI_Buffer_attach_c(void* buffer, i64 size)
     __attribute__((weak, alias("PMPI_Buffer_attach_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Buffer_detach(void* buffer_addr, int* size) {
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Buffer_detach");
   int error = core::Buffer_detach(buffer_addr, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Buffer_detach");
@@ -752,6 +766,8 @@ extern "C" FERMATA_EXPORT int MPI_Buffer_detach(void* buffer_addr, int* size)
     __attribute__((weak, alias("PMPI_Buffer_detach")));
 
 extern "C" FERMATA_EXPORT int PMPI_Buffer_detach_c(void* buffer_addr, i64* size) {
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Buffer_detach_c");
   int error = core::Buffer_detach_c(buffer_addr, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Buffer_detach_c");
@@ -802,8 +818,11 @@ extern "C" FERMATA_EXPORT int MPI_Cart_coords(App<mpi::kComm> comm, int rank, in
 extern "C" FERMATA_EXPORT int PMPI_Cart_create(App<mpi::kComm> comm_old, int ndims, const int* dims, const int* periods, int reorder, App<mpi::kComm>* comm_cart) {
   Slot* comm_old_slot = handle_in<mpi::kComm>(comm_old);
   Slot* comm_cart_slot = nullptr;
+  if (FERMATA_UNLIKELY(!comm_cart))
+    return core::raise(comm_old_slot, abi::kErrArg, "MPI_Cart_create");
   int error = core::Cart_create(comm_old_slot, ndims, dims, periods, reorder, &comm_cart_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    *comm_cart = handle_out<mpi::kComm>(comm_cart_slot ? comm_cart_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_old_slot, error, "MPI_Cart_create");
   }
   *comm_cart = handle_out<mpi::kComm>(comm_cart_slot);
@@ -825,6 +844,8 @@ extern "C" FERMATA_EXPORT int MPI_Cart_get(App<mpi::kComm> comm, int maxdims, in
 
 extern "C" FERMATA_EXPORT int PMPI_Cart_map(App<mpi::kComm> comm, int ndims, const int* dims, const int* periods, int* newrank) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!newrank))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Cart_map");
   int error = core::Cart_map(comm_slot, ndims, dims, periods, newrank);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Cart_map");
@@ -837,6 +858,8 @@ extern "C" FERMATA_EXPORT int MPI_Cart_map(App<mpi::kComm> comm, int ndims, cons
 
 extern "C" FERMATA_EXPORT int PMPI_Cart_rank(App<mpi::kComm> comm, const int* coords, int* rank) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!rank))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Cart_rank");
   int error = core::Cart_rank(comm_slot, coords, rank);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Cart_rank");
@@ -849,6 +872,8 @@ extern "C" FERMATA_EXPORT int MPI_Cart_rank(App<mpi::kComm> comm, const int* coo
 
 extern "C" FERMATA_EXPORT int PMPI_Cart_shift(App<mpi::kComm> comm, int direction, int disp, int* rank_source, int* rank_dest) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!rank_source || !rank_dest))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Cart_shift");
   int error = core::Cart_shift(comm_slot, direction, disp, rank_source, rank_dest);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Cart_shift");
@@ -863,8 +888,11 @@ extern "C" FERMATA_EXPORT int MPI_Cart_shift(App<mpi::kComm> comm, int direction
 extern "C" FERMATA_EXPORT int PMPI_Cart_sub(App<mpi::kComm> comm, const int* remain_dims, App<mpi::kComm>* newcomm) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* newcomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newcomm))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Cart_sub");
   int error = core::Cart_sub(comm_slot, remain_dims, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_slot, error, "MPI_Cart_sub");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -875,6 +903,8 @@ extern "C" FERMATA_EXPORT int MPI_Cart_sub(App<mpi::kComm> comm, const int* rema
 
 extern "C" FERMATA_EXPORT int PMPI_Cartdim_get(App<mpi::kComm> comm, int* ndims) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!ndims))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Cartdim_get");
   int error = core::Cartdim_get(comm_slot, ndims);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Cartdim_get");
@@ -898,6 +928,8 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_accept(const char* port_name, App<mpi::k
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* newcomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newcomm))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_accept");
   int error = core::Comm_accept(port_name, info_slot, rank_in(root), comm_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_accept");
@@ -944,6 +976,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_call_errhandler(App<mpi::kComm> comm, int
 extern "C" FERMATA_EXPORT int PMPI_Comm_compare(App<mpi::kComm> comm1, App<mpi::kComm> comm2, int* result) {
   Slot* comm1_slot = handle_in<mpi::kComm>(comm1);
   Slot* comm2_slot = handle_in<mpi::kComm>(comm2);
+  if (FERMATA_UNLIKELY(!result))
+    return core::raise(comm1_slot, abi::kErrArg, "MPI_Comm_compare");
   int error = core::Comm_compare(comm1_slot, comm2_slot, result);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm1_slot, error, "MPI_Comm_compare");
@@ -958,6 +992,8 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_connect(const char* port_name, App<mpi::
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* newcomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newcomm))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_connect");
   int error = core::Comm_connect(port_name, info_slot, rank_in(root), comm_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_connect");
@@ -972,8 +1008,11 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_create(App<mpi::kComm> comm, App<mpi::kG
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* group_slot = handle_in<mpi::kGroup>(group);
   Slot* newcomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newcomm))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_create");
   int error = core::Comm_create(comm_slot, group_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_slot, error, "MPI_Comm_create");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -984,6 +1023,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_create(App<mpi::kComm> comm, App<mpi::kGr
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_create_errhandler(void* comm_errhandler_fn, App<mpi::kErrhandler>* errhandler) {
   Slot* errhandler_slot = nullptr;
+  if (FERMATA_UNLIKELY(!errhandler))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Comm_create_errhandler");
   int error = core::Comm_create_errhandler(comm_errhandler_fn, &errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Comm_create_errhandler");
@@ -999,6 +1040,8 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_create_from_group(App<mpi::kGroup> group
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
   Slot* newcomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newcomm))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Comm_create_from_group");
   int error = core::Comm_create_from_group(group_slot, stringtag, info_slot, errhandler_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Comm_create_from_group");
@@ -1013,8 +1056,11 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_create_group(App<mpi::kComm> comm, App<m
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* group_slot = handle_in<mpi::kGroup>(group);
   Slot* newcomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newcomm))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_create_group");
   int error = core::Comm_create_group(comm_slot, group_slot, tag_in(tag), &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_slot, error, "MPI_Comm_create_group");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1024,6 +1070,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_create_group(App<mpi::kComm> comm, App<mp
     __attribute__((weak, alias("PMPI_Comm_create_group")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_create_keyval(void* comm_copy_attr_fn, void* comm_delete_attr_fn, int* comm_keyval, void* extra_state) {
+  if (FERMATA_UNLIKELY(!comm_keyval))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Comm_create_keyval");
   int error = core::Comm_create_keyval(comm_copy_attr_fn, comm_delete_attr_fn, comm_keyval, extra_state);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Comm_create_keyval");
@@ -1078,9 +1126,11 @@ extern "C" FERMATA_EXPORT int MPI_Comm_disconnect(App<mpi::kComm>* comm)
 extern "C" FERMATA_EXPORT int PMPI_Comm_dup(App<mpi::kComm> comm, App<mpi::kComm>* newcomm) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* newcomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newcomm))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_dup");
   int error = core::Comm_dup(comm_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    if (newcomm_slot) *newcomm = handle_out<mpi::kComm>(newcomm_slot);
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_slot, error, "MPI_Comm_dup");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1093,9 +1143,11 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_dup_with_info(App<mpi::kComm> comm, App<
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* newcomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newcomm))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_dup_with_info");
   int error = core::Comm_dup_with_info(comm_slot, info_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    if (newcomm_slot) *newcomm = handle_out<mpi::kComm>(newcomm_slot);
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_slot, error, "MPI_Comm_dup_with_info");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1145,6 +1197,8 @@ extern "C" FERMATA_EXPORT App<mpi::kComm> MPI_Comm_fromint(int comm)
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_get_attr(App<mpi::kComm> comm, int comm_keyval, void* attribute_val, int* flag) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_get_attr");
   int error = core::Comm_get_attr(comm_slot, keyval_in(comm_keyval), attribute_val, flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_get_attr");
@@ -1157,6 +1211,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_get_attr(App<mpi::kComm> comm, int comm_k
 extern "C" FERMATA_EXPORT int PMPI_Comm_get_errhandler(App<mpi::kComm> comm, App<mpi::kErrhandler>* errhandler) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* errhandler_slot = nullptr;
+  if (FERMATA_UNLIKELY(!errhandler))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_get_errhandler");
   int error = core::Comm_get_errhandler(comm_slot, &errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_get_errhandler");
@@ -1170,6 +1226,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_get_errhandler(App<mpi::kComm> comm, App<
 extern "C" FERMATA_EXPORT int PMPI_Comm_get_info(App<mpi::kComm> comm, App<mpi::kInfo>* info_used) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* info_used_slot = nullptr;
+  if (FERMATA_UNLIKELY(!info_used))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_get_info");
   int error = core::Comm_get_info(comm_slot, &info_used_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_get_info");
@@ -1183,6 +1241,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_get_info(App<mpi::kComm> comm, App<mpi::k
 extern "C" FERMATA_EXPORT int PMPI_Comm_get_name(App<mpi::kComm> comm, char* comm_name, int* resultlen) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   StringOut<abi::kMaxObjectName, app::kMaxObjectName> comm_name_out(comm_name);
+  if (FERMATA_UNLIKELY(!resultlen))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_get_name");
   int error = core::Comm_get_name(comm_slot, comm_name_out.data(), resultlen);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_get_name");
@@ -1195,6 +1255,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_get_name(App<mpi::kComm> comm, char* comm
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_get_parent(App<mpi::kComm>* parent) {
   Slot* parent_slot = nullptr;
+  if (FERMATA_UNLIKELY(!parent))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Comm_get_parent");
   int error = core::Comm_get_parent(&parent_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Comm_get_parent");
@@ -1208,6 +1270,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_get_parent(App<mpi::kComm>* parent)
 extern "C" FERMATA_EXPORT int PMPI_Comm_group(App<mpi::kComm> comm, App<mpi::kGroup>* group) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* group_slot = nullptr;
+  if (FERMATA_UNLIKELY(!group))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_group");
   int error = core::Comm_group(comm_slot, &group_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_group");
@@ -1224,7 +1288,7 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_idup(App<mpi::kComm> comm, App<mpi::kCom
   Slot* request_slot = nullptr;
   int error = core::Comm_idup(comm_slot, &newcomm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    if (newcomm_slot) *newcomm = handle_out<mpi::kComm>(newcomm_slot);
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_slot, error, "MPI_Comm_idup");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1241,7 +1305,7 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_idup_with_info(App<mpi::kComm> comm, App
   Slot* request_slot = nullptr;
   int error = core::Comm_idup_with_info(comm_slot, info_slot, &newcomm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    if (newcomm_slot) *newcomm = handle_out<mpi::kComm>(newcomm_slot);
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_slot, error, "MPI_Comm_idup_with_info");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1261,6 +1325,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_iflush_buffer(App<mpi::kComm> comm, App<m
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_join(int fd, App<mpi::kComm>* intercomm) {
   Slot* intercomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!intercomm))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Comm_join");
   int error = core::Comm_join(fd, &intercomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Comm_join");
@@ -1273,6 +1339,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_join(int fd, App<mpi::kComm>* intercomm)
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_rank(App<mpi::kComm> comm, int* rank) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!rank))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_rank");
   int error = core::Comm_rank(comm_slot, rank);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_rank");
@@ -1286,6 +1354,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_rank(App<mpi::kComm> comm, int* rank)
 extern "C" FERMATA_EXPORT int PMPI_Comm_remote_group(App<mpi::kComm> comm, App<mpi::kGroup>* group) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* group_slot = nullptr;
+  if (FERMATA_UNLIKELY(!group))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_remote_group");
   int error = core::Comm_remote_group(comm_slot, &group_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_remote_group");
@@ -1298,6 +1368,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_remote_group(App<mpi::kComm> comm, App<mp
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_remote_size(App<mpi::kComm> comm, int* size) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_remote_size");
   int error = core::Comm_remote_size(comm_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_remote_size");
@@ -1355,6 +1427,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_set_name(App<mpi::kComm> comm, const char
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_size(App<mpi::kComm> comm, int* size) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_size");
   int error = core::Comm_size(comm_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_size");
@@ -1368,6 +1442,8 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_spawn(const char* command, char** argv, 
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* intercomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!intercomm))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_spawn");
   int error = core::Comm_spawn(command, argv, maxprocs, info_slot, rank_in(root), comm_slot, &intercomm_slot, array_of_errcodes);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_spawn");
@@ -1382,6 +1458,8 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_spawn_multiple(int count, char** array_o
   HandlesIn<mpi::kInfo> array_of_info_slots(array_of_info, count);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* intercomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!intercomm))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_spawn_multiple");
   int error = core::Comm_spawn_multiple(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info_slots.data(), rank_in(root), comm_slot, &intercomm_slot, array_of_errcodes);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_spawn_multiple");
@@ -1395,8 +1473,11 @@ extern "C" FERMATA_EXPORT int MPI_Comm_spawn_multiple(int count, char** array_of
 extern "C" FERMATA_EXPORT int PMPI_Comm_split(App<mpi::kComm> comm, int color, int key, App<mpi::kComm>* newcomm) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* newcomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newcomm))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_split");
   int error = core::Comm_split(comm_slot, color, key, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_slot, error, "MPI_Comm_split");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1409,8 +1490,11 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_split_type(App<mpi::kComm> comm, int spl
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* newcomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newcomm))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_split_type");
   int error = core::Comm_split_type(comm_slot, split_type_in(split_type), key, info_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_slot, error, "MPI_Comm_split_type");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1421,6 +1505,8 @@ extern "C" FERMATA_EXPORT int MPI_Comm_split_type(App<mpi::kComm> comm, int spli
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_test_inter(App<mpi::kComm> comm, int* flag) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_test_inter");
   int error = core::Comm_test_inter(comm_slot, flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Comm_test_inter");
@@ -1461,8 +1547,11 @@ extern "C" FERMATA_EXPORT int PMPI_Dist_graph_create(App<mpi::kComm> comm_old, i
   NumbersIn sources_in(sources, n, rank_in);
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* comm_dist_graph_slot = nullptr;
+  if (FERMATA_UNLIKELY(!comm_dist_graph))
+    return core::raise(comm_old_slot, abi::kErrArg, "MPI_Dist_graph_create");
   int error = core::Dist_graph_create(comm_old_slot, n, sources_in.data(), degrees, destinations, weights_in(weights), info_slot, reorder, &comm_dist_graph_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    *comm_dist_graph = handle_out<mpi::kComm>(comm_dist_graph_slot ? comm_dist_graph_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_old_slot, error, "MPI_Dist_graph_create");
   }
   *comm_dist_graph = handle_out<mpi::kComm>(comm_dist_graph_slot);
@@ -1477,8 +1566,11 @@ extern "C" FERMATA_EXPORT int PMPI_Dist_graph_create_adjacent(App<mpi::kComm> co
   NumbersIn destinations_in(destinations, outdegree, rank_in);
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* comm_dist_graph_slot = nullptr;
+  if (FERMATA_UNLIKELY(!comm_dist_graph))
+    return core::raise(comm_old_slot, abi::kErrArg, "MPI_Dist_graph_create_adjacent");
   int error = core::Dist_graph_create_adjacent(comm_old_slot, indegree, sources_in.data(), weights_in(sourceweights), outdegree, destinations_in.data(), weights_in(destweights), info_slot, reorder, &comm_dist_graph_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    *comm_dist_graph = handle_out<mpi::kComm>(comm_dist_graph_slot ? comm_dist_graph_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_old_slot, error, "MPI_Dist_graph_create_adjacent");
   }
   *comm_dist_graph = handle_out<mpi::kComm>(comm_dist_graph_slot);
@@ -1502,6 +1594,8 @@ extern "C" FERMATA_EXPORT int MPI_Dist_graph_neighbors(App<mpi::kComm> comm, int
 
 extern "C" FERMATA_EXPORT int PMPI_Dist_graph_neighbors_count(App<mpi::kComm> comm, int* indegree, int* outdegree, int* weighted) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!indegree || !outdegree || !weighted))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Dist_graph_neighbors_count");
   int error = core::Dist_graph_neighbors_count(comm_slot, indegree, outdegree, weighted);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Dist_graph_neighbors_count");
@@ -1540,6 +1634,8 @@ extern "C" FERMATA_EXPORT int MPI_Errhandler_toint(App<mpi::kErrhandler> errhand
     __attribute__((weak, alias("PMPI_Errhandler_toint")));
 
 extern "C" FERMATA_EXPORT int PMPI_Error_class(int errorcode, int* errorclass) {
+  if (FERMATA_UNLIKELY(!errorclass))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Error_class");
   int error = core::Error_class(error_class_in(errorcode), errorclass);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Error_class");
@@ -1552,6 +1648,8 @@ extern "C" FERMATA_EXPORT int MPI_Error_class(int errorcode, int* errorclass)
 
 extern "C" FERMATA_EXPORT int PMPI_Error_string(int errorcode, char* text, int* resultlen) {
   StringOut<abi::kMaxErrorString, app::kMaxErrorString> text_out(text);
+  if (FERMATA_UNLIKELY(!resultlen))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Error_string");
   int error = core::Error_string(error_class_in(errorcode), text_out.data(), resultlen);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Error_string");
@@ -1668,6 +1766,8 @@ extern "C" FERMATA_EXPORT int MPI_File_close(App<mpi::kFile>* fh)
 
 extern "C" FERMATA_EXPORT int PMPI_File_create_errhandler(void* file_errhandler_fn, App<mpi::kErrhandler>* errhandler) {
   Slot* errhandler_slot = nullptr;
+  if (FERMATA_UNLIKELY(!errhandler))
+    return core::raise(nullptr, abi::kErrArg, "MPI_File_create_errhandler");
   int error = core::File_create_errhandler(file_errhandler_fn, &errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_File_create_errhandler");
@@ -1699,6 +1799,8 @@ extern "C" FERMATA_EXPORT App<mpi::kFile> MPI_File_fromint(int file)
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_amode(App<mpi::kFile> fh, int* amode) {
   Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  if (FERMATA_UNLIKELY(!amode))
+    return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_amode");
   int error = core::File_get_amode(fh_slot, amode);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(fh_slot, error, "MPI_File_get_amode");
@@ -1711,6 +1813,8 @@ extern "C" FERMATA_EXPORT int MPI_File_get_amode(App<mpi::kFile> fh, int* amode)
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_atomicity(App<mpi::kFile> fh, int* flag) {
   Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_atomicity");
   int error = core::File_get_atomicity(fh_slot, flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(fh_slot, error, "MPI_File_get_atomicity");
@@ -1722,6 +1826,8 @@ extern "C" FERMATA_EXPORT int MPI_File_get_atomicity(App<mpi::kFile> fh, int* fl
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_byte_offset(App<mpi::kFile> fh, i64 offset, i64* disp) {
   Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  if (FERMATA_UNLIKELY(!disp))
+    return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_byte_offset");
   int error = core::File_get_byte_offset(fh_slot, offset, disp);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(fh_slot, error, "MPI_File_get_byte_offset");
@@ -1734,6 +1840,8 @@ extern "C" FERMATA_EXPORT int MPI_File_get_byte_offset(App<mpi::kFile> fh, i64 o
 extern "C" FERMATA_EXPORT int PMPI_File_get_errhandler(App<mpi::kFile> file, App<mpi::kErrhandler>* errhandler) {
   Slot* file_slot = handle_in<mpi::kFile>(file);
   Slot* errhandler_slot = nullptr;
+  if (FERMATA_UNLIKELY(!errhandler))
+    return core::raise(file_slot, abi::kErrArg, "MPI_File_get_errhandler");
   int error = core::File_get_errhandler(file_slot, &errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(file_slot, error, "MPI_File_get_errhandler");
@@ -1747,6 +1855,8 @@ extern "C" FERMATA_EXPORT int MPI_File_get_errhandler(App<mpi::kFile> file, App<
 extern "C" FERMATA_EXPORT int PMPI_File_get_group(App<mpi::kFile> fh, App<mpi::kGroup>* group) {
   Slot* fh_slot = handle_in<mpi::kFile>(fh);
   Slot* group_slot = nullptr;
+  if (FERMATA_UNLIKELY(!group))
+    return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_group");
   int error = core::File_get_group(fh_slot, &group_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(fh_slot, error, "MPI_File_get_group");
@@ -1760,6 +1870,8 @@ extern "C" FERMATA_EXPORT int MPI_File_get_group(App<mpi::kFile> fh, App<mpi::kG
 extern "C" FERMATA_EXPORT int PMPI_File_get_info(App<mpi::kFile> fh, App<mpi::kInfo>* info_used) {
   Slot* fh_slot = handle_in<mpi::kFile>(fh);
   Slot* info_used_slot = nullptr;
+  if (FERMATA_UNLIKELY(!info_used))
+    return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_info");
   int error = core::File_get_info(fh_slot, &info_used_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(fh_slot, error, "MPI_File_get_info");
@@ -1772,6 +1884,8 @@ extern "C" FERMATA_EXPORT int MPI_File_get_info(App<mpi::kFile> fh, App<mpi::kIn
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_position(App<mpi::kFile> fh, i64* offset) {
   Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  if (FERMATA_UNLIKELY(!offset))
+    return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_position");
   int error = core::File_get_position(fh_slot, offset);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(fh_slot, error, "MPI_File_get_position");
@@ -1783,6 +1897,8 @@ extern "C" FERMATA_EXPORT int MPI_File_get_position(App<mpi::kFile> fh, i64* off
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_position_shared(App<mpi::kFile> fh, i64* offset) {
   Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  if (FERMATA_UNLIKELY(!offset))
+    return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_position_shared");
   int error = core::File_get_position_shared(fh_slot, offset);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(fh_slot, error, "MPI_File_get_position_shared");
@@ -1794,6 +1910,8 @@ extern "C" FERMATA_EXPORT int MPI_File_get_position_shared(App<mpi::kFile> fh, i
 
 extern "C" FERMATA_EXPORT int PMPI_File_get_size(App<mpi::kFile> fh, i64* size) {
   Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_size");
   int error = core::File_get_size(fh_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(fh_slot, error, "MPI_File_get_size");
@@ -1806,6 +1924,8 @@ extern "C" FERMATA_EXPORT int MPI_File_get_size(App<mpi::kFile> fh, i64* size)
 extern "C" FERMATA_EXPORT int PMPI_File_get_type_extent(App<mpi::kFile> fh, App<mpi::kDatatype> datatype, i64* extent) {
   Slot* fh_slot = handle_in<mpi::kFile>(fh);
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!extent))
+    return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_type_extent");
   int error = core::File_get_type_extent(fh_slot, datatype_slot, extent);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(fh_slot, error, "MPI_File_get_type_extent");
@@ -1818,6 +1938,8 @@ extern "C" FERMATA_EXPORT int MPI_File_get_type_extent(App<mpi::kFile> fh, App<m
 extern "C" FERMATA_EXPORT int PMPI_File_get_type_extent_c(App<mpi::kFile> fh, App<mpi::kDatatype> datatype, i64* extent) {
   Slot* fh_slot = handle_in<mpi::kFile>(fh);
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!extent))
+    return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_type_extent_c");
   int error = core::File_get_type_extent_c(fh_slot, datatype_slot, extent);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(fh_slot, error, "MPI_File_get_type_extent_c");
@@ -1831,6 +1953,8 @@ extern "C" FERMATA_EXPORT int PMPI_File_get_view(App<mpi::kFile> fh, i64* disp, 
   Slot* fh_slot = handle_in<mpi::kFile>(fh);
   Slot* etype_slot = nullptr;
   Slot* filetype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!disp || !etype || !filetype))
+    return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_view");
   int error = core::File_get_view(fh_slot, disp, &etype_slot, &filetype_slot, datarep);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(fh_slot, error, "MPI_File_get_view");
@@ -2126,6 +2250,8 @@ extern "C" FERMATA_EXPORT int PMPI_File_open(App<mpi::kComm> comm, const char* f
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* fh_slot = nullptr;
+  if (FERMATA_UNLIKELY(!fh))
+    return core::raise(mpi::null_of(mpi::kFile), abi::kErrArg, "MPI_File_open");
   int error = core::File_open(comm_slot, filename, file_mode_in(amode), info_slot, &fh_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(mpi::null_of(mpi::kFile), error, "MPI_File_open");
@@ -2813,6 +2939,8 @@ extern "C" FERMATA_EXPORT int MPI_Finalize(void)
     __attribute__((weak, alias("PMPI_Finalize")));
 
 extern "C" FERMATA_EXPORT int PMPI_Finalized(int* flag) {
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Finalized");
   int error = core::Finalized(flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Finalized");
@@ -3088,6 +3216,8 @@ extern "C" FERMATA_EXPORT int MPI_Get_elements_x(const AppStatus* status, App<mp
 
 extern "C" FERMATA_EXPORT int PMPI_Get_hw_resource_info(App<mpi::kInfo>* hw_info) {
   Slot* hw_info_slot = nullptr;
+  if (FERMATA_UNLIKELY(!hw_info))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Get_hw_resource_info");
   int error = core::Get_hw_resource_info(&hw_info_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Get_hw_resource_info");
@@ -3100,6 +3230,8 @@ extern "C" FERMATA_EXPORT int MPI_Get_hw_resource_info(App<mpi::kInfo>* hw_info)
 
 extern "C" FERMATA_EXPORT int PMPI_Get_library_version(char* version, int* resultlen) {
   StringOut<abi::kMaxLibraryVersionString, app::kMaxLibraryVersionString> version_out(version);
+  if (FERMATA_UNLIKELY(!resultlen))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Get_library_version");
   int error = core::Get_library_version(version_out.data(), resultlen);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Get_library_version");
@@ -3112,6 +3244,8 @@ extern "C" FERMATA_EXPORT int MPI_Get_library_version(char* version, int* result
 
 extern "C" FERMATA_EXPORT int PMPI_Get_processor_name(char* name, int* resultlen) {
   StringOut<abi::kMaxProcessorName, app::kMaxProcessorName> name_out(name);
+  if (FERMATA_UNLIKELY(!resultlen))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Get_processor_name");
   int error = core::Get_processor_name(name_out.data(), resultlen);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Get_processor_name");
@@ -3123,6 +3257,8 @@ extern "C" FERMATA_EXPORT int MPI_Get_processor_name(char* name, int* resultlen)
     __attribute__((weak, alias("PMPI_Get_processor_name")));
 
 extern "C" FERMATA_EXPORT int PMPI_Get_version(int* version, int* subversion) {
+  if (FERMATA_UNLIKELY(!version || !subversion))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Get_version");
   int error = core::Get_version(version, subversion);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Get_version");
@@ -3136,8 +3272,11 @@ extern "C" FERMATA_EXPORT int MPI_Get_version(int* version, int* subversion)
 extern "C" FERMATA_EXPORT int PMPI_Graph_create(App<mpi::kComm> comm_old, int nnodes, const int* index, const int* edges, int reorder, App<mpi::kComm>* comm_graph) {
   Slot* comm_old_slot = handle_in<mpi::kComm>(comm_old);
   Slot* comm_graph_slot = nullptr;
+  if (FERMATA_UNLIKELY(!comm_graph))
+    return core::raise(comm_old_slot, abi::kErrArg, "MPI_Graph_create");
   int error = core::Graph_create(comm_old_slot, nnodes, index, edges, reorder, &comm_graph_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    *comm_graph = handle_out<mpi::kComm>(comm_graph_slot ? comm_graph_slot : mpi::null_of(mpi::kComm));
     return core::raise(comm_old_slot, error, "MPI_Graph_create");
   }
   *comm_graph = handle_out<mpi::kComm>(comm_graph_slot);
@@ -3160,6 +3299,8 @@ extern "C" FERMATA_EXPORT int MPI_Graph_get(App<mpi::kComm> comm, int maxindex, 
 
 extern "C" FERMATA_EXPORT int PMPI_Graph_map(App<mpi::kComm> comm, int nnodes, const int* index, const int* edges, int* newrank) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!newrank))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Graph_map");
   int error = core::Graph_map(comm_slot, nnodes, index, edges, newrank);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Graph_map");
@@ -3184,6 +3325,8 @@ extern "C" FERMATA_EXPORT int MPI_Graph_neighbors(App<mpi::kComm> comm, int rank
 
 extern "C" FERMATA_EXPORT int PMPI_Graph_neighbors_count(App<mpi::kComm> comm, int rank, int* nneighbors) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!nneighbors))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Graph_neighbors_count");
   int error = core::Graph_neighbors_count(comm_slot, rank_in(rank), nneighbors);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Graph_neighbors_count");
@@ -3195,6 +3338,8 @@ extern "C" FERMATA_EXPORT int MPI_Graph_neighbors_count(App<mpi::kComm> comm, in
 
 extern "C" FERMATA_EXPORT int PMPI_Graphdims_get(App<mpi::kComm> comm, int* nnodes, int* nedges) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!nnodes || !nedges))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Graphdims_get");
   int error = core::Graphdims_get(comm_slot, nnodes, nedges);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Graphdims_get");
@@ -3234,6 +3379,8 @@ extern "C" FERMATA_EXPORT int MPI_Group_c2f(App<mpi::kGroup> group)
 extern "C" FERMATA_EXPORT int PMPI_Group_compare(App<mpi::kGroup> group1, App<mpi::kGroup> group2, int* result) {
   Slot* group1_slot = handle_in<mpi::kGroup>(group1);
   Slot* group2_slot = handle_in<mpi::kGroup>(group2);
+  if (FERMATA_UNLIKELY(!result))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Group_compare");
   int error = core::Group_compare(group1_slot, group2_slot, result);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Group_compare");
@@ -3248,6 +3395,8 @@ extern "C" FERMATA_EXPORT int PMPI_Group_difference(App<mpi::kGroup> group1, App
   Slot* group1_slot = handle_in<mpi::kGroup>(group1);
   Slot* group2_slot = handle_in<mpi::kGroup>(group2);
   Slot* newgroup_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newgroup))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Group_difference");
   int error = core::Group_difference(group1_slot, group2_slot, &newgroup_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Group_difference");
@@ -3262,6 +3411,8 @@ extern "C" FERMATA_EXPORT int PMPI_Group_excl(App<mpi::kGroup> group, int n, con
   Slot* group_slot = handle_in<mpi::kGroup>(group);
   NumbersIn ranks_in(ranks, n, rank_in);
   Slot* newgroup_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newgroup))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Group_excl");
   int error = core::Group_excl(group_slot, n, ranks_in.data(), &newgroup_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Group_excl");
@@ -3291,6 +3442,8 @@ extern "C" FERMATA_EXPORT int MPI_Group_free(App<mpi::kGroup>* group)
 extern "C" FERMATA_EXPORT int PMPI_Group_from_session_pset(App<mpi::kSession> session, const char* pset_name, App<mpi::kGroup>* newgroup) {
   Slot* session_slot = handle_in<mpi::kSession>(session);
   Slot* newgroup_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newgroup))
+    return core::raise(session_slot, abi::kErrArg, "MPI_Group_from_session_pset");
   int error = core::Group_from_session_pset(session_slot, pset_name, &newgroup_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(session_slot, error, "MPI_Group_from_session_pset");
@@ -3309,6 +3462,8 @@ extern "C" FERMATA_EXPORT int PMPI_Group_incl(App<mpi::kGroup> group, int n, con
   Slot* group_slot = handle_in<mpi::kGroup>(group);
   NumbersIn ranks_in(ranks, n, rank_in);
   Slot* newgroup_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newgroup))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Group_incl");
   int error = core::Group_incl(group_slot, n, ranks_in.data(), &newgroup_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Group_incl");
@@ -3323,6 +3478,8 @@ extern "C" FERMATA_EXPORT int PMPI_Group_intersection(App<mpi::kGroup> group1, A
   Slot* group1_slot = handle_in<mpi::kGroup>(group1);
   Slot* group2_slot = handle_in<mpi::kGroup>(group2);
   Slot* newgroup_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newgroup))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Group_intersection");
   int error = core::Group_intersection(group1_slot, group2_slot, &newgroup_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Group_intersection");
@@ -3336,6 +3493,8 @@ extern "C" FERMATA_EXPORT int MPI_Group_intersection(App<mpi::kGroup> group1, Ap
 extern "C" FERMATA_EXPORT int PMPI_Group_range_excl(App<mpi::kGroup> group, int n, int (*ranges)[3], App<mpi::kGroup>* newgroup) {
   Slot* group_slot = handle_in<mpi::kGroup>(group);
   Slot* newgroup_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newgroup))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Group_range_excl");
   int error = core::Group_range_excl(group_slot, n, ranges, &newgroup_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Group_range_excl");
@@ -3349,6 +3508,8 @@ extern "C" FERMATA_EXPORT int MPI_Group_range_excl(App<mpi::kGroup> group, int n
 extern "C" FERMATA_EXPORT int PMPI_Group_range_incl(App<mpi::kGroup> group, int n, int (*ranges)[3], App<mpi::kGroup>* newgroup) {
   Slot* group_slot = handle_in<mpi::kGroup>(group);
   Slot* newgroup_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newgroup))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Group_range_incl");
   int error = core::Group_range_incl(group_slot, n, ranges, &newgroup_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Group_range_incl");
@@ -3361,6 +3522,8 @@ extern "C" FERMATA_EXPORT int MPI_Group_range_incl(App<mpi::kGroup> group, int n
 
 extern "C" FERMATA_EXPORT int PMPI_Group_rank(App<mpi::kGroup> group, int* rank) {
   Slot* group_slot = handle_in<mpi::kGroup>(group);
+  if (FERMATA_UNLIKELY(!rank))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Group_rank");
   int error = core::Group_rank(group_slot, rank);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Group_rank");
@@ -3373,6 +3536,8 @@ extern "C" FERMATA_EXPORT int MPI_Group_rank(App<mpi::kGroup> group, int* rank)
 
 extern "C" FERMATA_EXPORT int PMPI_Group_size(App<mpi::kGroup> group, int* size) {
   Slot* group_slot = handle_in<mpi::kGroup>(group);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Group_size");
   int error = core::Group_size(group_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Group_size");
@@ -3390,6 +3555,8 @@ extern "C" FERMATA_EXPORT int PMPI_Group_translate_ranks(App<mpi::kGroup> group1
   Slot* group1_slot = handle_in<mpi::kGroup>(group1);
   NumbersIn ranks1_in(ranks1, n, rank_in);
   Slot* group2_slot = handle_in<mpi::kGroup>(group2);
+  if (FERMATA_UNLIKELY((n > 0 && !ranks2)))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Group_translate_ranks");
   int error = core::Group_translate_ranks(group1_slot, n, ranks1_in.data(), group2_slot, ranks2);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Group_translate_ranks");
@@ -3404,6 +3571,8 @@ extern "C" FERMATA_EXPORT int PMPI_Group_union(App<mpi::kGroup> group1, App<mpi:
   Slot* group1_slot = handle_in<mpi::kGroup>(group1);
   Slot* group2_slot = handle_in<mpi::kGroup>(group2);
   Slot* newgroup_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newgroup))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Group_union");
   int error = core::Group_union(group1_slot, group2_slot, &newgroup_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Group_union");
@@ -3572,7 +3741,7 @@ extern "C" FERMATA_EXPORT int PMPI_Ialltoallw(const void* sendbuf, const int* se
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* request_slot = nullptr;
-  int error = core::Ialltoallw(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes_slots.data(), comm_slot, &request_slot);
+  int error = core::Ialltoallw(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes == sendtypes ? sendtypes_slots.data() : recvtypes_slots.data(), comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Ialltoallw");
   }
@@ -3590,7 +3759,7 @@ extern "C" FERMATA_EXPORT int PMPI_Ialltoallw_c(const void* sendbuf, const i64* 
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* request_slot = nullptr;
-  int error = core::Ialltoallw_c(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes_slots.data(), comm_slot, &request_slot);
+  int error = core::Ialltoallw_c(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(), buffer_in(recvbuf), recvcounts, rdispls, recvtypes == sendtypes ? sendtypes_slots.data() : recvtypes_slots.data(), comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Ialltoallw_c");
   }
@@ -3966,6 +4135,8 @@ extern "C" FERMATA_EXPORT int MPI_Info_c2f(App<mpi::kInfo> info)
 
 extern "C" FERMATA_EXPORT int PMPI_Info_create(App<mpi::kInfo>* info) {
   Slot* info_slot = nullptr;
+  if (FERMATA_UNLIKELY(!info))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Info_create");
   int error = core::Info_create(&info_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Info_create");
@@ -3978,6 +4149,8 @@ extern "C" FERMATA_EXPORT int MPI_Info_create(App<mpi::kInfo>* info)
 
 extern "C" FERMATA_EXPORT int PMPI_Info_create_env(int* argc, char*** argv, App<mpi::kInfo>* info) {
   Slot* info_slot = nullptr;
+  if (FERMATA_UNLIKELY(!info))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Info_create_env");
   int error = core::Info_create_env(argc, argv, &info_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Info_create_env");
@@ -4002,6 +4175,8 @@ extern "C" FERMATA_EXPORT int MPI_Info_delete(App<mpi::kInfo> info, const char* 
 extern "C" FERMATA_EXPORT int PMPI_Info_dup(App<mpi::kInfo> info, App<mpi::kInfo>* newinfo) {
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* newinfo_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newinfo))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Info_dup");
   int error = core::Info_dup(info_slot, &newinfo_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Info_dup");
@@ -4034,6 +4209,8 @@ extern "C" FERMATA_EXPORT App<mpi::kInfo> MPI_Info_fromint(int info)
 
 extern "C" FERMATA_EXPORT int PMPI_Info_get(App<mpi::kInfo> info, const char* key, int valuelen, char* value, int* flag) {
   Slot* info_slot = handle_in<mpi::kInfo>(info);
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Info_get");
   int error = core::Info_get(info_slot, key, valuelen, value, flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Info_get");
@@ -4045,6 +4222,8 @@ extern "C" FERMATA_EXPORT int MPI_Info_get(App<mpi::kInfo> info, const char* key
 
 extern "C" FERMATA_EXPORT int PMPI_Info_get_nkeys(App<mpi::kInfo> info, int* nkeys) {
   Slot* info_slot = handle_in<mpi::kInfo>(info);
+  if (FERMATA_UNLIKELY(!nkeys))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Info_get_nkeys");
   int error = core::Info_get_nkeys(info_slot, nkeys);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Info_get_nkeys");
@@ -4067,6 +4246,8 @@ extern "C" FERMATA_EXPORT int MPI_Info_get_nthkey(App<mpi::kInfo> info, int n, c
 
 extern "C" FERMATA_EXPORT int PMPI_Info_get_string(App<mpi::kInfo> info, const char* key, int* buflen, char* value, int* flag) {
   Slot* info_slot = handle_in<mpi::kInfo>(info);
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Info_get_string");
   int error = core::Info_get_string(info_slot, key, buflen, value, flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Info_get_string");
@@ -4078,6 +4259,8 @@ extern "C" FERMATA_EXPORT int MPI_Info_get_string(App<mpi::kInfo> info, const ch
 
 extern "C" FERMATA_EXPORT int PMPI_Info_get_valuelen(App<mpi::kInfo> info, const char* key, int* valuelen, int* flag) {
   Slot* info_slot = handle_in<mpi::kInfo>(info);
+  if (FERMATA_UNLIKELY(!valuelen || !flag))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Info_get_valuelen");
   int error = core::Info_get_valuelen(info_slot, key, valuelen, flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Info_get_valuelen");
@@ -4124,6 +4307,8 @@ extern "C" FERMATA_EXPORT int MPI_Init_thread(int* argc, char*** argv, int requi
     __attribute__((weak, alias("PMPI_Init_thread")));
 
 extern "C" FERMATA_EXPORT int PMPI_Initialized(int* flag) {
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Initialized");
   int error = core::Initialized(flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Initialized");
@@ -4137,8 +4322,11 @@ extern "C" FERMATA_EXPORT int PMPI_Intercomm_create(App<mpi::kComm> local_comm, 
   Slot* local_comm_slot = handle_in<mpi::kComm>(local_comm);
   Slot* peer_comm_slot = handle_in<mpi::kComm>(peer_comm);
   Slot* newintercomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newintercomm))
+    return core::raise(local_comm_slot, abi::kErrArg, "MPI_Intercomm_create");
   int error = core::Intercomm_create(local_comm_slot, rank_in(local_leader), peer_comm_slot, rank_in(remote_leader), tag_in(tag), &newintercomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    *newintercomm = handle_out<mpi::kComm>(newintercomm_slot ? newintercomm_slot : mpi::null_of(mpi::kComm));
     return core::raise(local_comm_slot, error, "MPI_Intercomm_create");
   }
   *newintercomm = handle_out<mpi::kComm>(newintercomm_slot);
@@ -4153,6 +4341,8 @@ extern "C" FERMATA_EXPORT int PMPI_Intercomm_create_from_groups(App<mpi::kGroup>
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
   Slot* newintercomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newintercomm))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Intercomm_create_from_groups");
   int error = core::Intercomm_create_from_groups(local_group_slot, rank_in(local_leader), remote_group_slot, rank_in(remote_leader), stringtag, info_slot, errhandler_slot, &newintercomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Intercomm_create_from_groups");
@@ -4166,8 +4356,11 @@ extern "C" FERMATA_EXPORT int MPI_Intercomm_create_from_groups(App<mpi::kGroup> 
 extern "C" FERMATA_EXPORT int PMPI_Intercomm_merge(App<mpi::kComm> intercomm, int high, App<mpi::kComm>* newintracomm) {
   Slot* intercomm_slot = handle_in<mpi::kComm>(intercomm);
   Slot* newintracomm_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newintracomm))
+    return core::raise(intercomm_slot, abi::kErrArg, "MPI_Intercomm_merge");
   int error = core::Intercomm_merge(intercomm_slot, high, &newintracomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
+    *newintracomm = handle_out<mpi::kComm>(newintracomm_slot ? newintracomm_slot : mpi::null_of(mpi::kComm));
     return core::raise(intercomm_slot, error, "MPI_Intercomm_merge");
   }
   *newintracomm = handle_out<mpi::kComm>(newintracomm_slot);
@@ -4336,6 +4529,8 @@ extern "C" FERMATA_EXPORT int MPI_Irsend_c(const void* buf, i64 count, App<mpi::
     __attribute__((weak, alias("PMPI_Irsend_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Is_thread_main(int* flag) {
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Is_thread_main");
   int error = core::Is_thread_main(flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Is_thread_main");
@@ -4550,6 +4745,8 @@ extern "C" FERMATA_EXPORT int MPI_Issend_c(const void* buf, i64 count, App<mpi::
     __attribute__((weak, alias("PMPI_Issend_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Keyval_create(void* copy_fn, void* delete_fn, int* keyval, void* extra_state) {
+  if (FERMATA_UNLIKELY(!keyval))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Keyval_create");
   int error = core::Comm_create_keyval(copy_fn, delete_fn, keyval, extra_state);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Keyval_create");
@@ -4984,6 +5181,8 @@ extern "C" FERMATA_EXPORT int MPI_Op_c2f(App<mpi::kOp> op)
 
 extern "C" FERMATA_EXPORT int PMPI_Op_commutative(App<mpi::kOp> op, int* commute) {
   Slot* op_slot = handle_in<mpi::kOp>(op);
+  if (FERMATA_UNLIKELY(!commute))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Op_commutative");
   int error = core::Op_commutative(op_slot, commute);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Op_commutative");
@@ -4995,6 +5194,8 @@ extern "C" FERMATA_EXPORT int MPI_Op_commutative(App<mpi::kOp> op, int* commute)
 
 extern "C" FERMATA_EXPORT int PMPI_Op_create(void* user_fn, int commute, App<mpi::kOp>* op) {
   Slot* op_slot = nullptr;
+  if (FERMATA_UNLIKELY(!op))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Op_create");
   int error = core::Op_create(user_fn, commute, &op_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Op_create");
@@ -5007,6 +5208,8 @@ extern "C" FERMATA_EXPORT int MPI_Op_create(void* user_fn, int commute, App<mpi:
 
 extern "C" FERMATA_EXPORT int PMPI_Op_create_c(void* user_fn, int commute, App<mpi::kOp>* op) {
   Slot* op_slot = nullptr;
+  if (FERMATA_UNLIKELY(!op))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Op_create_c");
   int error = core::Op_create_c(user_fn, commute, &op_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Op_create_c");
@@ -5102,6 +5305,8 @@ extern "C" FERMATA_EXPORT int MPI_Pack_external_c(const char* datarep, const voi
 
 extern "C" FERMATA_EXPORT int PMPI_Pack_external_size(const char* datarep, int incount, App<mpi::kDatatype> datatype, i64* size) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Pack_external_size");
   int error = core::Pack_external_size(datarep, incount, datatype_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Pack_external_size");
@@ -5113,6 +5318,8 @@ extern "C" FERMATA_EXPORT int MPI_Pack_external_size(const char* datarep, int in
 
 extern "C" FERMATA_EXPORT int PMPI_Pack_external_size_c(const char* datarep, i64 incount, App<mpi::kDatatype> datatype, i64* size) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Pack_external_size_c");
   int error = core::Pack_external_size_c(datarep, incount, datatype_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Pack_external_size_c");
@@ -5125,6 +5332,8 @@ extern "C" FERMATA_EXPORT int MPI_Pack_external_size_c(const char* datarep, i64 
 extern "C" FERMATA_EXPORT int PMPI_Pack_size(int incount, App<mpi::kDatatype> datatype, App<mpi::kComm> comm, int* size) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Pack_size");
   int error = core::Pack_size(incount, datatype_slot, comm_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Pack_size");
@@ -5137,6 +5346,8 @@ extern "C" FERMATA_EXPORT int MPI_Pack_size(int incount, App<mpi::kDatatype> dat
 extern "C" FERMATA_EXPORT int PMPI_Pack_size_c(i64 incount, App<mpi::kDatatype> datatype, App<mpi::kComm> comm, i64* size) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Pack_size_c");
   int error = core::Pack_size_c(incount, datatype_slot, comm_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Pack_size_c");
@@ -5271,6 +5482,8 @@ extern "C" FERMATA_EXPORT int MPI_Put_c(const void* origin_addr, i64 origin_coun
     __attribute__((weak, alias("PMPI_Put_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Query_thread(int* provided) {
+  if (FERMATA_UNLIKELY(!provided))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Query_thread");
   int error = core::Query_thread(provided);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Query_thread");
@@ -6200,6 +6413,8 @@ extern "C" FERMATA_EXPORT int MPI_Session_call_errhandler(App<mpi::kSession> ses
 
 extern "C" FERMATA_EXPORT int PMPI_Session_create_errhandler(void* session_errhandler_fn, App<mpi::kErrhandler>* errhandler) {
   Slot* errhandler_slot = nullptr;
+  if (FERMATA_UNLIKELY(!errhandler))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Session_create_errhandler");
   int error = core::Session_create_errhandler(session_errhandler_fn, &errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Session_create_errhandler");
@@ -6261,6 +6476,8 @@ extern "C" FERMATA_EXPORT App<mpi::kSession> MPI_Session_fromint(int session)
 extern "C" FERMATA_EXPORT int PMPI_Session_get_errhandler(App<mpi::kSession> session, App<mpi::kErrhandler>* errhandler) {
   Slot* session_slot = handle_in<mpi::kSession>(session);
   Slot* errhandler_slot = nullptr;
+  if (FERMATA_UNLIKELY(!errhandler))
+    return core::raise(session_slot, abi::kErrArg, "MPI_Session_get_errhandler");
   int error = core::Session_get_errhandler(session_slot, &errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(session_slot, error, "MPI_Session_get_errhandler");
@@ -6274,6 +6491,8 @@ extern "C" FERMATA_EXPORT int MPI_Session_get_errhandler(App<mpi::kSession> sess
 extern "C" FERMATA_EXPORT int PMPI_Session_get_info(App<mpi::kSession> session, App<mpi::kInfo>* info_used) {
   Slot* session_slot = handle_in<mpi::kSession>(session);
   Slot* info_used_slot = nullptr;
+  if (FERMATA_UNLIKELY(!info_used))
+    return core::raise(session_slot, abi::kErrArg, "MPI_Session_get_info");
   int error = core::Session_get_info(session_slot, &info_used_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(session_slot, error, "MPI_Session_get_info");
@@ -6299,6 +6518,8 @@ extern "C" FERMATA_EXPORT int MPI_Session_get_nth_pset(App<mpi::kSession> sessio
 extern "C" FERMATA_EXPORT int PMPI_Session_get_num_psets(App<mpi::kSession> session, App<mpi::kInfo> info, int* npset_names) {
   Slot* session_slot = handle_in<mpi::kSession>(session);
   Slot* info_slot = handle_in<mpi::kInfo>(info);
+  if (FERMATA_UNLIKELY(!npset_names))
+    return core::raise(session_slot, abi::kErrArg, "MPI_Session_get_num_psets");
   int error = core::Session_get_num_psets(session_slot, info_slot, npset_names);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(session_slot, error, "MPI_Session_get_num_psets");
@@ -6311,6 +6532,8 @@ extern "C" FERMATA_EXPORT int MPI_Session_get_num_psets(App<mpi::kSession> sessi
 extern "C" FERMATA_EXPORT int PMPI_Session_get_pset_info(App<mpi::kSession> session, const char* pset_name, App<mpi::kInfo>* info) {
   Slot* session_slot = handle_in<mpi::kSession>(session);
   Slot* info_slot = nullptr;
+  if (FERMATA_UNLIKELY(!info))
+    return core::raise(session_slot, abi::kErrArg, "MPI_Session_get_pset_info");
   int error = core::Session_get_pset_info(session_slot, pset_name, &info_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(session_slot, error, "MPI_Session_get_pset_info");
@@ -6334,6 +6557,8 @@ extern "C" FERMATA_EXPORT int PMPI_Session_init(App<mpi::kInfo> info, App<mpi::k
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
   Slot* session_slot = nullptr;
+  if (FERMATA_UNLIKELY(!session))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Session_init");
   int error = core::Session_init(info_slot, errhandler_slot, &session_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Session_init");
@@ -7010,6 +7235,8 @@ extern "C" FERMATA_EXPORT int MPI_Testsome(int incount, App<mpi::kRequest>* arra
 
 extern "C" FERMATA_EXPORT int PMPI_Topo_test(App<mpi::kComm> comm, int* status) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!status))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Topo_test");
   int error = core::Topo_test(comm_slot, status);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Topo_test");
@@ -7039,6 +7266,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_commit(App<mpi::kDatatype>* datatype)
 extern "C" FERMATA_EXPORT int PMPI_Type_contiguous(int count, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_contiguous");
   int error = core::Type_contiguous(count, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_contiguous");
@@ -7052,6 +7281,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_contiguous(int count, App<mpi::kDatatype>
 extern "C" FERMATA_EXPORT int PMPI_Type_contiguous_c(i64 count, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_contiguous_c");
   int error = core::Type_contiguous_c(count, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_contiguous_c");
@@ -7067,6 +7298,8 @@ extern "C" FERMATA_EXPORT int PMPI_Type_create_darray(int size, int rank, int nd
   NumbersIn array_of_dargs_in(array_of_dargs, ndims, distribution_argument_in);
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_darray");
   int error = core::Type_create_darray(size, rank_in(rank), ndims, array_of_gsizes, array_of_distribs_in.data(), array_of_dargs_in.data(), array_of_psizes, order_in(order), oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_darray");
@@ -7082,6 +7315,8 @@ extern "C" FERMATA_EXPORT int PMPI_Type_create_darray_c(int size, int rank, int 
   NumbersIn array_of_dargs_in(array_of_dargs, ndims, distribution_argument_in);
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_darray_c");
   int error = core::Type_create_darray_c(size, rank_in(rank), ndims, array_of_gsizes, array_of_distribs_in.data(), array_of_dargs_in.data(), array_of_psizes, order_in(order), oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_darray_c");
@@ -7094,6 +7329,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_darray_c(int size, int rank, int n
 
 extern "C" FERMATA_EXPORT int PMPI_Type_create_f90_complex(int p, int r, App<mpi::kDatatype>* newtype) {
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_f90_complex");
   int error = core::Type_create_f90_complex(p, r, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_f90_complex");
@@ -7106,6 +7343,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_f90_complex(int p, int r, App<mpi:
 
 extern "C" FERMATA_EXPORT int PMPI_Type_create_f90_integer(int r, App<mpi::kDatatype>* newtype) {
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_f90_integer");
   int error = core::Type_create_f90_integer(r, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_f90_integer");
@@ -7118,6 +7357,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_f90_integer(int r, App<mpi::kDatat
 
 extern "C" FERMATA_EXPORT int PMPI_Type_create_f90_real(int p, int r, App<mpi::kDatatype>* newtype) {
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_f90_real");
   int error = core::Type_create_f90_real(p, r, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_f90_real");
@@ -7131,6 +7372,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_f90_real(int p, int r, App<mpi::kD
 extern "C" FERMATA_EXPORT int PMPI_Type_create_hindexed(int count, const int* array_of_blocklengths, const i64* array_of_displacements, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hindexed");
   int error = core::Type_create_hindexed(count, array_of_blocklengths, array_of_displacements, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_hindexed");
@@ -7144,6 +7387,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_hindexed(int count, const int* arr
 extern "C" FERMATA_EXPORT int PMPI_Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hindexed_c");
   int error = core::Type_create_hindexed_c(count, array_of_blocklengths, array_of_displacements, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_hindexed_c");
@@ -7157,6 +7402,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_hindexed_c(i64 count, const i64* a
 extern "C" FERMATA_EXPORT int PMPI_Type_create_hindexed_block(int count, int blocklength, const i64* array_of_displacements, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hindexed_block");
   int error = core::Type_create_hindexed_block(count, blocklength, array_of_displacements, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_hindexed_block");
@@ -7170,6 +7417,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_hindexed_block(int count, int bloc
 extern "C" FERMATA_EXPORT int PMPI_Type_create_hindexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hindexed_block_c");
   int error = core::Type_create_hindexed_block_c(count, blocklength, array_of_displacements, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_hindexed_block_c");
@@ -7183,6 +7432,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_hindexed_block_c(i64 count, i64 bl
 extern "C" FERMATA_EXPORT int PMPI_Type_create_hvector(int count, int blocklength, i64 stride, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hvector");
   int error = core::Type_create_hvector(count, blocklength, stride, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_hvector");
@@ -7196,6 +7447,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_hvector(int count, int blocklength
 extern "C" FERMATA_EXPORT int PMPI_Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hvector_c");
   int error = core::Type_create_hvector_c(count, blocklength, stride, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_hvector_c");
@@ -7209,6 +7462,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_hvector_c(i64 count, i64 blockleng
 extern "C" FERMATA_EXPORT int PMPI_Type_create_indexed_block(int count, int blocklength, const int* array_of_displacements, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_indexed_block");
   int error = core::Type_create_indexed_block(count, blocklength, array_of_displacements, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_indexed_block");
@@ -7222,6 +7477,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_indexed_block(int count, int block
 extern "C" FERMATA_EXPORT int PMPI_Type_create_indexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_indexed_block_c");
   int error = core::Type_create_indexed_block_c(count, blocklength, array_of_displacements, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_indexed_block_c");
@@ -7233,6 +7490,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_indexed_block_c(i64 count, i64 blo
     __attribute__((weak, alias("PMPI_Type_create_indexed_block_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Type_create_keyval(void* type_copy_attr_fn, void* type_delete_attr_fn, int* type_keyval, void* extra_state) {
+  if (FERMATA_UNLIKELY(!type_keyval))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_keyval");
   int error = core::Type_create_keyval(type_copy_attr_fn, type_delete_attr_fn, type_keyval, extra_state);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_keyval");
@@ -7246,6 +7505,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_keyval(void* type_copy_attr_fn, vo
 extern "C" FERMATA_EXPORT int PMPI_Type_create_resized(App<mpi::kDatatype> oldtype, i64 lb, i64 extent, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_resized");
   int error = core::Type_create_resized(oldtype_slot, lb, extent, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_resized");
@@ -7259,6 +7520,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_resized(App<mpi::kDatatype> oldtyp
 extern "C" FERMATA_EXPORT int PMPI_Type_create_resized_c(App<mpi::kDatatype> oldtype, i64 lb, i64 extent, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_resized_c");
   int error = core::Type_create_resized_c(oldtype_slot, lb, extent, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_resized_c");
@@ -7272,6 +7535,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_resized_c(App<mpi::kDatatype> oldt
 extern "C" FERMATA_EXPORT int PMPI_Type_create_struct(int count, const int* array_of_blocklengths, const i64* array_of_displacements, const App<mpi::kDatatype>* array_of_types, App<mpi::kDatatype>* newtype) {
   HandlesIn<mpi::kDatatype> array_of_types_slots(array_of_types, count);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_struct");
   int error = core::Type_create_struct(count, array_of_blocklengths, array_of_displacements, array_of_types_slots.data(), &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_struct");
@@ -7285,6 +7550,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_struct(int count, const int* array
 extern "C" FERMATA_EXPORT int PMPI_Type_create_struct_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, const App<mpi::kDatatype>* array_of_types, App<mpi::kDatatype>* newtype) {
   HandlesIn<mpi::kDatatype> array_of_types_slots(array_of_types, count);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_struct_c");
   int error = core::Type_create_struct_c(count, array_of_blocklengths, array_of_displacements, array_of_types_slots.data(), &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_struct_c");
@@ -7298,6 +7565,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_struct_c(i64 count, const i64* arr
 extern "C" FERMATA_EXPORT int PMPI_Type_create_subarray(int ndims, const int* array_of_sizes, const int* array_of_subsizes, const int* array_of_starts, int order, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_subarray");
   int error = core::Type_create_subarray(ndims, array_of_sizes, array_of_subsizes, array_of_starts, order_in(order), oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_subarray");
@@ -7311,6 +7580,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_create_subarray(int ndims, const int* arr
 extern "C" FERMATA_EXPORT int PMPI_Type_create_subarray_c(int ndims, const i64* array_of_sizes, const i64* array_of_subsizes, const i64* array_of_starts, int order, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_subarray_c");
   int error = core::Type_create_subarray_c(ndims, array_of_sizes, array_of_subsizes, array_of_starts, order_in(order), oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_create_subarray_c");
@@ -7335,9 +7606,11 @@ extern "C" FERMATA_EXPORT int MPI_Type_delete_attr(App<mpi::kDatatype> datatype,
 extern "C" FERMATA_EXPORT int PMPI_Type_dup(App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_dup");
   int error = core::Type_dup(oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    if (newtype_slot) *newtype = handle_out<mpi::kDatatype>(newtype_slot);
+    *newtype = handle_out<mpi::kDatatype>(newtype_slot ? newtype_slot : mpi::null_of(mpi::kDatatype));
     return core::raise(nullptr, error, "MPI_Type_dup");
   }
   *newtype = handle_out<mpi::kDatatype>(newtype_slot);
@@ -7380,6 +7653,8 @@ extern "C" FERMATA_EXPORT App<mpi::kDatatype> MPI_Type_fromint(int datatype)
 
 extern "C" FERMATA_EXPORT int PMPI_Type_get_attr(App<mpi::kDatatype> datatype, int type_keyval, void* attribute_val, int* flag) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_attr");
   int error = core::Type_get_attr(datatype_slot, keyval_in(type_keyval), attribute_val, flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_get_attr");
@@ -7419,6 +7694,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_get_contents_c(App<mpi::kDatatype> dataty
 
 extern "C" FERMATA_EXPORT int PMPI_Type_get_envelope(App<mpi::kDatatype> datatype, int* num_integers, int* num_addresses, int* num_datatypes, int* combiner) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!num_integers || !num_addresses || !num_datatypes || !combiner))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_envelope");
   int error = core::Type_get_envelope(datatype_slot, num_integers, num_addresses, num_datatypes, combiner);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_get_envelope");
@@ -7431,6 +7708,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_get_envelope(App<mpi::kDatatype> datatype
 
 extern "C" FERMATA_EXPORT int PMPI_Type_get_envelope_c(App<mpi::kDatatype> datatype, i64* num_integers, i64* num_addresses, i64* num_large_counts, i64* num_datatypes, int* combiner) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!num_integers || !num_addresses || !num_large_counts || !num_datatypes || !combiner))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_envelope_c");
   int error = core::Type_get_envelope_c(datatype_slot, num_integers, num_addresses, num_large_counts, num_datatypes, combiner);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_get_envelope_c");
@@ -7443,6 +7722,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_get_envelope_c(App<mpi::kDatatype> dataty
 
 extern "C" FERMATA_EXPORT int PMPI_Type_get_extent(App<mpi::kDatatype> datatype, i64* lb, i64* extent) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!lb || !extent))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_extent");
   int error = core::Type_get_extent(datatype_slot, lb, extent);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_get_extent");
@@ -7454,6 +7735,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_get_extent(App<mpi::kDatatype> datatype, 
 
 extern "C" FERMATA_EXPORT int PMPI_Type_get_extent_c(App<mpi::kDatatype> datatype, i64* lb, i64* extent) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!lb || !extent))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_extent_c");
   int error = core::Type_get_extent_c(datatype_slot, lb, extent);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_get_extent_c");
@@ -7465,6 +7748,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_get_extent_c(App<mpi::kDatatype> datatype
 
 extern "C" FERMATA_EXPORT int PMPI_Type_get_extent_x(App<mpi::kDatatype> datatype, i64* lb, i64* extent) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!lb || !extent))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_extent_x");
   int error = core::Type_get_extent_x(datatype_slot, lb, extent);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_get_extent_x");
@@ -7477,6 +7762,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_get_extent_x(App<mpi::kDatatype> datatype
 extern "C" FERMATA_EXPORT int PMPI_Type_get_name(App<mpi::kDatatype> datatype, char* type_name, int* resultlen) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StringOut<abi::kMaxObjectName, app::kMaxObjectName> type_name_out(type_name);
+  if (FERMATA_UNLIKELY(!resultlen))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_name");
   int error = core::Type_get_name(datatype_slot, type_name_out.data(), resultlen);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_get_name");
@@ -7489,6 +7776,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_get_name(App<mpi::kDatatype> datatype, ch
 
 extern "C" FERMATA_EXPORT int PMPI_Type_get_true_extent(App<mpi::kDatatype> datatype, i64* true_lb, i64* true_extent) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!true_lb || !true_extent))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_true_extent");
   int error = core::Type_get_true_extent(datatype_slot, true_lb, true_extent);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_get_true_extent");
@@ -7500,6 +7789,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_get_true_extent(App<mpi::kDatatype> datat
 
 extern "C" FERMATA_EXPORT int PMPI_Type_get_true_extent_c(App<mpi::kDatatype> datatype, i64* true_lb, i64* true_extent) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!true_lb || !true_extent))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_true_extent_c");
   int error = core::Type_get_true_extent_c(datatype_slot, true_lb, true_extent);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_get_true_extent_c");
@@ -7511,6 +7802,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_get_true_extent_c(App<mpi::kDatatype> dat
 
 extern "C" FERMATA_EXPORT int PMPI_Type_get_true_extent_x(App<mpi::kDatatype> datatype, i64* true_lb, i64* true_extent) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!true_lb || !true_extent))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_true_extent_x");
   int error = core::Type_get_true_extent_x(datatype_slot, true_lb, true_extent);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_get_true_extent_x");
@@ -7524,6 +7817,8 @@ extern "C" FERMATA_EXPORT int PMPI_Type_get_value_index(App<mpi::kDatatype> valu
   Slot* value_type_slot = handle_in<mpi::kDatatype>(value_type);
   Slot* index_type_slot = handle_in<mpi::kDatatype>(index_type);
   Slot* pair_type_slot = nullptr;
+  if (FERMATA_UNLIKELY(!pair_type))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_value_index");
   int error = core::Type_get_value_index(value_type_slot, index_type_slot, &pair_type_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_get_value_index");
@@ -7537,6 +7832,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_get_value_index(App<mpi::kDatatype> value
 extern "C" FERMATA_EXPORT int PMPI_Type_indexed(int count, const int* array_of_blocklengths, const int* array_of_displacements, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_indexed");
   int error = core::Type_indexed(count, array_of_blocklengths, array_of_displacements, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_indexed");
@@ -7550,6 +7847,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_indexed(int count, const int* array_of_bl
 extern "C" FERMATA_EXPORT int PMPI_Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_indexed_c");
   int error = core::Type_indexed_c(count, array_of_blocklengths, array_of_displacements, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_indexed_c");
@@ -7562,6 +7861,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_indexed_c(i64 count, const i64* array_of_
 
 extern "C" FERMATA_EXPORT int PMPI_Type_match_size(int typeclass, int size, App<mpi::kDatatype>* datatype) {
   Slot* datatype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!datatype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_match_size");
   int error = core::Type_match_size(typeclass_in(typeclass), size, &datatype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_match_size");
@@ -7596,6 +7897,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_set_name(App<mpi::kDatatype> datatype, co
 
 extern "C" FERMATA_EXPORT int PMPI_Type_size(App<mpi::kDatatype> datatype, int* size) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_size");
   int error = core::Type_size(datatype_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_size");
@@ -7607,6 +7910,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_size(App<mpi::kDatatype> datatype, int* s
 
 extern "C" FERMATA_EXPORT int PMPI_Type_size_c(App<mpi::kDatatype> datatype, i64* size) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_size_c");
   int error = core::Type_size_c(datatype_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_size_c");
@@ -7618,6 +7923,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_size_c(App<mpi::kDatatype> datatype, i64*
 
 extern "C" FERMATA_EXPORT int PMPI_Type_size_x(App<mpi::kDatatype> datatype, i64* size) {
   Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_size_x");
   int error = core::Type_size_x(datatype_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_size_x");
@@ -7634,6 +7941,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_toint(App<mpi::kDatatype> datatype)
 extern "C" FERMATA_EXPORT int PMPI_Type_vector(int count, int blocklength, int stride, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_vector");
   int error = core::Type_vector(count, blocklength, stride, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_vector");
@@ -7647,6 +7956,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_vector(int count, int blocklength, int st
 extern "C" FERMATA_EXPORT int PMPI_Type_vector_c(i64 count, i64 blocklength, i64 stride, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_vector_c");
   int error = core::Type_vector_c(count, blocklength, stride, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_vector_c");
@@ -7764,6 +8075,8 @@ extern "C" FERMATA_EXPORT int PMPI_Win_allocate(i64 size, int disp_unit, App<mpi
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* win_slot = nullptr;
+  if (FERMATA_UNLIKELY(!win))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Win_allocate");
   int error = core::Win_allocate(size, disp_unit, info_slot, comm_slot, baseptr, &win_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Win_allocate");
@@ -7778,6 +8091,8 @@ extern "C" FERMATA_EXPORT int PMPI_Win_allocate_c(i64 size, i64 disp_unit, App<m
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* win_slot = nullptr;
+  if (FERMATA_UNLIKELY(!win))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Win_allocate_c");
   int error = core::Win_allocate_c(size, disp_unit, info_slot, comm_slot, baseptr, &win_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Win_allocate_c");
@@ -7792,6 +8107,8 @@ extern "C" FERMATA_EXPORT int PMPI_Win_allocate_shared(i64 size, int disp_unit, 
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* win_slot = nullptr;
+  if (FERMATA_UNLIKELY(!win))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Win_allocate_shared");
   int error = core::Win_allocate_shared(size, disp_unit, info_slot, comm_slot, baseptr, &win_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Win_allocate_shared");
@@ -7806,6 +8123,8 @@ extern "C" FERMATA_EXPORT int PMPI_Win_allocate_shared_c(i64 size, i64 disp_unit
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* win_slot = nullptr;
+  if (FERMATA_UNLIKELY(!win))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Win_allocate_shared_c");
   int error = core::Win_allocate_shared_c(size, disp_unit, info_slot, comm_slot, baseptr, &win_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Win_allocate_shared_c");
@@ -7885,6 +8204,8 @@ extern "C" FERMATA_EXPORT int PMPI_Win_create_dynamic(App<mpi::kInfo> info, App<
   Slot* info_slot = handle_in<mpi::kInfo>(info);
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* win_slot = nullptr;
+  if (FERMATA_UNLIKELY(!win))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Win_create_dynamic");
   int error = core::Win_create_dynamic(info_slot, comm_slot, &win_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Win_create_dynamic");
@@ -7897,6 +8218,8 @@ extern "C" FERMATA_EXPORT int MPI_Win_create_dynamic(App<mpi::kInfo> info, App<m
 
 extern "C" FERMATA_EXPORT int PMPI_Win_create_errhandler(void* win_errhandler_fn, App<mpi::kErrhandler>* errhandler) {
   Slot* errhandler_slot = nullptr;
+  if (FERMATA_UNLIKELY(!errhandler))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Win_create_errhandler");
   int error = core::Win_create_errhandler(win_errhandler_fn, &errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Win_create_errhandler");
@@ -7908,6 +8231,8 @@ extern "C" FERMATA_EXPORT int MPI_Win_create_errhandler(void* win_errhandler_fn,
     __attribute__((weak, alias("PMPI_Win_create_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_Win_create_keyval(void* win_copy_attr_fn, void* win_delete_attr_fn, int* win_keyval, void* extra_state) {
+  if (FERMATA_UNLIKELY(!win_keyval))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Win_create_keyval");
   int error = core::Win_create_keyval(win_copy_attr_fn, win_delete_attr_fn, win_keyval, extra_state);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Win_create_keyval");
@@ -8029,6 +8354,8 @@ extern "C" FERMATA_EXPORT App<mpi::kWin> MPI_Win_fromint(int win)
 
 extern "C" FERMATA_EXPORT int PMPI_Win_get_attr(App<mpi::kWin> win, int win_keyval, void* attribute_val, int* flag) {
   Slot* win_slot = handle_in<mpi::kWin>(win);
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(win_slot, abi::kErrArg, "MPI_Win_get_attr");
   int error = core::Win_get_attr(win_slot, keyval_in(win_keyval), attribute_val, flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(win_slot, error, "MPI_Win_get_attr");
@@ -8041,6 +8368,8 @@ extern "C" FERMATA_EXPORT int MPI_Win_get_attr(App<mpi::kWin> win, int win_keyva
 extern "C" FERMATA_EXPORT int PMPI_Win_get_errhandler(App<mpi::kWin> win, App<mpi::kErrhandler>* errhandler) {
   Slot* win_slot = handle_in<mpi::kWin>(win);
   Slot* errhandler_slot = nullptr;
+  if (FERMATA_UNLIKELY(!errhandler))
+    return core::raise(win_slot, abi::kErrArg, "MPI_Win_get_errhandler");
   int error = core::Win_get_errhandler(win_slot, &errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(win_slot, error, "MPI_Win_get_errhandler");
@@ -8054,6 +8383,8 @@ extern "C" FERMATA_EXPORT int MPI_Win_get_errhandler(App<mpi::kWin> win, App<mpi
 extern "C" FERMATA_EXPORT int PMPI_Win_get_group(App<mpi::kWin> win, App<mpi::kGroup>* group) {
   Slot* win_slot = handle_in<mpi::kWin>(win);
   Slot* group_slot = nullptr;
+  if (FERMATA_UNLIKELY(!group))
+    return core::raise(win_slot, abi::kErrArg, "MPI_Win_get_group");
   int error = core::Win_get_group(win_slot, &group_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(win_slot, error, "MPI_Win_get_group");
@@ -8067,6 +8398,8 @@ extern "C" FERMATA_EXPORT int MPI_Win_get_group(App<mpi::kWin> win, App<mpi::kGr
 extern "C" FERMATA_EXPORT int PMPI_Win_get_info(App<mpi::kWin> win, App<mpi::kInfo>* info_used) {
   Slot* win_slot = handle_in<mpi::kWin>(win);
   Slot* info_used_slot = nullptr;
+  if (FERMATA_UNLIKELY(!info_used))
+    return core::raise(win_slot, abi::kErrArg, "MPI_Win_get_info");
   int error = core::Win_get_info(win_slot, &info_used_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(win_slot, error, "MPI_Win_get_info");
@@ -8080,6 +8413,8 @@ extern "C" FERMATA_EXPORT int MPI_Win_get_info(App<mpi::kWin> win, App<mpi::kInf
 extern "C" FERMATA_EXPORT int PMPI_Win_get_name(App<mpi::kWin> win, char* win_name, int* resultlen) {
   Slot* win_slot = handle_in<mpi::kWin>(win);
   StringOut<abi::kMaxObjectName, app::kMaxObjectName> win_name_out(win_name);
+  if (FERMATA_UNLIKELY(!resultlen))
+    return core::raise(win_slot, abi::kErrArg, "MPI_Win_get_name");
   int error = core::Win_get_name(win_slot, win_name_out.data(), resultlen);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(win_slot, error, "MPI_Win_get_name");
@@ -8172,6 +8507,8 @@ extern "C" FERMATA_EXPORT int MPI_Win_set_name(App<mpi::kWin> win, const char* w
 
 extern "C" FERMATA_EXPORT int PMPI_Win_shared_query(App<mpi::kWin> win, int rank, i64* size, int* disp_unit, void* baseptr) {
   Slot* win_slot = handle_in<mpi::kWin>(win);
+  if (FERMATA_UNLIKELY(!size || !disp_unit))
+    return core::raise(win_slot, abi::kErrArg, "MPI_Win_shared_query");
   int error = core::Win_shared_query(win_slot, rank_in(rank), size, disp_unit, baseptr);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(win_slot, error, "MPI_Win_shared_query");
@@ -8183,6 +8520,8 @@ extern "C" FERMATA_EXPORT int MPI_Win_shared_query(App<mpi::kWin> win, int rank,
 
 extern "C" FERMATA_EXPORT int PMPI_Win_shared_query_c(App<mpi::kWin> win, int rank, i64* size, i64* disp_unit, void* baseptr) {
   Slot* win_slot = handle_in<mpi::kWin>(win);
+  if (FERMATA_UNLIKELY(!size || !disp_unit))
+    return core::raise(win_slot, abi::kErrArg, "MPI_Win_shared_query_c");
   int error = core::Win_shared_query_c(win_slot, rank_in(rank), size, disp_unit, baseptr);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(win_slot, error, "MPI_Win_shared_query_c");
@@ -8217,6 +8556,8 @@ extern "C" FERMATA_EXPORT int MPI_Win_sync(App<mpi::kWin> win)
 
 extern "C" FERMATA_EXPORT int PMPI_Win_test(App<mpi::kWin> win, int* flag) {
   Slot* win_slot = handle_in<mpi::kWin>(win);
+  if (FERMATA_UNLIKELY(!flag))
+    return core::raise(win_slot, abi::kErrArg, "MPI_Win_test");
   int error = core::Win_test(win_slot, flag);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(win_slot, error, "MPI_Win_test");
@@ -8287,6 +8628,8 @@ extern "C" FERMATA_EXPORT int MPI_Address(const void* location, i64* address)
 
 extern "C" FERMATA_EXPORT int PMPI_Errhandler_create(void* comm_errhandler_fn, App<mpi::kErrhandler>* errhandler) {
   Slot* errhandler_slot = nullptr;
+  if (FERMATA_UNLIKELY(!errhandler))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Errhandler_create");
   int error = core::Comm_create_errhandler(comm_errhandler_fn, &errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Errhandler_create");
@@ -8300,6 +8643,8 @@ extern "C" FERMATA_EXPORT int MPI_Errhandler_create(void* comm_errhandler_fn, Ap
 extern "C" FERMATA_EXPORT int PMPI_Errhandler_get(App<mpi::kComm> comm, App<mpi::kErrhandler>* errhandler) {
   Slot* comm_slot = handle_in<mpi::kComm>(comm);
   Slot* errhandler_slot = nullptr;
+  if (FERMATA_UNLIKELY(!errhandler))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Errhandler_get");
   int error = core::Comm_get_errhandler(comm_slot, &errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(comm_slot, error, "MPI_Errhandler_get");
@@ -8325,6 +8670,8 @@ extern "C" FERMATA_EXPORT int MPI_Errhandler_set(App<mpi::kComm> comm, App<mpi::
 extern "C" FERMATA_EXPORT int PMPI_Type_hindexed(int count, const int* array_of_blocklengths, const i64* array_of_displacements, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_hindexed");
   int error = core::Type_create_hindexed(count, array_of_blocklengths, array_of_displacements, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_hindexed");
@@ -8338,6 +8685,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_hindexed(int count, const int* array_of_b
 extern "C" FERMATA_EXPORT int PMPI_Type_hvector(int count, int blocklength, i64 stride, App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
   Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_hvector");
   int error = core::Type_create_hvector(count, blocklength, stride, oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_hvector");
@@ -8351,6 +8700,8 @@ extern "C" FERMATA_EXPORT int MPI_Type_hvector(int count, int blocklength, i64 s
 extern "C" FERMATA_EXPORT int PMPI_Type_struct(int count, const int* array_of_blocklengths, const i64* array_of_displacements, const App<mpi::kDatatype>* array_of_types, App<mpi::kDatatype>* newtype) {
   HandlesIn<mpi::kDatatype> array_of_types_slots(array_of_types, count);
   Slot* newtype_slot = nullptr;
+  if (FERMATA_UNLIKELY(!newtype))
+    return core::raise(nullptr, abi::kErrArg, "MPI_Type_struct");
   int error = core::Type_create_struct(count, array_of_blocklengths, array_of_displacements, array_of_types_slots.data(), &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Type_struct");
