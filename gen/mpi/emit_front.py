@@ -50,7 +50,8 @@ class Body:
         missing = [f"!{param.name}" for param in self.function.params
                    if param.out and not param.inout and not param.array and param.pointer == 1
                    and param.category in ("plain", "number", "handle")
-                   and param.kind not in api.POINTER_KINDS and param.name != "array_of_errcodes"]
+                   and param.kind not in api.POINTER_KINDS
+                   and param.name != "array_of_errcodes"]
         missing += [f"(n > 0 && !{param.name})" for param in self.function.params
                     if param.out and param.kind == "RANK" and param.length == "n"]
         if not missing:
@@ -116,7 +117,8 @@ class Body:
             self.before.append(f"Slot* {name}_slot = nullptr;")
             self.args.append(f"&{name}_slot")
             nulls = api.load("annotations.toml")["null_in_error"]["functions"]
-            if api.matches(self.function.stem, nulls) and param.kind in ("COMMUNICATOR", "DATATYPE"):
+            may_look = param.kind in ("COMMUNICATOR", "DATATYPE")
+            if may_look and api.matches(self.function.stem, nulls):
                 self.failure.append(f"  *{name} = handle_out<{kind}>({name}_slot ? {name}_slot "
                                     f": mpi::null_of({kind}));")
             self.success.append(f"*{name} = handle_out<{kind}>({name}_slot);")
