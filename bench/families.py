@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 
+from progress import Progress
 from support import fermata, mpis, process
 from support.cases import Failed
 
@@ -69,7 +70,7 @@ def run_under(binary):
     return run
 
 
-def measure(mpi, sides, arguments, work):
+def measure(mpi, sides, arguments, work, progress):
     """Returns {(family, name): [{side: (wall ns, processor ns)}]}, one entry per round."""
     program = build(mpi) if arguments.rounds else None
     file = pathlib.Path("/dev/shm") / f"fermata-bench-{work.stat().st_ino}"
@@ -81,6 +82,7 @@ def measure(mpi, sides, arguments, work):
             order = list(sides) if number % 2 == 0 else list(reversed(sides))
             for side in order:
                 text = sides[side](mpi, [program, *part, *only, file], work)
+                progress.step(f"{mpi} {side}{' threads' * len(part)}, round {number + 1}")
                 for key, times in parse(text).items():
                     figures.setdefault(key, {})[side] = times
         for key, sample in figures.items():
@@ -173,9 +175,11 @@ def main(arguments, work):
         sides["before"] = run_under(arguments.before)
     sides["fermata"] = run_under(fermata.FERMATA)
     found, page = {}, []
+    names = arguments.mpi or mpis.MPIS
+    progress = Progress(len(names) * len(sides) * 2 * arguments.rounds)
     try:
-        for mpi in arguments.mpi or mpis.MPIS:
-            found[mpi] = measure(mpi, sides, arguments, work)
+        for mpi in names:
+            found[mpi] = measure(mpi, sides, arguments, work, progress)
             for key, samples in saved_rounds(arguments.saved, mpi):
                 found[mpi].setdefault(key, []).extend(samples)
             print("\n".join(text_table(mpi, found[mpi], sides)), flush=True)

@@ -87,10 +87,9 @@ static void sendrecv(int n, int unused) {
   for (int i = 0; i < n; i++)
     MPI_Sendrecv(sending, 8, MPI_BYTE, peer, 1, receiving, 8, MPI_BYTE, peer, 1, WORLD, &status);
 }
-static void sendrecv_replace(int n, int unused) {
-  (void)unused;
+static void sendrecv_replace(int n, int bytes) {
   for (int i = 0; i < n; i++)
-    MPI_Sendrecv_replace(sending, 8, MPI_BYTE, peer, 1, peer, 1, WORLD, &status);
+    MPI_Sendrecv_replace(sending, bytes, MPI_BYTE, peer, 1, peer, 1, WORLD, &status);
 }
 
 // A window of messages and an answer, as benchmarks of message rates do.
@@ -144,7 +143,8 @@ const struct Case message_cases[] = {
     {"messages", "Improbe until there, Mrecv", improbe, 0, 2},
     {"messages", "Iprobe, nothing there", iprobe_none, 0, 1},
     {"messages", "Sendrecv 8 B", sendrecv, 0, 1},
-    {"messages", "Sendrecv_replace 8 B", sendrecv_replace, 0, 1},
+    {"messages", "Sendrecv_replace 8 B", sendrecv_replace, 8, 1},
+    {"messages", "Sendrecv_replace 1 MiB", sendrecv_replace, 1 << 20, 1},
     {"messages", "rate, 64 Isend and Irecv, statuses", rate_by_requests, 64, 64},
     {"messages", "rate, 64 Send and Recv", rate_by_calls, 64, 64},
     {"messages", "32 unexpected, received backwards", unexpected, 32, 32},
