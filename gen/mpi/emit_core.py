@@ -169,7 +169,8 @@ WIDE = {"Type_size": "Type_size_x", "Get_elements": "Get_elements_x",
 LARGE_TYPES = ("Type_contiguous", "Type_indexed", "Type_create_hindexed", "Type_create_struct",
                "Type_create_indexed_block", "Type_create_hindexed_block")
 # Large forms that the core defines itself.
-LARGE_BY_HAND = ("Op_create", "Type_get_envelope", "Type_get_contents")
+LARGE_BY_HAND = ("Op_create", "Type_get_envelope", "Type_get_contents",
+                 "Register_datarep")
 
 
 def too_large(function):

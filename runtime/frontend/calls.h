@@ -217,6 +217,12 @@ inline void contents_out(Slot* datatype, int max_integers, int* integers) {
   numbers_out(integers + 3 + 2 * dims, dims, distribution_argument_out);
 }
 
+// MPI_BUFFER_AUTOMATIC comes back as the application's.
+inline void detached_out(void* address) {
+  void** const at = static_cast<void**>(address);
+  if (at) *at = buffer_out(*at);
+}
+
 // An application may not see a newer MPI than the header it was compiled with.
 inline void version_out(int* version, int* subversion) {
   if (*version < app::kVersion) return;

@@ -24,7 +24,7 @@ namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 14;
+inline constexpr u32 kCrossingVersion = 15;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 inline constexpr u32 kSendingToAny = 0xffff'ffff;  // to whoever has been sent to
 
@@ -306,6 +306,9 @@ struct LauncherCalls {
   i32 (*share_again)(u64 from, u64 to, u64 bytes);
   // Unmaps upper memory that the above has mapped.
   void (*unshare)(u64 at, u64 bytes);
+  // Puts fresh pages in place of memory of the lower half's that only this process has: shared
+  // ones, so that `share` can map them, or private ones again. False: nothing has changed.
+  bool (*renew_lower)(u64 at, u64 bytes, bool shared);
 };
 
 inline const LauncherCalls& launcher() {

@@ -122,6 +122,7 @@ u64 place_lower(u64 bytes);  // a free range for code in the lower window
 i32 share(u64 from, u64 to, u64 bytes);
 i32 share_again(u64 from, u64 to, u64 bytes);
 void unshare(u64 at, u64 bytes);
+bool renew_lower(u64 at, u64 bytes, bool shared);
 struct Placement {
   u64 brk_start, brk_end, mmap_cursor;
 };

@@ -44,7 +44,7 @@ void move_process_manager_descriptor(int first) {
     resume,           stop_others,       release,
     borrow,           lend,              load_lower,
     end_helpers,      share,             share_again,
-    unshare,
+    unshare,           renew_lower,
 };
 
 extern "C" void fermata_main(u64* initial_stack) {

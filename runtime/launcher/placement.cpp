@@ -243,6 +243,13 @@ void unshare(u64 at, u64 bytes) {
   (void)sys::munmap(at, bytes);
 }
 
+bool renew_lower(u64 at, u64 bytes, bool shared) {
+  if (in_upper(at) || in_upper(at + bytes)) return false;  // its heap is outside its window
+  const int kind = shared ? sys::kMapShared : sys::kMapPrivate;
+  return bool(sys::mmap(at, bytes, sys::kProtRead | sys::kProtWrite,
+                        kind | sys::kMapAnonymous | sys::kMapFixed));
+}
+
 u64 trap_brk(u64 address) {
   static u32 lock = 0;
   while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) arch::pause();

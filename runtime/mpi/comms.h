@@ -441,11 +441,14 @@ inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
 
 }  // namespace core
 
+inline void own_buffer_end(OwnBuffer** place);  // buffers.h
+
 inline int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
   Slot* const comm = *handle;
   Comm* const c = live_comm(comm);
   if (!c || (comm->flags & kSlotPredefined)) return kErrComm;
   if (const int code = attributes_drop(kComm, comm, &c->attributes, true)) return code;
+  own_buffer_end(&c->buffer);
   CollectiveScope scope(comm);
   sweep_leaving();
   if (end == &MpiCalls::Comm_free && leave(comm)) {

@@ -37,7 +37,7 @@ int raise(Slot* object, int error_class, const char* function);
 
 constexpr bool fits_int(i64 value) { return value == int(value); }
 
-// hand: 353 functions
+// hand: 369 functions
 inline int Abi_get_fortran_info(Slot** info);
 inline int Abi_get_info(Slot** info);
 inline int Abi_get_version(int* abi_major, int* abi_minor);
@@ -54,11 +54,15 @@ inline int Buffer_attach(void* buffer, int size);
 inline int Buffer_attach_c(void* buffer, i64 size);
 inline int Buffer_detach(void* buffer_addr, int* size);
 inline int Buffer_detach_c(void* buffer_addr, i64* size);
+inline int Buffer_flush();
+inline int Buffer_iflush(Slot** request);
 inline int Cancel(Slot** request);
 inline int Cart_create(Slot* comm_old, int ndims, const int* dims, const int* periods, int reorder, Slot** comm_cart);
 inline int Cart_sub(Slot* comm, const int* remain_dims, Slot** newcomm);
 inline int Close_port(const char* port_name);
 inline int Comm_accept(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm);
+inline int Comm_attach_buffer(Slot* comm, void* buffer, int size);
+inline int Comm_attach_buffer_c(Slot* comm, void* buffer, i64 size);
 inline int Comm_call_errhandler(Slot* comm, int errorcode);
 inline int Comm_compare(Slot* comm1, Slot* comm2, int* result);
 inline int Comm_connect(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm);
@@ -68,9 +72,12 @@ inline int Comm_create_from_group(Slot* group, const char* stringtag, Slot* info
 inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm);
 inline int Comm_create_keyval(void* comm_copy_attr_fn, void* comm_delete_attr_fn, int* comm_keyval, void* extra_state);
 inline int Comm_delete_attr(Slot* comm, int comm_keyval);
+inline int Comm_detach_buffer(Slot* comm, void* buffer_addr, int* size);
+inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size);
 inline int Comm_disconnect(Slot** comm);
 inline int Comm_dup(Slot* comm, Slot** newcomm);
 inline int Comm_dup_with_info(Slot* comm, Slot* info, Slot** newcomm);
+inline int Comm_flush_buffer(Slot* comm);
 inline int Comm_free(Slot** comm);
 inline int Comm_free_keyval(int* comm_keyval);
 inline int Comm_get_attr(Slot* comm, int comm_keyval, void* attribute_val, int* flag);
@@ -79,6 +86,7 @@ inline int Comm_get_info(Slot* comm, Slot** info_used);
 inline int Comm_get_name(Slot* comm, char* comm_name, int* resultlen);
 inline int Comm_get_parent(Slot** parent);
 inline int Comm_group(Slot* comm, Slot** group);
+inline int Comm_iflush_buffer(Slot* comm, Slot** request);
 inline int Comm_join(int fd, Slot** intercomm);
 inline int Comm_rank(Slot* comm, int* rank);
 inline int Comm_remote_group(Slot* comm, Slot** group);
@@ -248,6 +256,8 @@ inline int Recv(void* buf, int count, Slot* datatype, int source, int tag, Slot*
 inline int Recv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, CanonStatus* status);
 inline int Recv_init(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm, Slot** request);
 inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot** request);
+inline int Register_datarep(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
+inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
 inline int Remove_error_class(int errorclass);
 inline int Remove_error_code(int errorcode);
 inline int Remove_error_string(int errorcode);
@@ -274,14 +284,20 @@ inline int Sendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest
 inline int Sendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, CanonStatus* status);
 inline int Sendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, CanonStatus* status);
 inline int Sendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, CanonStatus* status);
+inline int Session_attach_buffer(Slot* session, void* buffer, int size);
+inline int Session_attach_buffer_c(Slot* session, void* buffer, i64 size);
 inline int Session_call_errhandler(Slot* session, int errorcode);
 inline int Session_create_errhandler(void* session_errhandler_fn, Slot** errhandler);
+inline int Session_detach_buffer(Slot* session, void* buffer_addr, int* size);
+inline int Session_detach_buffer_c(Slot* session, void* buffer_addr, i64* size);
 inline int Session_finalize(Slot** session);
+inline int Session_flush_buffer(Slot* session);
 inline int Session_get_errhandler(Slot* session, Slot** errhandler);
 inline int Session_get_info(Slot* session, Slot** info_used);
 inline int Session_get_nth_pset(Slot* session, Slot* info, int n, int* pset_len, char* pset_name);
 inline int Session_get_num_psets(Slot* session, Slot* info, int* npset_names);
 inline int Session_get_pset_info(Slot* session, const char* pset_name, Slot** info);
+inline int Session_iflush_buffer(Slot* session, Slot** request);
 inline int Session_init(Slot* info, Slot* errhandler, Slot** session);
 inline int Session_set_errhandler(Slot* session, Slot* errhandler);
 inline int Ssend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm);
@@ -484,26 +500,10 @@ inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
 inline int Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
 
-// absent: 19 functions
+// absent: 3 functions
 inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false, int* is_set);
 inline int Abi_set_fortran_booleans(int logical_size, void* logical_true, void* logical_false);
 inline int Abi_set_fortran_info(Slot* info);
-inline int Buffer_flush();
-inline int Buffer_iflush(Slot** request);
-inline int Comm_attach_buffer(Slot* comm, void* buffer, int size);
-inline int Comm_attach_buffer_c(Slot* comm, void* buffer, i64 size);
-inline int Comm_detach_buffer(Slot* comm, void* buffer_addr, int* size);
-inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size);
-inline int Comm_flush_buffer(Slot* comm);
-inline int Comm_iflush_buffer(Slot* comm, Slot** request);
-inline int Register_datarep(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
-inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
-inline int Session_attach_buffer(Slot* session, void* buffer, int size);
-inline int Session_attach_buffer_c(Slot* session, void* buffer, i64 size);
-inline int Session_detach_buffer(Slot* session, void* buffer_addr, int* size);
-inline int Session_detach_buffer_c(Slot* session, void* buffer_addr, i64* size);
-inline int Session_flush_buffer(Slot* session);
-inline int Session_iflush_buffer(Slot* session, Slot** request);
 
 // plain: 61 functions
 inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
@@ -811,15 +811,6 @@ inline int Buffer_detach_c(void* buffer_addr, i64* size) {
   return error;
 }
 
-inline int Buffer_flush() {
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Buffer_iflush(Slot** request) {
-  (void)request;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Cart_coords(Slot* comm, int rank, int maxdims, int* coords) {
   LowerScope scope;
   return lower_mpi().Cart_coords(comm->real, rank, maxdims, coords);
@@ -850,43 +841,17 @@ inline int Cartdim_get(Slot* comm, int* ndims) {
   return lower_mpi().Cartdim_get(comm->real, ndims);
 }
 
-inline int Comm_attach_buffer(Slot* comm, void* buffer, int size) {
-  (void)comm;
-  (void)buffer;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Comm_attach_buffer_c(Slot* comm, void* buffer, i64 size) {
-  (void)comm;
-  (void)buffer;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Comm_detach_buffer(Slot* comm, void* buffer_addr, int* size) {
-  (void)comm;
-  (void)buffer_addr;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(size))) return abi::kErrValueTooLarge;
+  int error = Comm_attach_buffer(comm, buffer, int(size));
+  return error;
 }
 
 inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size) {
-  (void)comm;
-  (void)buffer_addr;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Comm_flush_buffer(Slot* comm) {
-  (void)comm;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Comm_iflush_buffer(Slot* comm, Slot** request) {
-  (void)comm;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  int small_size = 0;
+  int error = Comm_detach_buffer(comm, buffer_addr, &small_size);
+  *size = small_size;
+  return error;
 }
 
 inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* win) {
@@ -1695,24 +1660,6 @@ inline int Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, i64 r
   return error;
 }
 
-inline int Register_datarep(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state) {
-  (void)datarep;
-  (void)read_conversion_fn;
-  (void)write_conversion_fn;
-  (void)dtype_file_extent_fn;
-  (void)extra_state;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state) {
-  (void)datarep;
-  (void)read_conversion_fn;
-  (void)write_conversion_fn;
-  (void)dtype_file_extent_fn;
-  (void)extra_state;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Rget_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request) {
   if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
   int error = Rget(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win, request);
@@ -1823,43 +1770,17 @@ inline int Sendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, in
   return error;
 }
 
-inline int Session_attach_buffer(Slot* session, void* buffer, int size) {
-  (void)session;
-  (void)buffer;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
-}
-
 inline int Session_attach_buffer_c(Slot* session, void* buffer, i64 size) {
-  (void)session;
-  (void)buffer;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Session_detach_buffer(Slot* session, void* buffer_addr, int* size) {
-  (void)session;
-  (void)buffer_addr;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
+  if (!(fits_int(size))) return abi::kErrValueTooLarge;
+  int error = Session_attach_buffer(session, buffer, int(size));
+  return error;
 }
 
 inline int Session_detach_buffer_c(Slot* session, void* buffer_addr, i64* size) {
-  (void)session;
-  (void)buffer_addr;
-  (void)size;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Session_flush_buffer(Slot* session) {
-  (void)session;
-  return abi::kErrUnsupportedOperation;
-}
-
-inline int Session_iflush_buffer(Slot* session, Slot** request) {
-  (void)session;
-  (void)request;
-  return abi::kErrUnsupportedOperation;
+  int small_size = 0;
+  int error = Session_detach_buffer(session, buffer_addr, &small_size);
+  *size = small_size;
+  return error;
 }
 
 inline int Ssend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm) {

@@ -27,6 +27,11 @@ inline void type_unref(Slot* datatype) {
   arena_free(type->aints);
   if (type->types != &type->only_type) arena_free(type->types);
   arena_free(type->name);
+  if (type->large) {
+    arena_free(type->large->counts);
+    arena_free(type->large->types);
+    arena_free(type->large);
+  }
   arena_free(type);
   slot_free(datatype);
 }

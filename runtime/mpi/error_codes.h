@@ -36,11 +36,15 @@ inline i32 user_code_new(i32 error_class) {
   return code;
 }
 
+/// A string belongs to its code and a code to its class: each is removed before what it belongs to.
 inline int user_code_remove(i32 code, bool is_class) {
   LowerScope scope;
   UserCode* const known = user_code(code);
-  if (!known || (known->error_class == code) != is_class) return kErrArg;
-  arena_free(known->text);
+  if (!known || (known->error_class == code) != is_class || known->text) return kErrArg;
+  for (i32 i = 0; is_class && i < state().user_codes_used; i++) {
+    const UserCode& other = state().user_codes[i];
+    if (other.used && &other != known && other.error_class == code) return kErrArg;
+  }
   *known = UserCode{};
   return kSuccess;
 }

@@ -256,6 +256,28 @@ inline int File_get_info(Slot* fh, Slot** info) {
 inline int File_create_errhandler(void* fn, Slot** errhandler) {
   return errhandler_new(kFile, fn, errhandler);
 }
+// A representation without conversion functions is a name, which no real MPI takes for a view: they
+// know their own. One with functions is refused.
+inline int Register_datarep(const char* name, void* read_fn, void* write_fn, void*, void*) {
+  const LowerScope scope;
+  if (read_fn || write_fn) return kErrUnsupportedOperation;
+  constexpr const char* kKnown[] = {"native", "internal", "external32"};
+  for (const char* known : kKnown)
+    if (text_equal(known, name)) return kErrDupDatarep;
+  for (const Datarep* known = state().datareps; known; known = known->next)
+    if (text_equal(known->name, name)) return kErrDupDatarep;
+  Datarep* const made = arena_new<Datarep>();
+  made->name = text_copy(name);
+  made->next = state().datareps;
+  state().datareps = made;
+  return kSuccess;
+}
+
+inline int Register_datarep_c(const char* name, void* read_fn, void* write_fn, void* extent_fn,
+                              void* extra) {
+  return Register_datarep(name, read_fn, write_fn, extent_fn, extra);
+}
+
 // MPI_FILE_NULL stands for files that are yet to be opened.
 inline int File_set_errhandler(Slot* fh, Slot* errhandler) {
   File* const file = file_of(fh);

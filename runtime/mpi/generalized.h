@@ -33,7 +33,7 @@ inline int Grequest_complete(Slot* slot) {
     return kErrRequest;
   request->state = RequestState::kDone;
   if (!request->forgotten) return kSuccess;
-  const int error = outcome_of(request);
+  const int error = last_outcome_of(request);
   retire(&slot);
   return error;
 }

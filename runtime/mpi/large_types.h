@@ -55,44 +55,111 @@ int type_of_blocks(i64 count, LengthOf length, PlaceOf place, TypeOf type, Slot*
   return error;
 }
 
+// The arguments of the call in the order of MPI_Type_get_contents_c.
+class LargeCounts {
+ public:
+  explicit LargeCounts(i64 room) {
+    const LowerScope scope;  // the arena is the library's
+    values_ = arena_array<i64>(u64(room));
+  }
+  LargeCounts& add(i64 value) {
+    values_[size_++] = value;
+    return *this;
+  }
+  LargeCounts& add(const i64* from, i64 count) {
+    for (i64 i = 0; i < count; i++) values_[size_++] = from[i];
+    return *this;
+  }
+  /// They become the new type's.
+  int hand_over(Slot* made, i32 combiner, Slot* const* types, i64 count) {
+    const LowerScope scope;
+    LargeArguments* const large = arena_new<LargeArguments>();
+    large->combiner = combiner;
+    large->counts_count = size_;
+    large->counts = values_;
+    large->types_count = i32(count);
+    large->types = arena_copy(types, u64(count));
+    type_of(made)->large = large;
+    return kSuccess;
+  }
+
+ private:
+  i64* values_;
+  i64 size_ = 0;
+};
+
 namespace core {
 
 inline int Type_contiguous_wide(i64 count, Slot* oldtype, Slot** newtype) {
-  return contiguous(count, oldtype, newtype);
+  const int error = contiguous(count, oldtype, newtype);
+  if (error) return error;
+  return LargeCounts(1).add(count).hand_over(*newtype, kCombinerContiguous, &oldtype, 1);
 }
 inline int Type_create_struct_wide(i64 count, const i64* lengths, const i64* places,
                                    Slot* const* types, Slot** newtype) {
-  return type_of_blocks(
+  const int error = type_of_blocks(
       count, [=](i64 i) { return lengths[i]; }, [=](i64 i) { return places[i]; },
       [=](i64 i) { return types[i]; }, newtype);
+  if (error) return error;
+  return LargeCounts(1 + 2 * count)
+      .add(count)
+      .add(lengths, count)
+      .add(places, count)
+      .hand_over(*newtype, kCombinerStruct, types, count);
 }
 inline int Type_create_hindexed_wide(i64 count, const i64* lengths, const i64* places,
                                      Slot* oldtype, Slot** newtype) {
-  return type_of_blocks(
+  const int error = type_of_blocks(
       count, [=](i64 i) { return lengths[i]; }, [=](i64 i) { return places[i]; },
       [=](i64) { return oldtype; }, newtype);
+  if (error) return error;
+  return LargeCounts(1 + 2 * count)
+      .add(count)
+      .add(lengths, count)
+      .add(places, count)
+      .hand_over(*newtype, kCombinerHindexed, &oldtype, 1);
 }
 inline int Type_create_hindexed_block_wide(i64 count, i64 length, const i64* places, Slot* oldtype,
                                            Slot** newtype) {
-  return type_of_blocks(
+  const int error = type_of_blocks(
       count, [=](i64) { return length; }, [=](i64 i) { return places[i]; },
       [=](i64) { return oldtype; }, newtype);
+  if (error) return error;
+  return LargeCounts(2 + count)
+      .add(count)
+      .add(length)
+      .add(places, count)
+      .hand_over(*newtype, kCombinerHindexedBlock, &oldtype, 1);
 }
 inline int Type_indexed_wide(i64 count, const i64* lengths, const i64* places, Slot* oldtype,
                              Slot** newtype) {
   i64 lower_bound = 0, extent = 0;
-  if (const int error = Type_get_extent(oldtype, &lower_bound, &extent)) return error;
-  return type_of_blocks(
-      count, [=](i64 i) { return lengths[i]; }, [=](i64 i) { return places[i] * extent; },
-      [=](i64) { return oldtype; }, newtype);
+  int error = Type_get_extent(oldtype, &lower_bound, &extent);
+  if (!error)
+    error = type_of_blocks(
+        count, [=](i64 i) { return lengths[i]; }, [=](i64 i) { return places[i] * extent; },
+        [=](i64) { return oldtype; }, newtype);
+  if (error) return error;
+  return LargeCounts(1 + 2 * count)
+      .add(count)
+      .add(lengths, count)
+      .add(places, count)
+      .hand_over(*newtype, kCombinerIndexed, &oldtype, 1);
 }
 inline int Type_create_indexed_block_wide(i64 count, i64 length, const i64* places, Slot* oldtype,
                                           Slot** newtype) {
   i64 lower_bound = 0, extent = 0;
-  if (const int error = Type_get_extent(oldtype, &lower_bound, &extent)) return error;
-  return type_of_blocks(
-      count, [=](i64) { return length; }, [=](i64 i) { return places[i] * extent; },
-      [=](i64) { return oldtype; }, newtype);
+  int error = Type_get_extent(oldtype, &lower_bound, &extent);
+  if (!error)
+    error = type_of_blocks(
+        count, [=](i64) { return length; }, [=](i64 i) { return places[i] * extent; },
+        [=](i64) { return oldtype; }, newtype);
+  if (error) return error;
+  return LargeCounts(2 + count)
+      .add(count)
+      .add(length)
+      .add(places, count)
+      .hand_over(*newtype, kCombinerIndexedBlock, &oldtype, 1);
 }
 
 }  // namespace core

@@ -96,9 +96,18 @@ inline int Op_create_c(void* user_fn, int commute, Slot** handle) {
   return error;
 }
 
-/// Every type is told as if the plain call had made it: no count of it is beyond an int.
+/// A type of more elements than an int counts is told as it was made, every other one as if the
+/// plain call had made it.
 inline int Type_get_envelope_c(Slot* datatype, i64* ints, i64* aints, i64* counts, i64* types,
                                int* combiner) {
+  const Type* const type = type_of(datatype);
+  if (type && type->large) {
+    *ints = *aints = 0;
+    *counts = type->large->counts_count;
+    *types = type->large->types_count;
+    *combiner = type->large->combiner;
+    return kSuccess;
+  }
   int small_ints = 0, small_aints = 0, small_types = 0;
   const int error =
       Type_get_envelope(datatype, &small_ints, &small_aints, &small_types, combiner);
@@ -108,8 +117,20 @@ inline int Type_get_envelope_c(Slot* datatype, i64* ints, i64* aints, i64* count
   *types = small_types;
   return error;
 }
-inline int Type_get_contents_c(Slot* datatype, i64 max_ints, i64 max_aints, i64, i64 max_types,
-                               int* ints, i64* aints, i64*, Slot** types) {
+inline int Type_get_contents_c(Slot* datatype, i64 max_ints, i64 max_aints, i64 max_counts,
+                               i64 max_types, int* ints, i64* aints, i64* counts, Slot** types) {
+  const Type* const type = type_of(datatype);
+  if (type && type->large) {
+    const LargeArguments& large = *type->large;
+    if (max_counts < large.counts_count || max_types < large.types_count) return kErrArg;
+    const LowerScope scope;
+    for (i64 i = 0; i < large.counts_count; i++) counts[i] = large.counts[i];
+    for (i32 i = 0; i < large.types_count; i++) {
+      types[i] = large.types[i];
+      type_hand_out(types[i]);
+    }
+    return kSuccess;
+  }
   constexpr i64 kMost = 0x7fffffff;
   const auto bounded = [](i64 max) { return int(max < kMost ? max : kMost); };
   return Type_get_contents(datatype, bounded(max_ints), bounded(max_aints), bounded(max_types),

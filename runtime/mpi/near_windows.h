@@ -16,6 +16,10 @@
 // Where that is impossible, or a member runs elsewhere, the memory is "far": MPI_Win_create over
 // upper memory, whatever the kind. It may become near at a restart, and the other way round.
 //
+// A window of one member has no shared memory under Open MPI, but a block of the heap: its whole
+// pages become shared for the life of the window, and are the heap's again before it is freed, for
+// a forked child must not write to its parent's heap.
+//
 // Doors: words that tell who holds a lock, one for each member of a window, and its bells
 // (bells.h), in memory that the ranks of a host share from MPI_Init on. Each rank gives away its
 // own, and the number is the member's for the life of the window. What is in them is not saved, for
@@ -156,8 +160,16 @@ inline bool share_member(Window* window, i32 rank, u64 segment) {
   if (window->flavor == kWinFlavorShared)
     return launcher().share(memory.start, pages, memory.bytes) == 0;
   if (rank != comm_of(window->comm)->rank) return true;
+  if (window->ranks == 1 && !launcher().renew_lower(pages, memory.bytes, true)) return false;
   return (window->is_new ? launcher().share : launcher().share_again)(pages, memory.start,
                                                                       memory.bytes) == 0;
+}
+
+/// Before the real window is freed: its memory is the lower half's alone again.
+inline void unshare_lone_member(const Window* window) {
+  if (window->ranks != 1 || !has_shared_memory(window) || !window->members[0].size) return;
+  const u64 at = u64(window->members[0].near_offset) + window->counters->spare;
+  (void)launcher().renew_lower(page_floor(at), pages_of_member(window, 0).bytes, false);
 }
 
 /// Finds the segments of a real window of shared memory.
@@ -190,7 +202,10 @@ inline bool make_near(Window* window) {
                                    window->comm->real, &base, real))
     outcome = adopt_segments(window) ? kMade : kUnusable;
   outcome = members_agree(window->comm, outcome);
-  if (outcome == kUnusable) (void)lower().Win_free(real);
+  if (outcome == kUnusable) {
+    if (window->counters->spare) unshare_lone_member(window);
+    (void)lower().Win_free(real);
+  }
   if (outcome != kMade) return false;
   window->direct_ranks = comm->size;
   return true;

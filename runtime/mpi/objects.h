@@ -70,6 +70,18 @@ struct Topology {
   i32* weights[2];  // of a distributed graph; null: unweighted
 };
 
+// What MPI_Bsend has put into a buffer that is no lower half's: buffers.h.
+struct BufferedMessage {
+  Slot* request;
+  i64 bytes;
+};
+struct OwnBuffer {
+  void* base;  // the application's, or MPI_BUFFER_AUTOMATIC
+  i64 bytes, used;
+  i32 count, room;
+  BufferedMessage* messages;
+};
+
 struct Comm {
   u64 id;  // the same number on every member, different from any other communicator's
   Slot* slot;
@@ -96,11 +108,23 @@ struct Comm {
   bool idle;
   bool outside;  // some members belong to another job: connections.h
   Window* window;  // whose own communicator this is, or null
+  OwnBuffer* buffer;  // of MPI_Comm_attach_buffer
 };
 
 inline i32 peers_of(const Comm* comm) {
   return comm->remote_size >= 0 ? comm->remote_size : comm->size;
 }
+
+// What made a type of more elements than an int counts (large_types.h): the arrays of
+// MPI_Type_get_contents_c, which has neither integers nor addresses for these. The types are kept
+// alive by the blocks that the real one consists of.
+struct LargeArguments {
+  i32 combiner;
+  i32 types_count;
+  i64 counts_count;
+  i64* counts;
+  Slot** types;
+};
 
 struct Type {
   i32 refs;  // the application's, its parents' and pending requests'
@@ -118,6 +142,7 @@ struct Type {
   i64 lower, extent;  // what the application may have read; see type_keep_extent()
   char* name;
   Attribute* attributes;
+  LargeArguments* large;  // null, but for the types of large_types.h
 };
 
 // Attributes of a predefined type, which has no Type.
@@ -165,6 +190,13 @@ struct File {
 struct Session {
   Slot* errhandler;
   i32 thread_level;
+  OwnBuffer* buffer;
+};
+
+// The name of a data representation that converts nothing: files.h.
+struct Datarep {
+  Datarep* next;
+  char* name;
 };
 
 // An error class (error_class is its own number) or code of the application.
@@ -415,9 +447,11 @@ struct Core {
   i32 keyvals_used, keyvals_room;
   UserCode* user_codes;
   i32 user_codes_used, user_codes_room;
+  Datarep* datareps;      // of MPI_Register_datarep
   Slot* file_errhandler;  // of MPI_FILE_NULL: what files yet to be opened get
   Slot* thunk_ops[kThunks];
   void* attached_buffer;
+  OwnBuffer* own_buffer;  // of MPI_Buffer_attach with MPI_BUFFER_AUTOMATIC
   i64 attached_bytes;
   u64 early_messages, early_bytes;
   u64 early_held, early_filling;

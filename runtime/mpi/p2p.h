@@ -340,7 +340,7 @@ inline int Ssend(const void* buf, int count, Slot* datatype, int dest, int tag, 
   const int error = Issend(buf, count, datatype, dest, tag, comm, &request);
   return error ? error : wait_request(&request, nullptr);
 }
-inline int Bsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int bsend_lower(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
   LowerScope scope;
   const int error = lower().Bsend(buf, count, datatype->real, dest, tag, comm->real);
   if (!error) count_sent(comm, dest, tag);
@@ -356,8 +356,8 @@ inline int Isend(const void* buf, int count, Slot* datatype, int dest, int tag, 
   LowerScope scope;
   return send_begin(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm, request);
 }
-inline int Ibsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                  Slot** request) {
+inline int ibsend_lower(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                        Slot** request) {
   LowerScope scope;
   return send_begin(&MpiCalls::Ibsend, buf, count, datatype, dest, tag, comm, request);
 }

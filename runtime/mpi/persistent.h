@@ -116,7 +116,7 @@ inline int Startall(int count, RequestList list) {
 
 // The buffer is application memory and comes back with the image; only the lower half's knowledge
 // of it must be renewed. Everything in it has been delivered when an image is cut.
-inline int Buffer_attach(void* buffer, int size) {
+inline int buffer_attach_lower(void* buffer, int size) {
   LowerScope scope;
   const int error = lower().Buffer_attach(buffer, size);
   if (error) return error;
@@ -124,7 +124,7 @@ inline int Buffer_attach(void* buffer, int size) {
   state().attached_bytes = size;
   return kSuccess;
 }
-inline int Buffer_detach(void* buffer_address, int* size) {
+inline int buffer_detach_lower(void* buffer_address, int* size) {
   LowerScope scope;
   int error;
   {

@@ -48,6 +48,21 @@ inline Generalized* generalized_of(const Request* request) {
   return request->error;
 }
 
+/// Calls the application's free function, once. Its error is the call's that ends the request.
+[[gnu::noinline, gnu::cold]] inline int generalized_end(Request* request) {
+  Generalized* const calls = generalized_of(request);
+  void* const free_fn = calls->free_fn;
+  calls->free_fn = nullptr;
+  return free_fn ? front::call_grequest_free(free_fn, calls->extra_state) : int(kSuccess);
+}
+/// outcome_of() where the request is retired thereafter.
+[[gnu::always_inline]] inline int last_outcome_of(Request* request) {
+  const int error = outcome_of(request);
+  if (FERMATA_LIKELY(request->kind != RequestKind::kGeneralized)) return error;
+  const int last = generalized_end(request);
+  return error ? error : last;
+}
+
 inline void kept_until_done_free(const Request* request) {
   arena_free(kept_arrays_free(request->kept_until_done));
   if (!request->object) return;
@@ -57,10 +72,7 @@ inline void kept_until_done_free(const Request* request) {
 }
 
 [[gnu::noinline, gnu::cold]] inline void request_give_back(Request* request) {
-  if (request->kind == RequestKind::kGeneralized) {
-    const Generalized* const calls = generalized_of(request);
-    (void)front::call_grequest_free(calls->free_fn, calls->extra_state);
-  }
+  if (request->kind == RequestKind::kGeneralized) (void)generalized_end(request);
   if (request->kind == RequestKind::kGeneralized) arena_free(request->kept_until_done);
   else if (request->kind == RequestKind::kCollective) kept_until_done_free(request);
   else if (request->kind == RequestKind::kPersistentCollective)
@@ -88,6 +100,7 @@ inline void kept_until_done_free(const Request* request) {
   if (request->kind == RequestKind::kPersistentRecv) take_own_request_back(slot);
   if (slot->real && (request->state == RequestState::kActive || has_persistent_real(request)))
     error = lower().Request_free(&slot->real);
+  if (request->kind == RequestKind::kGeneralized) error = generalized_end(request);
   request_release(slot);
   return error;
 }
@@ -195,7 +208,7 @@ template <typename Poll>
     *done = false;
     return kSuccess;
   }
-  const int error = outcome_of(request);
+  const int error = last_outcome_of(request);
   if (status) *status = request->status;
   if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
   retire(handle);

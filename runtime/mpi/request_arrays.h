@@ -97,7 +97,7 @@ template <typename Tell>
 [[gnu::always_inline]] inline int conclude_booked_by(RequestList list, i32 i, Slot* slot,
                                                      Tell tell) {
   Request* const request = request_of(slot);
-  const int error = outcome_of(request);  // sets the status of a generalized request
+  const int error = last_outcome_of(request);  // sets the status of a generalized request
   tell(request->status, error);
   if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
   retire(list, i, slot);

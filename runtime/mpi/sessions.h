@@ -11,6 +11,7 @@
 // will ask for, and MPI_Init, nobody knows yet.
 #pragma once
 
+#include "mpi/buffers.h"
 #include "mpi/init.h"
 #include "mpi/newer.h"
 
@@ -106,6 +107,9 @@ inline int Finalize() {
   if (!core.world_begun || core.world_ended) return kErrOther;
   Comm* const self = comm_of(slot_at(kComm, kCommSelf));
   (void)attributes_drop(kComm, self->slot, &self->attributes, false);
+  own_buffer_end(&core.own_buffer);
+  own_buffer_end(&self->buffer);
+  own_buffer_end(&comm_of(slot_at(kComm, kCommWorld))->buffer);
   const int error = core.session_process ? int(kSuccess) : end_mpi();
   core.world_ended = true;
   return error;
@@ -146,6 +150,7 @@ inline int Session_finalize(Slot** session) {
   const BeginningAndEnd only;
   Session* const s = session_of(*session);
   if (!s) return kErrSession;
+  own_buffer_end(&s->buffer);
   const LowerScope scope;
   errhandler_unref(s->errhandler);
   arena_free(s);
@@ -193,6 +198,22 @@ inline int Group_from_session_pset(Slot* session, const char* name, Slot** group
   *group = set == 0 ? group_new(comm_of(slot_at(kComm, kCommWorld))->members, core.world_size)
                     : group_new(&core.world_rank, 1);
   return kSuccess;
+}
+
+inline int Session_attach_buffer(Slot* session, void* buffer, int size) {
+  Session* const s = session_of(session);
+  return s ? own_buffer_attach(&s->buffer, buffer, size) : int(kErrSession);
+}
+inline int Session_detach_buffer(Slot* session, void* buffer_address, int* size) {
+  Session* const s = session_of(session);
+  return s ? own_buffer_detach(&s->buffer, buffer_address, size) : int(kErrSession);
+}
+inline int Session_flush_buffer(Slot* session) {
+  return session_of(session) ? int(kSuccess) : int(kErrSession);  // nothing goes through one
+}
+inline int Session_iflush_buffer(Slot* session, Slot** request) {
+  Session* const s = session_of(session);
+  return s ? own_buffer_flush_at_once(s->buffer, request) : int(kErrSession);
 }
 
 inline int Session_create_errhandler(void* fn, Slot** errhandler) {

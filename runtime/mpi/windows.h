@@ -220,6 +220,7 @@ inline int window_close(Window* window) {
   if (!error) error = mpi.Barrier(window->comm->real);
   if (!error) error = mpi.Win_unlock_all(*real);
   if (!error && !window->has_doors) error = mpi.Win_unlock_all(*counters);
+  if (!error && window->direct_ranks) unshare_lone_member(window);
   if (!error) error = mpi.Win_free(real);
   if (!error && !window->has_doors) error = mpi.Win_free(counters);
   return error;

@@ -20,7 +20,7 @@ ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", 
 
 # What a program does in addition where the product is below it: the real MPIs get it wrong.
 BEYOND = {name: ["--beyond", 1]
-          for name in ("abi", "alloc_mem", "attributes", "header_extras", "holders",
+          for name in ("abi", "alloc_mem", "attributes", "generalized", "header_extras", "holders",
                        "ignored_arguments", "io_requests", "latecomers", "null_results",
                        "partitioned", "persistent_collectives", "sessions", "whose_error",
                        "win_contents", "win_hints", "win_pairs", "win_protected", "win_self",

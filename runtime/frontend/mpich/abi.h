@@ -113,6 +113,11 @@ inline Pointer buffer_in(Pointer buffer) {
   return buffer;
 }
 
+inline void* buffer_out(void* buffer) {
+  return buffer == reinterpret_cast<void*>(abi::kBufferAutomatic) ? reinterpret_cast<void*>(~u64(1))
+                                                                  : buffer;
+}
+
 inline int g_unweighted, g_weights_empty;  // only their addresses mean something
 
 inline const int* weights_in(const int* weights) {

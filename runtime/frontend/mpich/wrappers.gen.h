@@ -712,6 +712,7 @@ extern "C" FERMATA_EXPORT int PMPI_Buffer_detach(void* buffer_addr, int* size) {
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Buffer_detach");
   }
+  detached_out(buffer_addr);
   return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Buffer_detach(void* buffer_addr, int* size)
@@ -724,22 +725,30 @@ extern "C" FERMATA_EXPORT int PMPI_Buffer_detach_c(void* buffer_addr, i64* size)
   if (FERMATA_UNLIKELY(error != 0)) {
     return core::raise(nullptr, error, "MPI_Buffer_detach_c");
   }
+  detached_out(buffer_addr);
   return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Buffer_detach_c(void* buffer_addr, i64* size)
     __attribute__((weak, alias("PMPI_Buffer_detach_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Buffer_flush(void) {
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Buffer_flush");
+  int error = core::Buffer_flush();
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Buffer_flush");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Buffer_flush(void)
     __attribute__((weak, alias("PMPI_Buffer_flush")));
 
 extern "C" FERMATA_EXPORT int PMPI_Buffer_iflush(App<mpi::kRequest>* request) {
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Buffer_iflush");
+  Slot* request_slot = nullptr;
+  int error = core::Buffer_iflush(&request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Buffer_iflush");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Buffer_iflush(App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Buffer_iflush")));
@@ -893,19 +902,23 @@ extern "C" FERMATA_EXPORT int MPI_Comm_accept(const char* port_name, App<mpi::kI
     __attribute__((weak, alias("PMPI_Comm_accept")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_attach_buffer(App<mpi::kComm> comm, void* buffer, int size) {
-  (void)buffer;
-  (void)size;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Comm_attach_buffer");
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  int error = core::Comm_attach_buffer(comm_slot, buffer_in(buffer), size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Comm_attach_buffer");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_attach_buffer(App<mpi::kComm> comm, void* buffer, int size)
     __attribute__((weak, alias("PMPI_Comm_attach_buffer")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_attach_buffer_c(App<mpi::kComm> comm, void* buffer, i64 size) {
-  (void)buffer;
-  (void)size;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Comm_attach_buffer_c");
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  int error = core::Comm_attach_buffer_c(comm_slot, buffer_in(buffer), size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Comm_attach_buffer_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_attach_buffer_c(App<mpi::kComm> comm, void* buffer, i64 size)
     __attribute__((weak, alias("PMPI_Comm_attach_buffer_c")));
@@ -1046,19 +1059,29 @@ extern "C" FERMATA_EXPORT int MPI_Comm_delete_attr(App<mpi::kComm> comm, int com
     __attribute__((weak, alias("PMPI_Comm_delete_attr")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_detach_buffer(App<mpi::kComm> comm, void* buffer_addr, int* size) {
-  (void)buffer_addr;
-  (void)size;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Comm_detach_buffer");
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_detach_buffer");
+  int error = core::Comm_detach_buffer(comm_slot, buffer_addr, size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Comm_detach_buffer");
+  }
+  detached_out(buffer_addr);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_detach_buffer(App<mpi::kComm> comm, void* buffer_addr, int* size)
     __attribute__((weak, alias("PMPI_Comm_detach_buffer")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_detach_buffer_c(App<mpi::kComm> comm, void* buffer_addr, i64* size) {
-  (void)buffer_addr;
-  (void)size;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Comm_detach_buffer_c");
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_detach_buffer_c");
+  int error = core::Comm_detach_buffer_c(comm_slot, buffer_addr, size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Comm_detach_buffer_c");
+  }
+  detached_out(buffer_addr);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_detach_buffer_c(App<mpi::kComm> comm, void* buffer_addr, i64* size)
     __attribute__((weak, alias("PMPI_Comm_detach_buffer_c")));
@@ -1113,8 +1136,12 @@ extern "C" FERMATA_EXPORT App<mpi::kComm> MPI_Comm_f2c(int comm)
     __attribute__((weak, alias("PMPI_Comm_f2c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_flush_buffer(App<mpi::kComm> comm) {
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Comm_flush_buffer");
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  int error = core::Comm_flush_buffer(comm_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Comm_flush_buffer");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_flush_buffer(App<mpi::kComm> comm)
     __attribute__((weak, alias("PMPI_Comm_flush_buffer")));
@@ -1268,9 +1295,14 @@ extern "C" FERMATA_EXPORT int MPI_Comm_idup_with_info(App<mpi::kComm> comm, App<
     __attribute__((weak, alias("PMPI_Comm_idup_with_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_Comm_iflush_buffer(App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  (void)request;
-  return core::raise(handle_in<mpi::kComm>(comm), abi::kErrUnsupportedOperation,
-                     "MPI_Comm_iflush_buffer");
+  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  Slot* request_slot = nullptr;
+  int error = core::Comm_iflush_buffer(comm_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(comm_slot, error, "MPI_Comm_iflush_buffer");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Comm_iflush_buffer(App<mpi::kComm> comm, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Comm_iflush_buffer")));
@@ -5685,25 +5717,21 @@ extern "C" FERMATA_EXPORT int MPI_Reduce_scatter_init_c(const void* sendbuf, voi
     __attribute__((weak, alias("PMPI_Reduce_scatter_init_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Register_datarep(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state) {
-  (void)datarep;
-  (void)read_conversion_fn;
-  (void)write_conversion_fn;
-  (void)dtype_file_extent_fn;
-  (void)extra_state;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Register_datarep");
+  int error = core::Register_datarep(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Register_datarep");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Register_datarep(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state)
     __attribute__((weak, alias("PMPI_Register_datarep")));
 
 extern "C" FERMATA_EXPORT int PMPI_Register_datarep_c(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state) {
-  (void)datarep;
-  (void)read_conversion_fn;
-  (void)write_conversion_fn;
-  (void)dtype_file_extent_fn;
-  (void)extra_state;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Register_datarep_c");
+  int error = core::Register_datarep_c(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(nullptr, error, "MPI_Register_datarep_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Register_datarep_c(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state)
     __attribute__((weak, alias("PMPI_Register_datarep_c")));
@@ -6263,21 +6291,23 @@ extern "C" FERMATA_EXPORT int MPI_Sendrecv_replace_c(void* buf, i64 count, App<m
     __attribute__((weak, alias("PMPI_Sendrecv_replace_c")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_attach_buffer(App<mpi::kSession> session, void* buffer, int size) {
-  (void)session;
-  (void)buffer;
-  (void)size;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_attach_buffer");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  int error = core::Session_attach_buffer(session_slot, buffer_in(buffer), size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_attach_buffer");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_attach_buffer(App<mpi::kSession> session, void* buffer, int size)
     __attribute__((weak, alias("PMPI_Session_attach_buffer")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_attach_buffer_c(App<mpi::kSession> session, void* buffer, i64 size) {
-  (void)session;
-  (void)buffer;
-  (void)size;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_attach_buffer_c");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  int error = core::Session_attach_buffer_c(session_slot, buffer_in(buffer), size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_attach_buffer_c");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_attach_buffer_c(App<mpi::kSession> session, void* buffer, i64 size)
     __attribute__((weak, alias("PMPI_Session_attach_buffer_c")));
@@ -6312,21 +6342,29 @@ extern "C" FERMATA_EXPORT int MPI_Session_create_errhandler(void* session_errhan
     __attribute__((weak, alias("PMPI_Session_create_errhandler")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_detach_buffer(App<mpi::kSession> session, void* buffer_addr, int* size) {
-  (void)session;
-  (void)buffer_addr;
-  (void)size;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_detach_buffer");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(session_slot, abi::kErrArg, "MPI_Session_detach_buffer");
+  int error = core::Session_detach_buffer(session_slot, buffer_addr, size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_detach_buffer");
+  }
+  detached_out(buffer_addr);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_detach_buffer(App<mpi::kSession> session, void* buffer_addr, int* size)
     __attribute__((weak, alias("PMPI_Session_detach_buffer")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_detach_buffer_c(App<mpi::kSession> session, void* buffer_addr, i64* size) {
-  (void)session;
-  (void)buffer_addr;
-  (void)size;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_detach_buffer_c");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  if (FERMATA_UNLIKELY(!size))
+    return core::raise(session_slot, abi::kErrArg, "MPI_Session_detach_buffer_c");
+  int error = core::Session_detach_buffer_c(session_slot, buffer_addr, size);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_detach_buffer_c");
+  }
+  detached_out(buffer_addr);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_detach_buffer_c(App<mpi::kSession> session, void* buffer_addr, i64* size)
     __attribute__((weak, alias("PMPI_Session_detach_buffer_c")));
@@ -6348,9 +6386,12 @@ extern "C" FERMATA_EXPORT int MPI_Session_finalize(App<mpi::kSession>* session)
     __attribute__((weak, alias("PMPI_Session_finalize")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_flush_buffer(App<mpi::kSession> session) {
-  (void)session;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_flush_buffer");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  int error = core::Session_flush_buffer(session_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_flush_buffer");
+  }
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_flush_buffer(App<mpi::kSession> session)
     __attribute__((weak, alias("PMPI_Session_flush_buffer")));
@@ -6431,10 +6472,14 @@ extern "C" FERMATA_EXPORT int MPI_Session_get_pset_info(App<mpi::kSession> sessi
     __attribute__((weak, alias("PMPI_Session_get_pset_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_Session_iflush_buffer(App<mpi::kSession> session, App<mpi::kRequest>* request) {
-  (void)session;
-  (void)request;
-  return core::raise(nullptr, abi::kErrUnsupportedOperation,
-                     "MPI_Session_iflush_buffer");
+  Slot* session_slot = handle_in<mpi::kSession>(session);
+  Slot* request_slot = nullptr;
+  int error = core::Session_iflush_buffer(session_slot, &request_slot);
+  if (FERMATA_UNLIKELY(error != 0)) {
+    return core::raise(session_slot, error, "MPI_Session_iflush_buffer");
+  }
+  *request = handle_out<mpi::kRequest>(request_slot);
+  return 0;
 }
 extern "C" FERMATA_EXPORT int MPI_Session_iflush_buffer(App<mpi::kSession> session, App<mpi::kRequest>* request)
     __attribute__((weak, alias("PMPI_Session_iflush_buffer")));

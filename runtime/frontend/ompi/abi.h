@@ -70,6 +70,7 @@ inline Slot* predefined(Kind kind, u32 canonical) {
 
 inline const void* buffer_in(const void* buffer) { return buffer; }  // sentinels are canonical
 inline void* buffer_in(void* buffer) { return buffer; }
+inline void* buffer_out(void* buffer) { return buffer; }
 
 inline const int* weights_in(const int* weights) {
   u64 value = reinterpret_cast<u64>(weights);
@@ -92,9 +93,11 @@ inline void for_each_alias(PredefinedVisitor visit, void* context) {
   }
 }
 
-// Fortran integers: predefined handles have fixed small numbers, dynamic ones their index.
+// Fortran integers: predefined handles have fixed small numbers, dynamic ones their index. A null
+// pointer is none, as Open MPI says: a program has one where its MPI has no object of that name.
 template <Kind kind>
 inline int to_integer(Slot* handle) {
+  if (handle == nullptr) return -1;
   if (handle->index >= mpi::kFirstDynamic) return int(handle->index);
   for (const Integer& entry : kIntegers) {
     if (entry.kind == kind && entry.canonical == handle->index) return entry.integer;

@@ -163,6 +163,9 @@ inline int error_class_in(int value) {
     case 52: return 55;  // ERR_UNSUPPORTED_OPERATION
     case 53: return 56;  // ERR_WIN
     case 70: return 57;  // ERR_RMA_FLAVOR
+    case 74: return 58;  // ERR_PROC_ABORTED
+    case 79: return 59;  // ERR_VALUE_TOO_LARGE
+    case 78: return 60;  // ERR_SESSION
     default: return value;
   }
 }
@@ -228,9 +231,9 @@ inline int error_class_out(int value) {
     case 55: return 52;  // ERR_UNSUPPORTED_OPERATION
     case 56: return 53;  // ERR_WIN
     case 57: return 70;  // ERR_RMA_FLAVOR
-    case 58: return 16;  // ERR_PROC_ABORTED
-    case 59: return 16;  // ERR_VALUE_TOO_LARGE
-    case 60: return 16;  // ERR_SESSION
+    case 58: return 74;  // ERR_PROC_ABORTED
+    case 59: return 79;  // ERR_VALUE_TOO_LARGE
+    case 60: return 78;  // ERR_SESSION
     case 61: return 16;  // ERR_ERRHANDLER
     case 62: return 16;  // ERR_ABI
     default: return value;
@@ -758,6 +761,7 @@ FERMATA_EXPORT alignas(32) char ompi_mpi_win_null[512];
 FERMATA_EXPORT alignas(32) char ompi_mpi_file_null[1536];
 FERMATA_EXPORT alignas(32) char ompi_mpi_errhandler_null[1024];
 FERMATA_EXPORT alignas(32) char ompi_mpi_errors_are_fatal[1024];
+FERMATA_EXPORT alignas(32) char ompi_mpi_errors_abort[1024];
 FERMATA_EXPORT alignas(32) char ompi_mpi_errors_return[1024];
 FERMATA_EXPORT alignas(32) char ompi_message_null[256];
 FERMATA_EXPORT alignas(32) char ompi_message_no_proc[256];
@@ -874,6 +878,7 @@ inline const Exported kExported[] = {
   {ompi_mpi_file_null, mpi::kFile, 0x118},
   {ompi_mpi_errhandler_null, mpi::kErrhandler, 0x140},
   {ompi_mpi_errors_are_fatal, mpi::kErrhandler, 0x141},
+  {ompi_mpi_errors_abort, mpi::kErrhandler, 0x142},
   {ompi_mpi_errors_return, mpi::kErrhandler, 0x143},
   {ompi_message_null, mpi::kMessage, 0x128},
   {ompi_message_no_proc, mpi::kMessage, 0x129},
@@ -992,6 +997,7 @@ inline constexpr Integer kIntegers[] = {
   {mpi::kErrhandler, 0x140, 0},  // ERRHANDLER_NULL
   {mpi::kErrhandler, 0x141, 1},  // ERRORS_ARE_FATAL
   {mpi::kErrhandler, 0x143, 2},  // ERRORS_RETURN
+  {mpi::kErrhandler, 0x142, 3},  // ERRORS_ABORT
   {mpi::kMessage, 0x128, 0},  // MESSAGE_NULL
   {mpi::kMessage, 0x129, 1},  // MESSAGE_NO_PROC
 };

@@ -3,7 +3,10 @@
 //
 // The program is compiled with one MPI's header and run over any other: what it reads back must be
 // what its own header says.
+#define _GNU_SOURCE
 #include "../check.h"
+
+#include <dlfcn.h>
 
 #pragma GCC diagnostic ignored "-Wstringop-overread"  // Open MPI's MPI_UNWEIGHTED has no memory
 
@@ -236,6 +239,17 @@ static void attributes(void) {
   CHECK(flag && value && *value >= 32767);
 }
 
+// A library that serves several releases has a null pointer for an object that its MPI lacks.
+static void null_pointers(void) {
+#ifdef OPEN_MPI
+  CHECK(MPI_Comm_c2f(NULL) == -1 && MPI_Type_c2f(NULL) == -1 && MPI_Errhandler_c2f(NULL) == -1);
+  CHECK(MPI_Group_c2f(NULL) == -1 && MPI_Op_c2f(NULL) == -1 && MPI_Info_c2f(NULL) == -1);
+  CHECK(MPI_Errhandler_f2c(-1) == NULL);
+  const MPI_Errhandler newer = (MPI_Errhandler)dlsym(RTLD_DEFAULT, "ompi_mpi_errors_abort");
+  if (newer) CHECK(MPI_Errhandler_f2c(MPI_Errhandler_c2f(newer)) == newer);
+#endif
+}
+
 int main(int argc, char** argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
@@ -249,6 +263,7 @@ int main(int argc, char** argv) {
     datatypes();
     communicators();
     names_and_integers();
+    null_pointers();
     attributes();
     errors();
     mix_int(step);

@@ -1,6 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error classes, codes and texts that the program has added mean the same after a restart.
+// Error classes, codes and texts that the program has added mean the same after a restart. They are
+// removed (MPI-4.1, where the MPI has it) from the text to the class, and in no other order.
+#define _GNU_SOURCE
 #include "../check.h"
+
+#include <dlfcn.h>
+
+typedef int (*removal)(int);
+
+static void check_removal(void) {
+  const removal remove_class = (removal)dlsym(RTLD_DEFAULT, "MPI_Remove_error_class");
+  const removal remove_code = (removal)dlsym(RTLD_DEFAULT, "MPI_Remove_error_code");
+  const removal remove_text = (removal)dlsym(RTLD_DEFAULT, "MPI_Remove_error_string");
+  if (!remove_class) return;
+  int class, code;
+  MPI_Add_error_class(&class);
+  MPI_Add_error_code(class, &code);
+  MPI_Add_error_string(class, "a class that goes");
+  MPI_Add_error_string(code, "a code that goes");
+  CHECK(remove_class(class) != MPI_SUCCESS && remove_code(code) != MPI_SUCCESS);
+  CHECK(remove_text(code) == MPI_SUCCESS && remove_code(code) == MPI_SUCCESS);
+  CHECK(remove_code(code) != MPI_SUCCESS && remove_class(class) != MPI_SUCCESS);
+  CHECK(remove_text(class) == MPI_SUCCESS && remove_class(class) == MPI_SUCCESS);
+  CHECK(remove_class(class) != MPI_SUCCESS && remove_class(MPI_ERR_IO) != MPI_SUCCESS);
+}
 
 static int last_code;
 static void handle(MPI_Comm *comm, int *code, ...) {
@@ -15,6 +38,7 @@ int main(int argc, char **argv) {
   MPI_Errhandler own;
   MPI_Comm_create_errhandler(handle, &own);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, own);
+  check_removal();
   MPI_Add_error_class(&class);
   MPI_Add_error_code(class, &code);
   MPI_Add_error_code(MPI_ERR_IO, &other);

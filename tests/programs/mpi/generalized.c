@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generalized requests: one completed before the checkpoint and one after it, waited for together
 // with a receive; the callbacks' own count of what was called.
+// --beyond 1: an error of the free function is that of the call that ends the request.
 #include "../check.h"
 
 struct work {
@@ -18,16 +19,36 @@ static int query(void *extra, MPI_Status *status) {
 }
 static int release(void *extra) {
   ((struct work *)extra)->freed++;
-  return MPI_SUCCESS;
+  return ((struct work *)extra)->amount < 0 ? MPI_ERR_BUFFER : MPI_SUCCESS;
 }
 static int cancel(void *extra, int complete) {
   ((struct work *)extra)->cancelled += 1 + complete;
   return MPI_SUCCESS;
 }
 
+static void free_fails(void) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  for (int way = 0; way < 3; way++) {
+    struct work bad = {-1, 0, 0, 0};
+    MPI_Request request;
+    MPI_Status status;
+    int error = MPI_SUCCESS, class = MPI_SUCCESS, flag = 0;
+    MPI_Grequest_start(query, release, cancel, &bad, &request);
+    MPI_Grequest_complete(request);
+    if (way == 0) error = MPI_Wait(&request, &status);
+    if (way == 1) error = MPI_Test(&request, &flag, &status);
+    if (way == 2) error = MPI_Request_free(&request);
+    MPI_Error_class(error, &class);
+    CHECK(class == MPI_ERR_BUFFER && bad.freed == 1 && request == MPI_REQUEST_NULL);
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
+  for (int i = 1; i < argc; i++)
+    if (!strcmp(argv[i], "--beyond")) free_fails();
   const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
   for (int step = 1; step <= o.steps; step++) {
     struct work early = {step, 0, 0, 0}, late = {2 * step, 0, 0, 0};
