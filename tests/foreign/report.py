@@ -40,7 +40,7 @@ def causes(suite, differing):
     known = tomllib.loads(CAUSES.read_text())[suite]
     lines = []
     for group, name, native, under in differing:
-        cause = known.get(name, "not known")
+        cause = known.get(name) or known.get(name.split(".")[0], "not known")
         lines.append(f"- `{name}` ({group}): {native} natively, {under} under Fermata. {cause}")
     return lines or ["No difference."]
 

@@ -26,7 +26,7 @@ def _make_mpi4py(mpi, module):
     @timeout(300)
     def test(work):
         mpi4py_suite.prepare()
-        native, under = (mpi4py_suite.run_module(mpi, module, side, work / f"side.{side}")
+        native, under = (mpi4py_suite.run_modules(mpi, [module], side, work / f"side.{side}")
                          for side in (True, False))
         check(native, "no test was found")
         differing = {name for name in {*native, *under} if native.get(name) != under.get(name)}
