@@ -129,7 +129,11 @@ inline int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void
   if (rank < 0 || rank >= count) return kErrRank;
   *size = window->members[rank].size;
   *disp_unit = int(window->members[rank].disp_unit);
-  *static_cast<void**>(baseptr) = shared_segment(window, rank);
+  // Asked for segments that need not follow each other, both MPIs say that an empty one is nowhere.
+  const InfoPair* const apart =
+      window->info ? info_get(window->info, "alloc_shared_noncontig") : nullptr;
+  const bool is_nowhere = *size == 0 && apart && text_equal(apart->value, "true");
+  *static_cast<void**>(baseptr) = is_nowhere ? nullptr : shared_segment(window, rank);
   return kSuccess;
 }
 

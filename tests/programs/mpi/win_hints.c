@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hints of windows: given when one is made, changed one at a time, asked for after the pause of
-// each step; what is no hint of a window. Option: --beyond 1 (looks at them: Open MPI 4.1 does not
-// tell them all).
+// each step; what is no hint of a window; an empty segment that need not be beside the others.
+// Option: --beyond 1 (looks at the hints: Open MPI 4.1 does not tell them all).
 #include "../check.h"
 
 static int beyond;
@@ -38,7 +38,8 @@ int main(int argc, char **argv) {
   MPI_Info_set(info, "same_size", "true");
   MPI_Win_create(memory, sizeof memory, sizeof(int), info, MPI_COMM_WORLD, &made);
   MPI_Info_set(info, "alloc_shared_noncontig", "true");
-  MPI_Win_allocate_shared(sizeof(int), sizeof(int), info, MPI_COMM_WORLD, &given, &shared);
+  MPI_Win_allocate_shared(rank ? sizeof(int) : 0, sizeof(int), info, MPI_COMM_WORLD, &given,
+                          &shared);
   MPI_Info_free(&info);
   for (int step = 1; step <= o.steps; step++) {
     set_hint(made, "accumulate_ordering", step % 2 ? "none" : "rar");
@@ -49,6 +50,10 @@ int main(int argc, char **argv) {
     check_hint(made, "same_disp_unit", "false");
     check_hint(made, "accumulate_ordering", step % 2 ? "none" : "rar");
     check_hint(made, "no_such_hint", NULL);
+    MPI_Aint size = -1;
+    int unit = -1, *where = &unit;
+    MPI_Win_shared_query(shared, 0, &size, &unit, &where);
+    CHECK(size == 0 && where == NULL);
     check_hint(shared, "same_size", "true");
     check_hint(shared, "alloc_shared_noncontig", "true");
     check_hint(shared, "accumulate_ordering", "rar,raw,war,waw");
