@@ -24,6 +24,7 @@ namespace fermata::mpi {
 inline constexpr u32 kArenaClasses = 40;       // 32 bytes << class
 inline constexpr u64 kArenaStep = 0x10'0000;   // grown by whole mebibytes
 inline constexpr u64 kArenaGiveBack = 0x10'0000;
+inline constexpr u64 kArenaKeep = 0x400'0000;  // for the next call, at most
 inline constexpr u64 kOwnMapping = ~u64{0};  // instead of a class: application_memory()
 
 struct ArenaBlock {  // precedes every block; 16 bytes keep the payload aligned for any type
@@ -109,8 +110,17 @@ inline void* application_memory(u64 bytes) {
   return block + 1;
 }
 
-/// Gives back what either of the two above has returned; null is nothing.
-inline void arena_free(void* payload) {
+/// The pages of a free block read as zero until it is used again.
+inline void arena_drop_pages(ArenaBlock* block) {
+  constexpr int kDontNeed = 4;
+  const u64 first = page_ceil(reinterpret_cast<u64>(block + 1));
+  const u64 last = page_floor(reinterpret_cast<u64>(block) + (u64(32) << block->size_class));
+  if (last > first) (void)sys::call(SYS_madvise, first, last - first, kDontNeed);
+}
+
+/// Gives back what either of the two above has returned; null is nothing. `again`: the caller will
+/// want as much the next time, so the pages stay until an image is cut (arena_tidy).
+inline void arena_free(void* payload, bool again = false) {
   if (!payload) return;
   Arena& a = arena();
   ArenaBlock* const block = static_cast<ArenaBlock*>(payload) - 1;
@@ -119,14 +129,19 @@ inline void arena_free(void* payload) {
     return;
   }
   const u64 size = u64(32) << block->size_class;
-  if (size >= kArenaGiveBack) {  // MADV_DONTNEED: the pages read as zero until used again
-    const u64 first = page_ceil(reinterpret_cast<u64>(payload));
-    const u64 last = page_floor(reinterpret_cast<u64>(block) + size);
-    if (last > first) (void)sys::call(SYS_madvise, first, last - first, 4);
-  }
+  if (size >= kArenaGiveBack && !(again && size <= kArenaKeep)) arena_drop_pages(block);
   block->next_free = a.free_list[block->size_class];
   a.free_list[block->size_class] = block;
   a.live_blocks--;
+}
+
+/// Before an image is cut: what nobody uses is not to be in it.
+inline void arena_tidy() {
+  u32 size_class = 0;
+  while (u64(32) << size_class < kArenaGiveBack) size_class++;
+  for (; size_class < kArenaClasses; size_class++)
+    for (ArenaBlock* block = arena().free_list[size_class]; block; block = block->next_free)
+      arena_drop_pages(block);
 }
 
 template <typename T>

@@ -251,7 +251,8 @@ inline int Type_get_name(Slot* datatype, char* name, int* length) {
 }
 
 inline int Type_dup(Slot* oldtype, Slot** newtype) {
-  const int error = type_new(kCombinerDup, IntList(0), nullptr, 0, &oldtype, 1, newtype);
+  const int error = type_new(kCombinerDup, IntList(0), nullptr, 0, &oldtype, 1,
+                             size_of_items(1, oldtype), newtype);
   if (error) return error;
   const int code = attributes_copy(kDatatype, oldtype, *type_attributes(oldtype),
                                    &type_of(*newtype)->attributes);

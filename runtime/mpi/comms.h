@@ -16,6 +16,7 @@
 #pragma once
 
 #include "mpi/attributes.h"
+#include "mpi/comm_members.h"
 
 namespace fermata::mpi {
 
@@ -44,68 +45,12 @@ inline void comm_unlink(Comm* comm) {
   if (comm->next) comm->next->previous = comm->previous;
 }
 
-/// World ranks of a group of the lower half; processes outside the job have the numbers after the
-/// last rank. True in *outside if there are any.
-inline int world_ranks_of(u64 group, i32 size, i32* world_ranks, bool* outside) {
-  Core& core = state();
-  i32* const ranks = arena_array<i32>(u64(size));
-  for (i32 i = 0; i < size; i++) ranks[i] = i;
-  const auto translate = [&](u64 into) {
-    return lower().Group_translate_ranks(group, size, ranks, into, world_ranks);
-  };
-  const auto all_known = [&] {
-    for (i32 i = 0; i < size; i++)
-      if (world_ranks[i] == kUndefined) return false;
-    return true;
-  };
-  u64 known = 0;
-  int error = lower_everyone(&known);
-  if (!error) error = translate(known);
-  if (!error && !all_known()) {  // it is made larger, behind those that are there
-    u64 larger = 0;
-    error = lower().Group_union(known, group, &larger);
-    if (!error) error = translate(larger);
-    core.everyone = larger;
-  }
-  if (known != core.everyone) (void)lower().Group_free(&known);
-  arena_free(ranks);
-  for (i32 i = 0; i < size && !error; i++) {
-    if (world_ranks[i] < core.world_size) continue;
-    *outside = true;
-    if (world_ranks[i] >= core.world_size + kOutsideRoom)
-      world_ranks[i] = core.world_size + kOutsideRoom - 1;
-  }
-  return error;
-}
-
 /// One communicator or port less that leads outside the job.
 inline void connection_end() {
   if (--crossing().connections) return;
   u64 known = state().everyone;
   state().everyone = 0;
   if (known) (void)lower().Group_free(&known);
-}
-
-/// Describes a real communicator. The id is not set yet. Returns null if the lower half refuses.
-inline Comm* comm_describe(u64 real, bool inter) {
-  Comm* const comm = arena_new<Comm>();
-  comm->remote_size = -1;
-  u64 group = 0;
-  int error = lower().Comm_rank(real, &comm->rank);
-  if (!error) error = lower().Comm_size(real, &comm->size);
-  if (!error) error = lower().Comm_group(real, &group);
-  comm->local_members = arena_array<i32>(u64(comm->size));
-  if (!error) error = world_ranks_of(group, comm->size, comm->local_members, &comm->outside);
-  if (group) (void)lower().Group_free(&group);
-  comm->members = comm->local_members;
-  if (inter && !error) {
-    error = lower().Comm_remote_size(real, &comm->remote_size);
-    if (!error) error = lower().Comm_remote_group(real, &group);
-    comm->members = arena_array<i32>(u64(comm->remote_size));
-    if (!error) error = world_ranks_of(group, comm->remote_size, comm->members, &comm->outside);
-    (void)lower().Group_free(&group);
-  }
-  return error ? nullptr : comm;
 }
 
 /// The id of what the call that `parent` counted last makes. Invariant: bits 63 and 62 are 0 and 1,
@@ -160,13 +105,14 @@ inline Slot* comm_register(Comm* comm, u64 real, u64 id, Slot* errhandler) {
 /// Registers a communicator the lower half has just made; every member calls this.
 /// Sets *newcomm to the new handle, or to MPI_COMM_NULL if this rank is not a member.
 /// `parent`: whose clock all members have counted for this call; null: they agree on an id.
+/// `known`: its members, if that is known (of an intracommunicator, all of this job).
 inline int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm,
-                      Slot* parent = nullptr) {
+                      Slot* parent = nullptr, const Group* known = nullptr) {
   if (real == state().lower_comm_null || real == 0) {
     *newcomm = null_of(kComm);
     return kSuccess;
   }
-  Comm* const comm = comm_describe(real, inter);
+  Comm* const comm = known ? comm_describe_known(*known) : comm_describe(real, inter);
   if (!comm) return kErrIntern;
   const u64 id = comm->outside ? kOutsideId
                  : parent      ? id_by_call(parent, comm)
@@ -267,10 +213,10 @@ inline Slot* unread(Kind kind) {
 
 /// The part that all constructors share: count on the parent, make the real one, adopt it, and let
 /// `complete` describe what else it is before this rank can be stopped. `make` prepares what the
-/// lower half's call takes, and opens the books around that call alone.
+/// lower half's call takes, and opens the books around that call alone. `known`: of comm_adopt().
 template <typename Make, typename Complete>
-int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make,
-                            Complete complete) {
+int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make, Complete complete,
+                            const Group* known = nullptr) {
   Comm* const from = live_comm(parent);
   if (!from) return kErrComm;
   CollectiveScope scope(parent);
@@ -280,27 +226,43 @@ int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make,
   u64 real = 0;
   int error = make(&real);
   if (!error)
-    error = comm_adopt(real, inter, from->errhandler, newcomm, counts_alike ? parent : nullptr);
+    error = comm_adopt(real, inter, from->errhandler, newcomm, counts_alike ? parent : nullptr,
+                       known);
   return error || !live_comm(*newcomm) ? error : complete(*newcomm);
 }
 template <typename Make>
-int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make) {
-  return comm_construct_prepared(parent, inter, newcomm, make,
-                                 [](Slot*) { return int(kSuccess); });
+int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make,
+                            const Group* known = nullptr) {
+  return comm_construct_prepared(
+      parent, inter, newcomm, make, [](Slot*) { return int(kSuccess); }, known);
 }
 
 /// Likewise, where nothing has to be prepared: `make` is the lower half's call.
 template <typename Make, typename Complete>
-int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make, Complete complete) {
+int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make, Complete complete,
+                   const Group* known = nullptr) {
   const auto call = [&](u64* real) {
     const BlockingCall open;
     return make(real);
   };
-  return comm_construct_prepared(parent, inter, newcomm, call, complete);
+  return comm_construct_prepared(parent, inter, newcomm, call, complete, known);
 }
 template <typename Make>
 int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make) {
   return comm_construct(parent, inter, newcomm, make, [](Slot*) { return int(kSuccess); });
+}
+
+/// comm_construct for a duplicate, whose members are those of its parent.
+template <typename Complete>
+int comm_construct_duplicate(Slot* parent, Slot** newcomm, Complete complete) {
+  const Comm* const from = live_comm(parent);
+  if (!from) return kErrComm;
+  const Group members{from->size, from->rank, from->local_members};
+  const bool is_known = from->remote_size < 0 && !from->outside;
+  return comm_construct(
+      parent, from->remote_size >= 0, newcomm,
+      [&](u64* real) { return lower().Comm_dup(parent->real, real); }, complete,
+      is_known ? &members : nullptr);
 }
 
 /// The largest error class any member of a communicator passes. Every member calls it.
@@ -427,7 +389,7 @@ inline int Comm_get_name(Slot* comm, char* name, int* length) {
 inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
   const Group* const g = members_of(group);
   if (!g) return kErrGroup;
-  return comm_construct_prepared(comm, is_inter(comm), newcomm, [&](u64* real) {
+  const auto make = [&](u64* real) {
     u64 lower_handle = 0;
     int error = lower_group(g->ranks, g->size, &lower_handle);
     if (!error) {
@@ -436,7 +398,9 @@ inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
     }
     if (lower_handle && g->size) (void)lower().Group_free(&lower_handle);
     return error;
-  });
+  };
+  const bool is_known = !is_inter(comm) && all_are_inside(*g);
+  return comm_construct_prepared(comm, is_inter(comm), newcomm, make, is_known ? g : nullptr);
 }
 
 }  // namespace core

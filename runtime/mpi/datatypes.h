@@ -24,8 +24,7 @@ inline void type_unref(Slot* datatype) {
   if (datatype->real && lower().Type_free) (void)lower().Type_free(&datatype->real);
   for (i32 i = 0; i < type->types_count; i++) type_unref(type->types[i]);
   if (type->ints != type->few_ints) arena_free(type->ints);
-  arena_free(type->aints);
-  if (type->types != &type->only_type) arena_free(type->types);
+  arena_free(type->room);
   arena_free(type->name);
   if (type->large) {
     arena_free(type->large->counts);
@@ -104,6 +103,18 @@ class MarkedStruct {
   Bound lower_{}, upper_{};
 };
 
+inline int struct_make(const Type& type, u64* real) {
+  constexpr i32 kFew = 16;
+  u64 few[kFew] = {};
+  bool is_plain = type.types_count <= kFew;
+  for (i32 i = 0; i < type.types_count && is_plain; i++) {
+    is_plain = !is_marker(type.types[i]);
+    few[i] = type.types[i]->real;
+  }
+  if (!is_plain) return MarkedStruct(type).make(real);
+  return lower().Type_create_struct(type.types_count, type.ints + 1, type.aints, few, real);
+}
+
 /// Makes the real type from its recipe; the children's real types exist. Returns the error class.
 inline int type_make(const Type& type, u64* real) {
   const MpiCalls& mpi = lower();
@@ -121,7 +132,7 @@ inline int type_make(const Type& type, u64* real) {
       return mpi.Type_create_indexed_block(n[0], n[1], n + 2, old, real);
     case kCombinerHindexedBlock:
       return mpi.Type_create_hindexed_block(n[0], n[1], a, old, real);
-    case kCombinerStruct: return MarkedStruct(type).make(real);
+    case kCombinerStruct: return struct_make(type, real);
     case kCombinerSubarray: {
       const i32 d = n[0];
       return mpi.Type_create_subarray(d, n + 1, n + 1 + d, n + 1 + 2 * d, n[1 + 3 * d], old, real);
@@ -140,9 +151,21 @@ inline int type_make(const Type& type, u64* real) {
   }
 }
 
+/// Before an image is cut: what types look like in this lower half, and are to look like in others.
+/// The program's calls do not wait for it.
+inline void types_note_bounds() {
+  for_each_live(kDatatype, [](Slot* slot) {
+    Type* const type = type_of(slot);
+    if (!type || type->has_bounds) return;
+    type->has_bounds =
+        lower().Type_get_extent(slot->real, &type->lower, &type->extent) == kSuccess;
+  });
+}
+
 /// Gives a type that has been made again the bounds it had. MPIs differ in them: for a struct with
 /// a resized member, Open MPI follows the standard's markers, MPICH looks at the data alone.
 inline int type_keep_extent(const Type& type, u64* real) {
+  if (!type.has_bounds) return kSuccess;
   i64 lower_bound = 0, extent = 0;
   int error = lower().Type_get_extent(*real, &lower_bound, &extent);
   if (error || (lower_bound == type.lower && extent == type.extent)) return error;
@@ -167,7 +190,8 @@ class IntList {
     return *this;
   }
   IntList& add(const i32* from, i32 count) {
-    for (i32 i = 0; i < count; i++) values()[size_++] = from[i];
+    if (count > 0) __builtin_memcpy(values() + size_, from, u64(count) * sizeof(i32));
+    size_ += count > 0 ? count : 0;
     return *this;
   }
   i32 size() const { return size_; }
@@ -186,9 +210,19 @@ class IntList {
   i32 few_[Type::kFewInts];
 };
 
-/// Makes a type and its slot. Takes over `ints` and `aints`, copies and references `olds`.
+inline constexpr i64 kAskSize = -1;
+
+inline i64 size_of_items(i64 items, const Slot* type) { return items * i64(type->spare); }
+inline i64 size_of_blocks(i32 count, const i32* lengths, const Slot* type) {
+  i64 items = 0;
+  for (i32 i = 0; i < count; i++) items += lengths[i];
+  return size_of_items(items, type);
+}
+
+/// Makes a type and its slot. Takes over `ints`, copies `aints`, copies and references `olds`.
+/// `size`: in bytes; kAskSize: the lower half is asked.
 inline int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count,
-                    Slot* const* olds, i32 olds_count, Slot** newtype) {
+                    Slot* const* olds, i32 olds_count, i64 size, Slot** newtype) {
   LowerScope scope;
   Type* const type = arena_new<Type>();
   type->refs = 1;
@@ -196,10 +230,16 @@ inline int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_coun
   type->combiner = combiner;
   type->built = state().rebuilds;
   ints.hand_over(type);
-  if (aints_count) type->aints = arena_copy(aints, u64(aints_count));
+  // Addresses and types share a block.
+  const i32 many_types = olds_count == 1 ? 0 : olds_count;
+  u64* const room = aints_count + many_types ? arena_array<u64>(u64(aints_count + many_types))
+                                             : nullptr;
+  if (aints_count) type->aints = reinterpret_cast<i64*>(room);
+  for (i32 i = 0; i < aints_count; i++) type->aints[i] = aints[i];
+  type->types = many_types ? reinterpret_cast<Slot**>(room + aints_count) : &type->only_type;
+  for (i32 i = 0; i < olds_count; i++) type->types[i] = olds[i];
+  type->room = room;
   type->aints_count = aints_count;
-  type->types = olds_count == 1 ? &type->only_type : arena_copy(olds, u64(olds_count));
-  if (olds_count == 1) type->only_type = olds[0];
   type->types_count = olds_count;
   Slot* const slot = slot_new(kDatatype, type);
   for (i32 i = 0; i < olds_count; i++) type_ref(olds[i]);
@@ -212,9 +252,8 @@ inline int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_coun
     type_unref(slot);
     return error;
   }
-  i64 size = 0;
-  if (lower().Type_size_x(slot->real, &size) == kSuccess) slot->spare = u64(size);
-  (void)lower().Type_get_extent(slot->real, &type->lower, &type->extent);
+  if (size < 0 && lower().Type_size_x(slot->real, &size)) size = 0;
+  slot->spare = u64(size);
   *newtype = slot;
   return kSuccess;
 }
@@ -235,7 +274,7 @@ inline int type_f90(i32 combiner, IntList ints, Slot** newtype) {
     *newtype = known;
     return kSuccess;
   }
-  const int error = type_new(combiner, ints, nullptr, 0, nullptr, 0, newtype);
+  const int error = type_new(combiner, ints, nullptr, 0, nullptr, 0, kAskSize, newtype);
   if (!error) type_of(*newtype)->committed = true;
   return error;
 }
@@ -253,48 +292,52 @@ inline int Type_create_f90_integer(int r, Slot** newtype) {
 }
 
 inline int Type_contiguous(int count, Slot* oldtype, Slot** newtype) {
-  return type_new(kCombinerContiguous, IntList(1).add(count), nullptr, 0, &oldtype, 1, newtype);
+  return type_new(kCombinerContiguous, IntList(1).add(count), nullptr, 0, &oldtype, 1,
+                  size_of_items(count, oldtype), newtype);
 }
 inline int Type_vector(int count, int blocklength, int stride, Slot* oldtype, Slot** newtype) {
   return type_new(kCombinerVector, IntList(3).add(count).add(blocklength).add(stride), nullptr, 0,
-                  &oldtype, 1, newtype);
+                  &oldtype, 1, size_of_items(i64(count) * blocklength, oldtype), newtype);
 }
 inline int Type_create_hvector(int count, int blocklength, i64 stride, Slot* oldtype,
                                Slot** newtype) {
   return type_new(kCombinerHvector, IntList(2).add(count).add(blocklength), &stride, 1, &oldtype, 1,
-                  newtype);
+                  size_of_items(i64(count) * blocklength, oldtype), newtype);
 }
 inline int Type_indexed(int count, const int* lengths, const int* displacements, Slot* oldtype,
                         Slot** newtype) {
   if (count < 0) return kErrCount;
   return type_new(kCombinerIndexed,
                   IntList(1 + 2 * count).add(count).add(lengths, count).add(displacements, count),
-                  nullptr, 0, &oldtype, 1, newtype);
+                  nullptr, 0, &oldtype, 1, size_of_blocks(count, lengths, oldtype), newtype);
 }
 inline int Type_create_hindexed(int count, const int* lengths, const i64* displacements,
                                 Slot* oldtype, Slot** newtype) {
   if (count < 0) return kErrCount;
   return type_new(kCombinerHindexed, IntList(1 + count).add(count).add(lengths, count),
-                  displacements, count, &oldtype, 1, newtype);
+                  displacements, count, &oldtype, 1, size_of_blocks(count, lengths, oldtype),
+                  newtype);
 }
 inline int Type_create_indexed_block(int count, int blocklength, const int* displacements,
                                      Slot* oldtype, Slot** newtype) {
   if (count < 0) return kErrCount;
   return type_new(kCombinerIndexedBlock,
                   IntList(2 + count).add(count).add(blocklength).add(displacements, count), nullptr,
-                  0, &oldtype, 1, newtype);
+                  0, &oldtype, 1, size_of_items(i64(count) * blocklength, oldtype), newtype);
 }
 inline int Type_create_hindexed_block(int count, int blocklength, const i64* displacements,
                                       Slot* oldtype, Slot** newtype) {
   if (count < 0) return kErrCount;
   return type_new(kCombinerHindexedBlock, IntList(2).add(count).add(blocklength), displacements,
-                  count, &oldtype, 1, newtype);
+                  count, &oldtype, 1, size_of_items(i64(count) * blocklength, oldtype), newtype);
 }
 inline int Type_create_struct(int count, const int* lengths, const i64* displacements,
                               Slot* const* types, Slot** newtype) {
   if (count < 0) return kErrCount;
+  i64 size = 0;
+  for (i32 i = 0; i < count; i++) size += size_of_items(lengths[i], types[i]);
   return type_new(kCombinerStruct, IntList(1 + count).add(count).add(lengths, count), displacements,
-                  count, types, count, newtype);
+                  count, types, count, size, newtype);
 }
 inline int Type_create_subarray(int ndims, const int* sizes, const int* subsizes, const int* starts,
                                 int order, Slot* oldtype, Slot** newtype) {
@@ -306,7 +349,7 @@ inline int Type_create_subarray(int ndims, const int* sizes, const int* subsizes
                       .add(subsizes, ndims)
                       .add(starts, ndims)
                       .add(order),
-                  nullptr, 0, &oldtype, 1, newtype);
+                  nullptr, 0, &oldtype, 1, kAskSize, newtype);
 }
 inline int Type_create_darray(int size, int rank, int ndims, const int* gsizes, const int* distribs,
                               const int* dargs, const int* psizes, int order, Slot* oldtype,
@@ -322,11 +365,12 @@ inline int Type_create_darray(int size, int rank, int ndims, const int* gsizes, 
                       .add(dargs, ndims)
                       .add(psizes, ndims)
                       .add(order),
-                  nullptr, 0, &oldtype, 1, newtype);
+                  nullptr, 0, &oldtype, 1, kAskSize, newtype);
 }
 inline int Type_create_resized(Slot* oldtype, i64 lb, i64 extent, Slot** newtype) {
   const i64 aints[2] = {lb, extent};
-  return type_new(kCombinerResized, IntList(0), aints, 2, &oldtype, 1, newtype);
+  return type_new(kCombinerResized, IntList(0), aints, 2, &oldtype, 1, size_of_items(1, oldtype),
+                  newtype);
 }
 
 inline int Type_commit(Slot** datatype) {

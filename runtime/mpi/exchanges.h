@@ -85,7 +85,7 @@ inline int Sendrecv_replace(void* buf, int count, Slot* datatype, int dest, int 
   if (!error)
     error = exchange(packed, position, slot_at(kDatatype, kPacked), dest, sendtag, buf, count,
                      datatype, source, recvtag, comm, status);
-  arena_free(packed);
+  arena_free(packed, true);
   return error;
 }
 

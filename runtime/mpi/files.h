@@ -13,6 +13,7 @@
 #pragma once
 
 #include "mpi/lower_requests.h"
+#include "mpi/own_comms.h"
 
 namespace fermata::mpi {
 
@@ -111,9 +112,7 @@ inline int file_reopen(File* file) {
 namespace core {
 
 inline int File_open(Slot* comm, const char* name, int amode, Slot* info, Slot** fh) {
-  Slot* own = nullptr;
-  const auto duplicate = [&](u64* real) { return lower().Comm_dup(comm->real, real); };
-  return comm_construct(comm, false, &own, duplicate, [&](Slot* made) {
+  return with_own_comm(comm, [&](Slot* made) {
     u64 real = 0;
     const LowerInfo hints(info);
     int error;
@@ -123,7 +122,7 @@ inline int File_open(Slot* comm, const char* name, int amode, Slot* info, Slot**
     }
     error = members_agree(made, error);
     if (error) {
-      comm_discard(made);
+      own_comm_discard(made);
       return error;
     }
     File* const file = arena_new<File>();
@@ -158,7 +157,7 @@ inline int File_close(Slot** fh) {
     file_forget(file);
     *fh = null_of(kFile);
   }
-  return Comm_free(&comm);
+  return own_comm_free(comm);
 }
 
 inline int File_delete(const char* name, Slot*) {

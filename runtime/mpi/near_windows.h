@@ -31,11 +31,12 @@
 #pragma once
 
 #include "mpi/host_turn.h"
-#include "mpi/persistent_collectives.h"
+#include "mpi/own_comms.h"
 
 namespace fermata::mpi {
 
 inline constexpr i64 kWindowAlignment = 16;
+inline constexpr i64 kNoMemory = -1;  // WindowMember::size of a member that has not got any
 
 inline u64 no_info() { return slot_at(kInfo, kInfoNull)->real; }
 
@@ -189,7 +190,12 @@ inline bool adopt_segments(Window* window) {
   return true;
 }
 
-/// Makes the real window of shared memory. False, in all members: it has to be a far one.
+/// Begins the one epoch of a lower window. Nobody ever asks for a lock that excludes others, so
+/// nothing has to be granted: MPICH would ask each member and wait for its answer.
+inline int begin_lower_epoch(u64 real) { return lower().Win_lock_all(abi::kModeNocheck, real); }
+
+/// Makes the real window of shared memory, in its epoch. False, in all members: it has to be a far
+/// one.
 inline bool make_near(Window* window) {
   const Comm* const comm = comm_of(window->comm);
   window->direct_ranks = 0;
@@ -201,7 +207,10 @@ inline bool make_near(Window* window) {
   if (!lower().Win_allocate_shared(segment_bytes(window), 1, state().lower_apart,
                                    window->comm->real, &base, real))
     outcome = adopt_segments(window) ? kMade : kUnusable;
+  const bool has_epoch = outcome == kMade && begin_lower_epoch(*real) == kSuccess;
+  if (!has_epoch && outcome == kMade) outcome = kUnusable;
   outcome = members_agree(window->comm, outcome);
+  if (outcome == kUnusable && has_epoch) (void)lower().Win_unlock_all(*real);
   if (outcome == kUnusable) {
     if (window->counters->spare) unshare_lone_member(window);
     (void)lower().Win_free(real);

@@ -131,6 +131,7 @@ struct Type {
   i32 handles;  // the application's alone; with the last its attributes go
   i32 combiner;
   bool committed;
+  bool has_bounds;  // `lower` and `extent` are known
   u32 built;  // == Core::rebuilds once the real type exists in this lower half
   i32 ints_count, aints_count, types_count;
   i32* ints;  // the three arrays are those of MPI_Type_get_contents
@@ -139,6 +140,7 @@ struct Type {
   static constexpr i32 kFewInts = 4;
   i32 few_ints[kFewInts];  // where `ints` are, if they fit
   Slot* only_type;         // where `types` are, if it is one
+  u64* room;               // the block of `aints` and of `types`, if they are several
   i64 lower, extent;  // what the application may have read; see type_keep_extent()
   char* name;
   Attribute* attributes;

@@ -336,6 +336,8 @@ inline void drain_step() {
     park.sent_reported = true;
     windows_flush();
     files_note_positions();
+    types_note_bounds();
+    arena_tidy();
     announce_synchronous();
     report_sent();
     return;

@@ -111,7 +111,8 @@ inline void rebuild_windows() {
     const u64 id = own ? window_id(own) : kNone;
     int error = lower().Allreduce(&id, &last, 1, slot_at(kDatatype, abi::kInt64T)->real,
                                   slot_at(kOp, abi::kMin)->real, slot_at(kComm, kCommWorld)->real);
-    if (!error && own && last == id) error = window_make(own);
+    bool agreed;
+    if (!error && own && last == id) error = window_make(own, &agreed);
     if (!error && own && last == id) error = locks_take_again(own);
     if (error) rebuild_failed("a window", error);
   }

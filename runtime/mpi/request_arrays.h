@@ -51,16 +51,25 @@ class Batch {
     wants_statuses_ = false;
   }
   void add(i32 i, Slot* slot) {
-    at_[count_] = i;
-    reals_[count_++] = slot->real;
     // In an error the real handle tells whether a request has finished, but not a persistent one's.
     const Request* const request = request_of(slot);
-    wants_statuses_ |= request->wants_status || request->kind >= RequestKind::kPersistentSend;
+    const bool wants = request->wants_status || request->kind >= RequestKind::kPersistentSend;
+    const u64 real = slot->real;
+    at_[count_] = i;  // all has been read before anything is written
+    reals_[count_++] = real;
+    wants_statuses_ |= wants;
   }
   /// Of the k-th: its index in the array, its real handle, what the lower half said of it.
   i32 at(i32 k) const { return at_[k]; }
   const i32* places() const { return at_; }
   u64 real(i32 k) const { return reals_[k]; }
+  void drop_first() {
+    count_--;
+    for (i32 k = 0; k < count_; k++) {
+      at_[k] = at_[k + 1];
+      reals_[k] = reals_[k + 1];
+    }
+  }
   CanonStatus* status(i32 k) { return statuses() + k; }
   bool wants_statuses() const { return wants_statuses_; }
   u64* reals() { return reals_; }
@@ -290,25 +299,45 @@ inline int conclude_all(i32 count, RequestList list, StatusList statuses, Batch&
   return result;
 }
 
+/// Asks for the first of a batch alone, and books it if it has finished. One that has not is answer
+/// enough: of long arrays nothing else is looked at then.
+inline int test_first(Batch& batch, RequestList list, int* done) {
+  CanonStatus* const status = batch.status(0);
+  *status = empty_status();
+  *done = 0;
+  const int error = lower().Test(batch.reals(), done, status);
+  if (!*done && error == kSuccess) return kSuccess;
+  book(batch, 0, *status, error, list);
+  batch.drop_first();
+  if (FERMATA_LIKELY(error == kSuccess)) return kSuccess;
+  batch.clear();  // nobody has asked for the others
+  return kErrInStatus;
+}
+
 namespace core {
 
 inline int Testall(int count, RequestList list, int* flag, StatusList statuses) {
+  constexpr i32 kMany = 8;
   LowerScope scope;
   Batch batch;
-  int error = kSuccess;
-  *flag = 1;
-  for (i32 i = 0; i < count && *flag && !error; i++) {
+  int error = kSuccess, all = 1;
+  bool asked = false;
+  for (i32 i = 0; i < count && all && !error; i++) {
     Slot* const slot = list.get(i);
     const Standing standing = standing_of(slot);
     if (FERMATA_UNLIKELY(standing == Standing::kPending)) {
       poke_lower();  // the others are to get on all the same
-      *flag = 0;
+      all = 0;
     } else if (standing == Standing::kActive) {
       if (FERMATA_UNLIKELY(batch.is_full()))
-        error = test_batch(batch, list, true, flag, batch.statuses());
-      if (*flag && !error) batch.add(i, slot);
+        error = test_batch(batch, list, true, &all, batch.statuses());
+      if (all && !error) batch.add(i, slot);
+      if (FERMATA_LIKELY(batch.count() != kMany) || asked) continue;
+      asked = true;
+      error = test_first(batch, list, &all);
     }
   }
+  *flag = all;
   const bool has_statuses = statuses.is_wanted() || batch.wants_statuses();
   if (*flag && !error && batch.count() != 0)
     error = test_batch(batch, list, false, flag, has_statuses ? batch.statuses() : nullptr);

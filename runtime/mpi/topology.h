@@ -80,9 +80,7 @@ int comm_construct_topology(Slot* parent, bool inter, Slot** newcomm, Make make)
 
 /// Makes a duplicate, without attributes.
 inline int comm_duplicate(Slot* comm, Slot** newcomm) {
-  return comm_construct_topology(comm, is_inter(comm), newcomm, [&](u64* real) {
-    return lower().Comm_dup(comm->real, real);
-  });
+  return comm_construct_duplicate(comm, newcomm, load_topology);
 }
 
 namespace core {

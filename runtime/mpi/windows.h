@@ -26,15 +26,22 @@
 
 namespace fermata::mpi {
 
-/// Tells all members of a window about each other's memory. Every member calls it.
-inline int members_exchange(Window* window) {
-  const i64 size = window->size;
-  const i64 unaligned = size ? i64(sys::word(window->base)) % kWindowAlignment : 0;
+/// Tells all members of a window about each other's memory. Every member calls it; all get
+/// kErrNoMem if one has none.
+inline int members_exchange(Window* window, bool has_memory = true) {
+  const i64 size = has_memory ? window->size : kNoMemory;
+  const i64 unaligned = size > 0 ? i64(sys::word(window->base)) % kWindowAlignment : 0;
   const WindowMember own{size, window->disp_unit, unaligned, 0, 0, window->door, 0};
-  window->members = arena_array<WindowMember>(u64(comm_of(window->comm)->size));
-  const BlockingCall open;
-  return lower().Allgather(&own, sizeof own, state().lower_byte, window->members, sizeof own,
-                           state().lower_byte, window->comm->real);
+  window->members = arena_array<WindowMember>(u64(window->ranks));
+  int error;
+  {
+    const BlockingCall open;
+    error = lower().Allgather(&own, sizeof own, state().lower_byte, window->members, sizeof own,
+                              state().lower_byte, window->comm->real);
+  }
+  for (i32 i = 0; i < window->ranks && !error; i++)
+    if (window->members[i].size == kNoMemory) error = kErrNoMem;
+  return error;
 }
 
 /// Where a member's displacement is in its real window. What is none is the lower half's to refuse.
@@ -59,20 +66,23 @@ inline int window_make_real(Window* window) {
 }
 
 /// Makes a window's two real windows. Collective over its communicator, whose real one exists.
-inline int window_make(Window* window) {
+/// *agreed: all members have got this result.
+inline int window_make(Window* window, bool* agreed) {
   const MpiCalls& mpi = lower();
   u64* const real = &window->slot->real;
   u64* const counters = &window->counters->real;
   window->counter[0] = window->counter[1] = 0;
   *real = *counters = 0;
   find_doors(window);
-  int error = make_near(window) ? int(kSuccess) : window_make_real(window);
+  const bool is_near = make_near(window);
+  *agreed = is_near && window->has_doors;
+  int error = is_near ? int(kSuccess) : window_make_real(window);
   window->is_new = false;
   if (!error && !window->has_doors)
     error = mpi.Win_create(window->counter, sizeof window->counter, sizeof window->counter[0],
                            no_info(), window->comm->real, counters);
-  if (!error) error = mpi.Win_lock_all(0, *real);
-  if (!error && !window->has_doors) error = mpi.Win_lock_all(0, *counters);
+  if (!error && !is_near) error = begin_lower_epoch(*real);
+  if (!error && !window->has_doors) error = begin_lower_epoch(*counters);
   for (AttachedMemory* a = window->attached; a && !error; a = a->next)
     error = mpi.Win_attach(*real, a->base, a->size);
   return error;
@@ -135,9 +145,7 @@ inline int hints_take(Window* window, Slot* info) {
 template <typename Memory>
 int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot* info, Slot** win, Memory memory) {
   if (disp_unit < 1) return kErrDisp;
-  Slot* own = nullptr;
-  const auto duplicate = [&](u64* real) { return lower().Comm_dup(comm->real, real); };
-  return comm_construct(comm, false, &own, duplicate, [&](Slot* made) {
+  return with_own_comm(comm, [&](Slot* made) {
     Window* const window = arena_new<Window>();
     const u64 members = u64(comm_of(made)->size);
     window->comm = made;
@@ -161,13 +169,16 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot* info, Slot** win, Me
     int error = memory(window);
     {
       const BlockingCall open;
-      const HostTurn turn(members > 1 && comm_of(made)->rank == 0, launcher().config("ranks"));
-      if (!error) error = window_make(window);
-      error = members_agree(made, error);
+      // Where all ranks are members there is no other group.
+      const bool others = members > 1 && members < u64(state().world_size);
+      const HostTurn turn(others && comm_of(made)->rank == 0, launcher().config("ranks"));
+      bool agreed = false;
+      if (!error) error = window_make(window, &agreed);
+      if (!agreed) error = members_agree(made, error);
     }
     if (error) {
       window_forget(window);
-      comm_discard(made);
+      own_comm_discard(made);
       return error;
     }
     *win = window->slot;
@@ -215,9 +226,12 @@ inline int window_close(Window* window) {
   u64* const real = &window->slot->real;
   u64* const counters = &window->counters->real;
   const BlockingCall open;
-  // Nobody may touch a counter once its owner has left.
-  int error = mpi.Win_flush_all(*real);
-  if (!error) error = mpi.Barrier(window->comm->real);
+  int error = kSuccess;
+  if (!window->has_doors) {  // nobody may touch a counter once its owner has left
+    error = mpi.Win_flush_all(*real);
+    if (!error) error = mpi.Barrier(window->comm->real);
+  }
+  // All members wait for each other in MPI_Win_free: nobody touches a door of this window later.
   if (!error) error = mpi.Win_unlock_all(*real);
   if (!error && !window->has_doors) error = mpi.Win_unlock_all(*counters);
   if (!error && window->direct_ranks) unshare_lone_member(window);
@@ -241,14 +255,14 @@ inline int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* b
   if (size < 0) return kErrSize;
   return window_new(comm, kWinFlavorAllocate, disp_unit, info, win, [&](Window* window) {
     window->size = size;
-    if (const int error = members_agree(window->comm, window_map(window) ? kSuccess : kErrNoMem))
-      return error;
-    *static_cast<void**>(baseptr) = window->base;
-    return members_exchange(window);
+    const int error = members_exchange(window, window_map(window));
+    if (!error) *static_cast<void**>(baseptr) = window->base;
+    return error;
   });
 }
 inline int Win_create_dynamic(Slot* info, Slot* comm, Slot** win) {
-  return window_new(comm, kWinFlavorDynamic, 1, info, win, members_exchange);
+  return window_new(comm, kWinFlavorDynamic, 1, info, win,
+                    [](Window* window) { return members_exchange(window); });
 }
 
 inline int Win_attach(Slot* win, void* base, i64 size) {
@@ -289,7 +303,7 @@ inline int Win_free(Slot** handle) {
     window_forget(window);
     *handle = null_of(kWin);
   }
-  return Comm_free(&comm);
+  return own_comm_free(comm);
 }
 
 inline int Win_get_group(Slot* win, Slot** group) {

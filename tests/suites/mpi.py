@@ -22,9 +22,10 @@ ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", 
 BEYOND = {name: ["--beyond", 1]
           for name in ("abi", "alloc_mem", "attributes", "generalized", "header_extras", "holders",
                        "ignored_arguments", "io_requests", "latecomers", "null_results",
-                       "partitioned", "persistent_collectives", "sessions", "whose_error",
-                       "win_contents", "win_hints", "win_pairs", "win_protected", "win_self",
-                       "win_single", "win_unaligned", "win_writers", "writes_in_threads")}
+                       "own_comms", "partitioned", "persistent_collectives", "sessions",
+                       "whose_error", "win_contents", "win_hints", "win_pairs", "win_protected",
+                       "win_self", "win_single", "win_unaligned", "win_writers",
+                       "writes_in_threads")}
 
 # Number of ranks, where it is not 2 and, natively, 3 as well.
 RANKS = {"win_pairs": (4,), "win_unaligned": (3,), "win_writers": (4,), "room": (3,),
