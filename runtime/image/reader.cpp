@@ -107,12 +107,30 @@ Status hold(const void* header, u64 bytes, Reader& out) {
 
 }  // namespace
 
-Status open_image(const char* path, Reader& out, Message& why) {
-  const Result<u64> file = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+Result<u64> open_own(const char* path, Message& why) {
+  constexpr u32 kWritableForOthers = 022;
+  const Result<u64> file =
+      sys::open(path, sys::kReadOnly | sys::kCloseOnExec | sys::kNonBlock);
   if (!file) {
     why << "cannot open the image " << path;
-    return failure(file.error);
+    return file;
   }
+  sys::KernelStat info{};
+  const Result<u64> known = sys::fstat(int(file.value), &info);
+  const u32 user = u32(sys::call(SYS_geteuid).value);
+  if (!known) why << "cannot look at the image " << path;
+  else if ((info.mode & sys::kTypeMask) != sys::kTypeRegular)
+    why << "the image is no file: " << path;
+  else if (info.uid != user) why << "the image belongs to user " << info.uid << ": " << path;
+  else if (info.mode & kWritableForOthers) why << "others may write to the image " << path;
+  else return file;
+  (void)sys::close(int(file.value));
+  return Result<u64>::fail(sys::kEperm);
+}
+
+Status open_image(const char* path, Reader& out, Message& why) {
+  const Result<u64> file = open_own(path, why);
+  if (!file) return failure(file.error);
   out.fd = int(file.value);
   sys::KernelStat info;
   const Result<u64> known = sys::fstat(out.fd, &info);

@@ -36,7 +36,12 @@ struct Reader {
 
 /// Reads the header and the tables and checks magic, version, sizes, bounds and checksums. The
 /// payload is checked extent by extent as it is read. Errors: errno with `why` filled.
+/// Refused are, by the descriptor, images that are no files, or not this user's own.
 Status open_image(const char* path, Reader& out, Message& why);
+
+/// Opens an image, which is a program that will run as this user: a regular file, this user's, that
+/// nobody else may write to. Does not wait, as open(2) of a pipe would. Returns the descriptor.
+Result<u64> open_own(const char* path, Message& why);
 
 /// Gives their memory back; the descriptor stays open.
 void free_tables(Reader& reader);

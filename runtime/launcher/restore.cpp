@@ -218,7 +218,8 @@ void look_at_image() {
   Path path;
   path << config.restore << "/rank-" << (config.rank[0] ? config.rank : "0") << ".img";
   image::ImageHeader header;
-  const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
+  Message why;
+  const Result<u64> file = image::open_own(path.data, why);
   if (!file) return;  // restore_rank() says what is wrong with it
   const Result<u64> got = sys::pread_full(int(file.value), &header, sizeof header, 0);
   const bool known = got && got.value == sizeof header && header.version == image::kVersion;

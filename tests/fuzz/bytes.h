@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/types.h"
@@ -43,6 +44,7 @@ class MemoryFile {
  public:
   MemoryFile() : fd_(memfd_create("fuzz", MFD_CLOEXEC)) {
     REQUIRE(fd_ >= 0);
+    REQUIRE(fchmod(fd_, 0600) == 0);  // an image that others may write is not read
     snprintf(path_, sizeof path_, "/proc/self/fd/%d", fd_);
   }
   void hold(const void* data, u64 bytes) {

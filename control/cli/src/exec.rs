@@ -17,11 +17,12 @@ use crate::kept;
 use crate::programs;
 use crate::reach::{self, Whereabouts, tag};
 use crate::registry::{Family, Prefix};
+use crate::restart::check_owner;
 use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name};
 use crate::state::state_of;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
-use fermata_storage::{JobDir, image_name, read_manifest};
+use fermata_storage::{JobDir, Whose, image_name, read_manifest};
 use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY};
@@ -177,6 +178,9 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     if !launcher.exists() {
         return Err(refused(format!("{} is missing\n  hint: ./x build", launcher.display())));
     }
+    if let Some(snapshot) = options.restore.as_ref().filter(|path| path.is_dir()) {
+        check_owner(snapshot)?;
+    }
     let options = &ExecOptions { checkpointer: checkpointer_of(options)?, ..options.clone() };
     check_shares(options.checkpointer, options.local_dir.as_deref())?;
     let (name, socket) = if options.spawned {
@@ -235,7 +239,8 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
 fn checkpointer_of(options: &ExecOptions) -> Result<Checkpointer> {
     match options.restore.as_ref().filter(|path| path.is_dir() && options.local_dir.is_none()) {
         Some(snapshot) => {
-            let manifest = read_manifest(snapshot).map_err(|why| damaged(why.to_string()))?;
+            let manifest =
+                read_manifest(snapshot, Whose::Own).map_err(|why| damaged(why.to_string()))?;
             Ok(manifest.checkpointer)
         }
         None => Ok(options.checkpointer),
@@ -264,7 +269,8 @@ fn prepare_files(
         let images = if options.local_dir.is_some() {
             vec![(number, snapshot.join(image_name(number)))]
         } else {
-            let manifest = read_manifest(snapshot).map_err(|why| damaged(why.to_string()))?;
+            let manifest =
+                read_manifest(snapshot, Whose::Own).map_err(|why| damaged(why.to_string()))?;
             files::images_of(snapshot, &manifest)
         };
         let own: Vec<_> = images.iter().filter(|(rank, _)| *rank == number).cloned().collect();

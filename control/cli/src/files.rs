@@ -16,7 +16,7 @@ use crate::exit::refused;
 use crate::kept;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use fermata_storage::Image;
+use fermata_storage::{Image, Whose};
 use fermata_sysio::tell;
 use fermata_types::file_kind::REGULAR;
 use fermata_types::object_kind::NAMED;
@@ -113,7 +113,7 @@ fn open_files(images: &[(u32, PathBuf)], rank: Option<u32>) -> Files {
     let mut files = Files::new();
     let mut mapped = BTreeSet::new();
     for (owner, path) in images {
-        let Ok(image) = Image::open(path) else { continue };
+        let Ok(image) = Image::open(path, Whose::Own) else { continue };
         let named = image.objects.iter().filter(|object| object.kind == NAMED);
         mapped.extend(named.map(|object| image.string(object.path_string)));
         for file in image.files.iter().filter(|file| file.kind == REGULAR) {

@@ -9,7 +9,7 @@ use crate::state::{State, look, state_of};
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
 use fermata_storage::{
-    Image, JobDir, Verified, is_whole, list_jobs, list_snapshots, prune as prune_job,
+    Image, JobDir, Verified, Whose, is_whole, list_jobs, list_snapshots, prune as prune_job,
     read_manifest, remove_leftovers, verify,
 };
 use fermata_sysio::tell;
@@ -156,7 +156,8 @@ pub fn checkpoint(
     let text = if ok {
         let number = |key: &str| figures[key].as_u64().unwrap_or(0);
         // Ranks know what their images hold, but not what a program wrote by itself.
-        let own = || read_manifest(Path::new(&answer.snapshot)).map_or(0, |m| m.bytes());
+        let own =
+            || read_manifest(Path::new(&answer.snapshot), Whose::Anybodys).map_or(0, |m| m.bytes());
         let bytes = Some(number("bytes")).filter(|bytes| *bytes != 0).unwrap_or_else(own);
         format!(
             "{}\n  {} ranks, {}, pause {:.1} ms, {:.2} s in all",
@@ -220,7 +221,7 @@ pub fn snapshots(place: &Place, name: Option<&str>, output: Output) -> Result<u8
     let mut rows = Vec::new();
     let mut text = String::new();
     for snapshot in list_snapshots(&job) {
-        match read_manifest(&snapshot.path) {
+        match read_manifest(&snapshot.path, Whose::Anybodys) {
             Ok(manifest) => {
                 let bytes = manifest.bytes();
                 let age = unix_now_s().saturating_sub(manifest.created_unix_s);
@@ -282,7 +283,7 @@ fn removed(snapshot: &Path) -> anyhow::Error {
 /// `fermata verify`
 pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> {
     let path = snapshot_path(place, what)?;
-    let verified = verify_shown(&path, output);
+    let verified = verify_shown(&path, Whose::Anybodys, output);
     if !path.exists() {
         return Err(removed(&path));
     }
@@ -311,17 +312,18 @@ pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> 
 }
 
 /// Checks every byte and shows how far it is.
-pub fn verify_shown(snapshot: &Path, output: Output) -> Verified {
-    let total = read_manifest(snapshot).map_or(0, |manifest| manifest.bytes());
+pub fn verify_shown(snapshot: &Path, whose: Whose, output: Output) -> Verified {
+    let total = read_manifest(snapshot, whose).map_or(0, |manifest| manifest.bytes());
     let mut progress = Progress::new(output, "checking the snapshot", total);
-    verify(snapshot, |bytes| progress.advance(bytes))
+    verify(snapshot, whose, |bytes| progress.advance(bytes))
 }
 
 /// `fermata inspect`
 pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> Result<u8> {
     let path = snapshot_path(place, what)?;
     let unusable = |why: String| if path.exists() { damaged(why) } else { removed(&path) };
-    let manifest = read_manifest(&path).map_err(|error| unusable(error.to_string()))?;
+    let manifest =
+        read_manifest(&path, Whose::Anybodys).map_err(|error| unusable(error.to_string()))?;
     let mut text = format!(
         "job {}, checkpoint {}, {} ranks, front end {}, saved on {}{}\n  {}\n",
         manifest.job,
@@ -337,7 +339,7 @@ pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> 
         if rank.is_some_and(|rank| rank != record.rank) {
             continue;
         }
-        let image = Image::open(&path.join(&record.file))
+        let image = Image::open(&path.join(&record.file), Whose::Anybodys)
             .map_err(|why| unusable(format!("rank {}: {why}", record.rank)))?;
         let (rank_text, value) = describe(&image, rank.is_some());
         text += &format!("rank {}: {rank_text}", record.rank);

@@ -4,7 +4,7 @@
 
 use crate::exit::refused;
 use anyhow::{Context, Result};
-use fermata_storage::{Image, ImageProblem};
+use fermata_storage::{Image, ImageProblem, Whose};
 use fermata_sysio::{host_name, tell};
 use fermata_types::ImageFile;
 use fermata_types::file_kind::{DIRECTORY, REGULAR};
@@ -206,7 +206,7 @@ fn make_file(image: &mut Image, file: &ImageFile, path: &Path) -> io::Result<()>
 /// A file or a directory cannot be made.
 pub fn make_missing(images: &[(u32, PathBuf)]) -> Result<()> {
     for (_, image_path) in images {
-        let Ok(mut image) = Image::open(image_path) else { continue };
+        let Ok(mut image) = Image::open(image_path, Whose::Own) else { continue };
         if image.string(image.header.save_files_string).is_empty() {
             continue;
         }
@@ -240,7 +240,7 @@ pub fn write_back(images: &[(u32, PathBuf)], path: &str, rank: Option<u32>) -> R
     let inode = std::fs::metadata(path).with_context(|| format!("cannot look at {path}"))?.ino();
     for (_, image_path) in images.iter().filter(|(owner, _)| rank.is_none_or(|rank| rank == *owner))
     {
-        let Ok(mut image) = Image::open(image_path) else { continue };
+        let Ok(mut image) = Image::open(image_path, Whose::Own) else { continue };
         let found = |file: &&ImageFile| {
             is_kept(file) && file.inode == inode && image.string(file.path_string) == path
         };

@@ -4,7 +4,7 @@
 
 use crate::exit::refused;
 use anyhow::Result;
-use fermata_storage::{Image, build_id};
+use fermata_storage::{Image, Whose, build_id};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// The restart is refused: some are missing or have changed.
 pub fn check(images: &[(u32, PathBuf)]) -> Result<()> {
     let mut wanted = BTreeSet::new();
-    for image in images.iter().filter_map(|(_, path)| Image::open(path).ok()) {
+    for image in images.iter().filter_map(|(_, path)| Image::open(path, Whose::Own).ok()) {
         for region in &image.regions {
             let id = image.string(region.build_id_string);
             if !id.is_empty() {

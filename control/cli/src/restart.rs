@@ -8,11 +8,13 @@ use crate::jobs::{Place, check_readable, no_snapshot, unix_now_s, verify_shown};
 use crate::output::Output;
 use crate::programs;
 use crate::registry::{Family, Prefix};
-use crate::run::{KEEP_DEFAULT, Means, Restore, Start, launch, make_directory, spans_hosts};
+use crate::run::{
+    KEEP_DEFAULT, Means, Restore, Start, check_name, launch, make_directory, spans_hosts,
+};
 use crate::state::{refuse_living_ranks, take};
 use anyhow::Result;
 use fermata_faults::{Fault, fault};
-use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
+use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, verify};
 use fermata_sysio::tell;
 use fermata_types::{JobRecord, Manifest};
 use std::fs;
@@ -37,7 +39,6 @@ pub fn restart(
     let name = job.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let _lock = take(&job, &name, STOP_WAIT)?; // until this process ends
     let snapshot = given.map_or_else(|| newest(&job), Ok)?;
-    check_owner(&snapshot)?;
     let manifest = check_snapshot(&job, &snapshot, output)?;
     fault(Fault::RestartChecked);
     let before = job.read_record().ok();
@@ -97,11 +98,14 @@ fn find_job(place: &Place, what: Option<&str>) -> Result<(JobDir, Option<PathBuf
     if let Some(path) = what.map(Path::new).filter(|path| path.is_dir()) {
         if path.join("manifest.json").exists() || what.is_some_and(|text| text.contains('/')) {
             let path = fs::canonicalize(path)?;
+            check_owner(&path)?; // before anything is written beside it, or believed
             let snapshots = path.parent().filter(|dir| dir.ends_with("snapshots"));
             let job = match snapshots.and_then(Path::parent) {
                 Some(job) => JobDir::at(job.to_owned()),
                 None => {
-                    let manifest = read_manifest(&path).map_err(|e| damaged(e.to_string()))?;
+                    let manifest =
+                        read_manifest(&path, Whose::Own).map_err(|e| damaged(e.to_string()))?;
+                    check_name(&manifest.job)?;
                     place.job(&manifest.job)
                 }
             };
@@ -119,11 +123,14 @@ fn find_job(place: &Place, what: Option<&str>) -> Result<(JobDir, Option<PathBuf
 /// The newest snapshot of a job.
 fn newest(job: &JobDir) -> Result<PathBuf> {
     let newest = list_snapshots(job).pop().ok_or_else(|| no_snapshot(job))?;
-    Ok(fs::canonicalize(newest.path)?)
+    let snapshot = fs::canonicalize(newest.path)?;
+    check_owner(&snapshot)?;
+    Ok(snapshot)
 }
 
-/// An image is a program that will run as us: it must be our own.
-fn check_owner(snapshot: &Path) -> Result<()> {
+/// An image is a program that will run as us: it must be our own. This look is for the message;
+/// whoever opens a file of the snapshot asks again (`Whose::Own`), the launcher too.
+pub fn check_owner(snapshot: &Path) -> Result<()> {
     let ours = fermata_sysio::effective_uid();
     let entries = fs::read_dir(snapshot)
         .map_err(|e| refused(format!("cannot read the snapshot {}: {e}", snapshot.display())))?;
@@ -143,7 +150,7 @@ fn check_owner(snapshot: &Path) -> Result<()> {
 
 /// Everything is looked at before any rank runs.
 fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manifest> {
-    let verified = verify_shown(snapshot, output);
+    let verified = verify_shown(snapshot, Whose::Own, output);
     if let (true, Some(manifest)) = (verified.is_good(), verified.manifest) {
         return Ok(manifest);
     }
@@ -156,7 +163,7 @@ fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manif
         .into_iter()
         .rev()
         .filter(|other| real(&other.path).as_deref() != Some(snapshot))
-        .find(|other| verify(&other.path, |_| {}).is_good());
+        .find(|other| verify(&other.path, Whose::Own, |_| {}).is_good());
     text += &match intact {
         Some(other) => format!(
             "\n  hint: the newest intact one is checkpoint {}: fermata restart {}",

@@ -7,7 +7,7 @@ use crate::lines::{Input, Reception};
 use crate::storekeeper::Storekeeper;
 use fermata_core::{Action, Config, Event, Machine};
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
-use fermata_storage::{JobDir, discard, list_snapshots, read_manifest, within};
+use fermata_storage::{JobDir, Whose, discard, list_snapshots, read_manifest, within};
 use fermata_sysio::Process;
 use fermata_transport::{
     Outlet, Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir,
@@ -191,7 +191,8 @@ pub fn start(options: Options) -> io::Result<Handle> {
     let (socket, place) = (path.to_string_lossy().into_owned(), door.place());
     let committed_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
     // The images know of the checkpoint they were cut in: no other may have its number.
-    let restored = options.restored.as_deref().and_then(|snapshot| read_manifest(snapshot).ok());
+    let restored =
+        options.restored.as_deref().and_then(|snapshot| read_manifest(snapshot, Whose::Own).ok());
     let restored_epoch = restored.map_or(0, |manifest| manifest.epoch);
     let log_path = options.job.path().join("coordinator.log");
     let log = OpenOptions::new().create(true).append(true).open(log_path)?;

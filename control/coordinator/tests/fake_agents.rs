@@ -7,7 +7,7 @@
 
 use fermata_coordinator::{Client, Handle, Options, Outcome, start};
 use fermata_daemon::{LocalImages, Way};
-use fermata_storage::{JobDir, list_snapshots, samples, verify};
+use fermata_storage::{JobDir, Whose, list_snapshots, samples, verify};
 use fermata_transport::{Secret, dial_any};
 use fermata_types::{
     Attached, Checkpointer, Clocks, DaemonHello, Drained, FrameBuffer, Hello, Message, Parked,
@@ -251,7 +251,7 @@ fn snapshots_are_committed_pruned_and_intact() {
         }
         assert_eq!(left.iter().map(|s| s.epoch).collect::<Vec<_>>(), [2, 3]);
         for snapshot in left {
-            assert_eq!(verify(&snapshot.path, |_| {}).problems, Vec::<String>::new());
+            assert_eq!(verify(&snapshot.path, Whose::Own, |_| {}).problems, Vec::<String>::new());
         }
     }
 }

@@ -3,7 +3,7 @@
 //! an invariant that does not hold.
 #![allow(unsafe_code)] // the boundary to libFuzzer is C
 
-use fermata_storage::{Image, build_id};
+use fermata_storage::{Image, Whose, build_id};
 use fermata_types::{
     FrameBuffer, JobRecord, MANIFEST_FORMAT, Manifest, decode_frame, encode_frame,
 };
@@ -38,7 +38,7 @@ unsafe fn slice_of<'a>(data: *const u8, bytes: usize) -> &'a [u8] {
 pub unsafe extern "C" fn fermata_fuzz_image(path: *const c_char) -> i32 {
     // SAFETY: the caller's promise.
     let path = unsafe { path_of(path) };
-    let Ok(mut image) = Image::open(path) else { return 1 };
+    let Ok(mut image) = Image::open(path, Whose::Anybodys) else { return 1 };
     for region in &image.regions {
         let _ = image.string(region.path_string);
     }

@@ -4,6 +4,7 @@
 //! in it. Without, the one before does, and so does all that is listed. The next commit leaves no
 //! trace of it.
 
+use crate::own::Whose;
 use crate::verify::tests::Scratch;
 use crate::{commit, discard, list_snapshots, prune, verify};
 use fermata_faults::{Fault, VARIABLE};
@@ -101,14 +102,14 @@ fn every_fault_of_a_commit() {
             let answer = answer_of(&said);
             assert_eq!(answer, expected(point, action), "{case}");
             let job = scratch.job();
-            let good = |epoch| verify(&job.snapshots().join(epoch), |_| {}).is_good();
+            let good = |epoch| verify(&job.snapshots().join(epoch), Whose::Own, |_| {}).is_good();
             let is_damaged = action == "flip" && point == "commit-manifest";
             if answer == Answer::Ok {
                 assert_eq!(list_snapshots(&job).last().map(|s| s.epoch), Some(2), "{case}");
                 assert_eq!(good("2"), !is_damaged, "{case}");
             } else {
                 let mut listed = list_snapshots(&job).into_iter();
-                assert!(listed.all(|s| verify(&s.path, |_| {}).is_good()), "{case}");
+                assert!(listed.all(|s| verify(&s.path, Whose::Own, |_| {}).is_good()), "{case}");
             }
             // Only where it is to be pruned may the first one be gone.
             assert!(good("1") || point == "commit-pruning", "{case}");

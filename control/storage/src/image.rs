@@ -4,6 +4,7 @@
 //! The header vouches for itself and for the tables, each extent entry for its pages. Every offset
 //! comes from a file that may be damaged, so each is checked against the file before it is used.
 
+use crate::own::{self, Whose};
 use fermata_types::{
     IMAGE_HEADER_BYTES, IMAGE_HEADER_CRC_OFFSET, IMAGE_MAGIC, IMAGE_VERSION, ImageAction,
     ImageExtent, ImageFile, ImageHeader, ImageMember, ImageObject, ImageRegion, ImageSignal,
@@ -108,12 +109,12 @@ pub struct Image {
 ///
 /// # Errors
 /// Whatever is wrong with it.
-pub fn read_header(path: &Path) -> Result<ImageHeader, ImageProblem> {
-    open(path).map(|(header, _)| header)
+pub fn read_header(path: &Path, whose: Whose) -> Result<ImageHeader, ImageProblem> {
+    open(path, whose).map(|(header, _)| header)
 }
 
-fn open(path: &Path) -> Result<(ImageHeader, File), ImageProblem> {
-    let mut file = File::open(path)?;
+fn open(path: &Path, whose: Whose) -> Result<(ImageHeader, File), ImageProblem> {
+    let mut file = own::open(path, whose)?;
     let real = file.metadata()?.len();
     let mut block = vec![0; IMAGE_HEADER_BYTES];
     if real < block.len() as u64 {
@@ -143,8 +144,8 @@ impl Image {
     ///
     /// # Errors
     /// Whatever is wrong with them.
-    pub fn open(path: &Path) -> Result<Self, ImageProblem> {
-        let (header, mut file) = open(path)?;
+    pub fn open(path: &Path, whose: Whose) -> Result<Self, ImageProblem> {
+        let (header, mut file) = open(path, whose)?;
         let mut table = |name, table: &TableRef, entry| {
             read_table(&mut file, header.file_bytes, name, table, entry)
         };

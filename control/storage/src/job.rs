@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory of a job, its `job.json`, and the right to run it.
 
+use crate::own::{self, Whose};
 use crate::snapshot::StorageError;
 use fermata_types::JobRecord;
 use std::fs::{self, File};
@@ -162,12 +163,16 @@ impl JobDir {
         (0..size).filter_map(|rank| Some((rank, holder(rank)?.pid))).collect()
     }
 
-    /// Makes the directories, for the owner alone: images hold the whole memory of a job.
+    /// Makes the directories, for the owner alone: images hold the whole memory of a job. One that
+    /// is there must be the user's own: nobody else has put links into it.
     ///
     /// # Errors
-    /// What mkdir(2) says.
+    /// What mkdir(2) says, or the directory is somebody else's.
     pub fn create(&self) -> Result<(), StorageError> {
-        make_all(&self.snapshots()).map_err(|e| StorageError::at("make", &self.snapshots(), &e))
+        let snapshots = self.snapshots();
+        make_all(&self.path).map_err(|e| StorageError::at("make", &snapshots, &e))?;
+        own::check_directory(&self.path).map_err(|e| StorageError::at("use", &self.path, &e))?;
+        make_all(&snapshots).map_err(|e| StorageError::at("make", &snapshots, &e))
     }
 
     /// As `create`, for a job that must not exist yet. False: there is a directory of that name.
@@ -216,7 +221,8 @@ impl JobDir {
     /// There is none, or it makes no sense.
     pub fn read_record(&self) -> Result<JobRecord, StorageError> {
         let path = self.record_path();
-        let text = fs::read_to_string(&path).map_err(|e| StorageError::at("read", &path, &e))?;
+        let text = own::read_to_string(&path, Whose::Anybodys)
+            .map_err(|e| StorageError::at("read", &path, &e))?;
         serde_json::from_str(&text).map_err(|e| StorageError::new("read", &path, &e.to_string()))
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::image::read_header;
 use crate::job::JobDir;
+use crate::own::{self, Whose};
 use crate::program::program_problems;
 use fermata_faults::{Fault, Writing, failing, fault};
 use fermata_types::{Checkpointer, ImageRecord, Manifest};
@@ -124,7 +125,7 @@ pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError
 
 /// Whether an image is, by its header, the one that the manifest lists.
 fn check_header(path: &Path, manifest: &Manifest, image: &ImageRecord) -> Result<(), StorageError> {
-    let header = read_header(path)
+    let header = read_header(path, Whose::Anybodys)
         .map_err(|why| StorageError::new("use the image", path, &why.to_string()))?;
     if header.header_crc != image.header_crc
         || header.file_bytes != image.bytes
@@ -142,7 +143,7 @@ fn check_header(path: &Path, manifest: &Manifest, image: &ImageRecord) -> Result
 /// to read than `verify` does.
 #[must_use]
 pub fn is_whole(snapshot: &Path) -> bool {
-    let Ok(manifest) = read_manifest(snapshot) else { return false };
+    let Ok(manifest) = read_manifest(snapshot, Whose::Anybodys) else { return false };
     let is_good =
         |image: &ImageRecord| check_header(&snapshot.join(&image.file), &manifest, image).is_ok();
     manifest.images.iter().all(is_good) && program_problems(snapshot, &manifest).is_empty()
@@ -184,9 +185,10 @@ pub fn list_snapshots(job: &JobDir) -> Vec<SnapshotInfo> {
 /// Reads and checks `manifest.json` of a snapshot directory.
 ///
 /// # Errors
-/// It is missing, damaged, or of another version.
-pub fn read_manifest(snapshot: &Path) -> Result<Manifest, StorageError> {
+/// It is missing, damaged, of another version, or not the user's own.
+pub fn read_manifest(snapshot: &Path, whose: Whose) -> Result<Manifest, StorageError> {
     let path = snapshot.join("manifest.json");
-    let text = fs::read_to_string(&path).map_err(|e| StorageError::at("read", &path, &e))?;
+    let text =
+        own::read_to_string(&path, whose).map_err(|e| StorageError::at("read", &path, &e))?;
     Manifest::unseal(&text).map_err(|e| StorageError::new("use", &path, &e.to_string()))
 }

@@ -3,6 +3,7 @@
 //! and named, not only the first, so that one look tells what is lost.
 
 use crate::image::{Image, ImageProblem};
+use crate::own::Whose;
 use crate::program::program_problems;
 use crate::snapshot::read_manifest;
 use fermata_types::{Checkpointer, ImageRecord, Manifest};
@@ -30,9 +31,9 @@ impl Verified {
 
 /// Checks the manifest and every rank's image with all its pages, or the program's own files.
 /// `progress` gets bytes as they are read.
-pub fn verify(snapshot: &Path, mut progress: impl FnMut(u64)) -> Verified {
+pub fn verify(snapshot: &Path, whose: Whose, mut progress: impl FnMut(u64)) -> Verified {
     let mut out = Verified { manifest: None, problems: Vec::new(), bytes: 0 };
-    let manifest = match read_manifest(snapshot) {
+    let manifest = match read_manifest(snapshot, whose) {
         Ok(manifest) => manifest,
         Err(error) => {
             out.problems.push(error.to_string());
@@ -50,7 +51,7 @@ pub fn verify(snapshot: &Path, mut progress: impl FnMut(u64)) -> Verified {
             out.bytes += bytes;
             progress(bytes);
         };
-        if let Err(why) = check_image(snapshot, &manifest, record, &mut count) {
+        if let Err(why) = check_image(snapshot, &manifest, record, whose, &mut count) {
             out.problems.push(format!("rank {}: {}: {why}", record.rank, record.file));
         }
     }
@@ -62,6 +63,7 @@ fn check_image(
     snapshot: &Path,
     manifest: &Manifest,
     record: &ImageRecord,
+    whose: Whose,
     progress: &mut impl FnMut(u64),
 ) -> Result<(), String> {
     // A file name that leads out of the directory is no name a commit ever wrote.
@@ -69,7 +71,7 @@ fn check_image(
         return Err("a strange file name".into());
     }
     let mut image =
-        Image::open(&snapshot.join(&record.file)).map_err(|problem| problem.to_string())?;
+        Image::open(&snapshot.join(&record.file), whose).map_err(|problem| problem.to_string())?;
     let header = &image.header;
     let job = String::from_utf8_lossy(&header.job);
     let job = job.trim_end_matches('\0');

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whose file it is that was opened.
+//!
+//! An image is a program that runs as whoever restarts it, and a job's directory is written to. A
+//! name says nothing about either: what it leads to may change after a look. So the descriptor is
+//! asked: what counts is a regular file, or a directory, that belongs to the user and that nobody
+//! else may write to. Opening never waits: a pipe is refused.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Who may have written what is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Whoever: it is only looked at.
+    Anybodys,
+    /// The user alone: it is believed.
+    Own,
+}
+
+/// `S_IWGRP | S_IWOTH`
+const WRITABLE_FOR_OTHERS: u32 = 0o022;
+/// open(2) on x86-64; the standard library has no names for them.
+const NON_BLOCKING: i32 = 0o4000;
+const DIRECTORY: i32 = 0o20_0000;
+const NO_FOLLOW: i32 = 0o40_0000;
+
+fn refused(why: impl Into<String>) -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, why.into())
+}
+
+fn check(info: &Metadata) -> io::Result<()> {
+    let user = fermata_sysio::effective_uid();
+    if info.uid() != user {
+        return Err(refused(format!("belongs to user {}, not to you (user {user})", info.uid())));
+    }
+    if info.mode() & WRITABLE_FOR_OTHERS != 0 {
+        return Err(refused(format!("others may write to it (mode {:o})", info.mode() & 0o7777)));
+    }
+    Ok(())
+}
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+/// What open(2) says; it is no regular file; it is not the user's own.
+pub fn open(path: &Path, whose: Whose) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(NON_BLOCKING).open(path)?;
+    let info = file.metadata()?;
+    if !info.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "is no regular file"));
+    }
+    if whose == Whose::Own {
+        check(&info)?;
+    }
+    Ok(file)
+}
+
+/// The text of a regular file.
+///
+/// # Errors
+/// As `open`, and what read(2) says.
+pub fn read_to_string(path: &Path, whose: Whose) -> io::Result<String> {
+    let mut text = String::new();
+    io::Read::read_to_string(&mut open(path, whose)?, &mut text)?;
+    Ok(text)
+}
+
+/// Whether a directory is the user's own. A link to one is none.
+///
+/// # Errors
+/// What open(2) says, or it is not.
+pub fn check_directory(path: &Path) -> io::Result<()> {
+    let open = OpenOptions::new().read(true).custom_flags(DIRECTORY | NO_FOLLOW).open(path);
+    match open {
+        Ok(directory) => check(&directory.metadata()?),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            Err(refused("it is a link, or no directory"))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("fermata-own-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn what_others_may_write_is_not_own() {
+        let path = scratch("modes");
+        let file = path.join("file");
+        fs::write(&file, "text").unwrap();
+        for (mode, is_own) in [(0o600, true), (0o644, true), (0o664, false), (0o602, false)] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(open(&file, Whose::Own).is_ok(), is_own, "{mode:o}");
+            assert!(open(&file, Whose::Anybodys).is_ok());
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(check_directory(&path).unwrap_err().to_string().contains("777"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        check_directory(&path).unwrap();
+        let link = path.join("link");
+        symlink(&path, &link).unwrap();
+        assert!(check_directory(&link).is_err());
+        fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn a_pipe_is_refused_at_once() {
+        let path = scratch("pipe");
+        let pipe = path.join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let why = open(&pipe, Whose::Anybodys).unwrap_err();
+        assert_eq!(why.to_string(), "is no regular file");
+        fs::remove_dir_all(&path).unwrap();
+    }
+}

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What another user of the machine has made or can write is never executed, believed or written
+through. Root makes the other user's files; without root these tests are skipped."""
+import json
+import os
+import pathlib
+
+from support import fermata, mpis, process
+from support.cases import Skipped, check, check_equal, timeout
+from suites.errors_snapshot import crc32c
+
+OTHER = 65534
+STEPS = 6
+REFUSED, LAUNCHER = 3, 70
+THESIS = "ten years of work\n"
+
+
+def _need_root():
+    if os.getuid() != 0:
+        raise Skipped("only root can make files of other users")
+
+
+def _saved_job(work):
+    """A stopped job with one snapshot."""
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", STEPS, "--step-ms", 60])
+    fermata.wait_for_step(job, 2)
+    job.checkpoint_and_stop()
+    return job, job.snapshots()[-1]
+
+
+def _exec_restore(work, snapshot):
+    """As `restart`, by an mpirun of one's own (guide, chapter 7)."""
+    command = [fermata.FERMATA, "exec", "--name", "again", "--restore", snapshot, "--",
+               mpis.program("openmpi", "selfcheck")]
+    return process.run([*mpis.mpirun("openmpi", 2), *map(str, command)], 60,
+                       mpis.environment(FERMATA_DIR=str(work / "fermata")), work)
+
+
+def _refused(result, *words, code=REFUSED):
+    check_equal(result.code, code, f"exit code\n{result.err}")
+    for word in words:
+        check(word in result.err, f"'{word}' is missing in\n{result.err}")
+    check("step" not in result.out, f"a rank ran:\n{result.out}")
+
+
+@timeout(120)
+def test_exec_restores_no_snapshot_of_another_user(work):
+    _need_root()
+    _, snapshot = _saved_job(work)
+    for path in [snapshot, *snapshot.iterdir()]:
+        os.chown(path, OTHER, OTHER)
+    _refused(_exec_restore(work, snapshot), f"belongs to user {OTHER}")
+
+
+@timeout(120)
+def test_a_link_to_an_image_of_another_user(work):
+    """The link is one's own; what counts is the file that was opened."""
+    _need_root()
+    job, snapshot = _saved_job(work)
+    image, elsewhere = snapshot / "rank-1.img", work / "elsewhere.img"
+    image.rename(elsewhere)
+    image.symlink_to(elsewhere)
+    os.chown(elsewhere, OTHER, OTHER)
+    _refused(fermata.fermata(work, "restart", job.name), f"belongs to user {OTHER}", code=4)
+    _refused(_exec_restore(work, snapshot), f"the image belongs to user {OTHER}", code=LAUNCHER)
+    os.chown(elsewhere, 0, 0)
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+
+
+@timeout(120)
+def test_an_image_that_others_may_write(work):
+    job, snapshot = _saved_job(work)
+    image = snapshot / "rank-1.img"
+    image.chmod(0o666)
+    _refused(fermata.fermata(work, "restart", job.name), "others may write to it", code=4)
+    _refused(_exec_restore(work, snapshot), "others may write to the image", code=LAUNCHER)
+    image.chmod(0o600)
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+
+
+def _checksum(manifest):
+    text = json.dumps(manifest, separators=(",", ":"), ensure_ascii=False)
+    return crc32c(text.encode())
+
+
+def _rename_job(snapshot, name):
+    path = snapshot / "manifest.json"
+    sealed = json.loads(path.read_text())
+    manifest = sealed["manifest"]
+    check_equal(_checksum(manifest), sealed["crc32c"], "checksum of a manifest")
+    manifest["job"] = name
+    path.write_text(json.dumps({"crc32c": _checksum(manifest), "manifest": manifest}))
+
+
+@timeout(120)
+def test_a_manifest_that_names_a_directory_elsewhere(work):
+    """`lock` and `snapshots` would be made there."""
+    _, snapshot = _saved_job(work)
+    taken = work / "taken"
+    snapshot.rename(taken)
+    victim = work / "home"
+    victim.mkdir()
+    (victim / "lock").write_text(THESIS)
+    _rename_job(taken, str(victim))
+    result = fermata.fermata(work, "restart", taken)
+    check(result.code != 0 and "is no job name" in result.err, result.err)
+    check_equal((victim / "lock").read_text(), THESIS, "a file beside")
+    check_equal(sorted(path.name for path in victim.iterdir()), ["lock"], "names beside")
+
+
+@timeout(120)
+def test_a_snapshot_of_another_user_is_not_written_beside(work):
+    _need_root()
+    job, snapshot = _saved_job(work)
+    thesis = work / "thesis"
+    thesis.write_text(THESIS)
+    lock = job.work / "fermata" / job.name / "lock"
+    lock.unlink()
+    lock.symlink_to(thesis)
+    for path in [snapshot, *snapshot.iterdir()]:
+        os.chown(path, OTHER, OTHER)
+    _refused(fermata.fermata(work, "restart", snapshot), f"belongs to user {OTHER}")
+    check_equal(thesis.read_text(), THESIS, "what a link named `lock` leads to")
+
+
+@timeout(60)
+def test_a_job_directory_of_another_user(work):
+    """Made before the job began, with links that lead to files of the user."""
+    _need_root()
+    directory = work / "fermata" / "melt"
+    (directory / "snapshots").mkdir(parents=True)
+    victims = {name: work / f"{name}.victim" for name in ("job.json.partial", "coordinator.log",
+                                                         "lock", "ranks")}
+    for name, victim in victims.items():
+        victim.write_text(THESIS)
+        (directory / name).symlink_to(victim)
+    os.chown(directory, OTHER, OTHER)
+    directory.chmod(0o777)
+    run = [fermata.FERMATA, "run", "-n", "1", "--mpi", "openmpi", "--name", "melt", "--",
+           mpis.program("openmpi", "selfcheck"), "--steps", "1"]
+    environment = mpis.environment(FERMATA_DIR=str(work / "fermata"))
+    _refused(process.run([*map(str, run)], 60, environment, work), str(directory), f"user {OTHER}")
+    for name, victim in victims.items():
+        check_equal(victim.read_text(), THESIS, f"what a link named {name} leads to")
+
+
+@timeout(60)
+def test_pipes_keep_no_command_waiting(work):
+    job, snapshot = pathlib.Path(work / "fermata" / "job"), "snapshots/1"
+    (job / snapshot).mkdir(parents=True)
+    for name in ("job.json", f"{snapshot}/manifest.json"):
+        os.mkfifo(job / name)
+    for command in (["jobs"], ["snapshots", "job"], ["verify", job / snapshot],
+                    ["inspect", job / snapshot], ["restart", job / snapshot]):
+        result = fermata.fermata(work, *command, timeout_s=20)
+        check(result.code in (0, 1, 3, 4), f"{command}: {result.code}\n{result.err}")
