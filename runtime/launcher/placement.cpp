@@ -90,11 +90,12 @@ u64 upper_mmap(u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset) 
 }
 
 /// Code of the lower half, a library whose code will follow with MAP_FIXED, or memory that is asked
-/// for at an upper address (a peer has it there). The last goes elsewhere, or nowhere: what lies in
-/// the upper window is saved, and must be free at a restart.
+/// for at an address of the upper window or below it (a peer has it there, or MPICH has drawn it
+/// for its symmetric heap). The last goes elsewhere, or nowhere: what lies there is the program's,
+/// is saved, and must be free at a restart.
 u64 lower_mmap(u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u64 offset) {
   const bool fixed = flags & u64(sys::kMapFixed | sys::kMapFixedNoReplace);
-  if (fixed && in_upper(address)) return failed(sys::kEexist);
+  if (fixed && address < kUpperEnd) return failed(sys::kEexist);
   const bool executable = prot & u64(sys::kProtExec);
   const bool library = executable || (flags & u64(sys::kMapDenyWrite));
   if (!library) return outcome(sys::call(SYS_mmap, 0, bytes, prot, flags, fd, offset));
