@@ -81,6 +81,18 @@ def test_an_image_that_others_may_write(work):
     check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
 
 
+@timeout(120)
+def test_a_snapshot_made_where_the_group_may_write(work):
+    """Under the umask 002, too, what is saved is its owner's alone."""
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", STEPS, "--step-ms", 60],
+              under=["sh", "-c", 'umask 002; exec "$@"', "sh"])
+    fermata.wait_for_step(job, 2)
+    job.checkpoint_and_stop()
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+
+
 def _checksum(manifest):
     text = json.dumps(manifest, separators=(",", ":"), ensure_ascii=False)
     return crc32c(text.encode())

@@ -202,12 +202,7 @@ impl JobDir {
         let text = serde_json::to_string_pretty(record)
             .map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
         let write = || {
-            let mut file = fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&partial)?;
+            let mut file = own::create(&partial)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&partial, self.record_path())

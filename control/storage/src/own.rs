@@ -58,6 +58,14 @@ pub fn open(path: &Path, whose: Whose) -> io::Result<File> {
     Ok(file)
 }
 
+/// Makes a file, or one that is there empty, that passes for the user's own whatever the umask is.
+///
+/// # Errors
+/// What open(2) says.
+pub fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
 /// The text of a regular file.
 ///
 /// # Errors

@@ -150,7 +150,7 @@ pub fn is_whole(snapshot: &Path) -> bool {
 }
 
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut file = own::create(path)?;
     Writing::new(Fault::CommitManifest, &mut file).write_all(bytes)?;
     failing(Fault::CommitManifestFlush)?;
     file.sync_all()
