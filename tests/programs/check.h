@@ -58,6 +58,13 @@ static inline struct options parse_options(int argc, char **argv, int steps, int
   return o;
 }
 
+// Whether an option that takes no value is given.
+static inline int has_option(int argc, char **argv, const char *name) {
+  for (int i = 1; i < argc; i++)
+    if (!strcmp(argv[i], name)) return 1;
+  return 0;
+}
+
 // The directory given with --dir; "." without it.
 static inline const char *directory_option(int argc, char **argv) {
   for (int i = 1; i + 1 < argc; i++)

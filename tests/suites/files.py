@@ -4,8 +4,8 @@
 import os
 import re
 
-from support import fermata, image, mpis, process
-from support.cases import Skipped, check, check_equal, slow, timeout
+from support import fermata, image, kinds, mpis, process
+from support.cases import Skipped, check, check_equal, timeout
 
 STEPS = 24
 
@@ -382,38 +382,20 @@ KINDS = {
 QUICK_KINDS = ("device", "unreadable_removed", "of_other_process", "bpf_filter")
 
 
-def _hold(kind, refusal, first, second, work):
+def _hold(work, kind, refusal, first, second):
     """As a user to whom permissions mean something: root has a right to open anything."""
     under = []
     if os.getuid() == 0:
         under = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
-    job = fermata.Job(work)
-    (work / "files").mkdir()
-    job.start(first, [mpis.program(first, "holds"), "--steps", STEPS, "--step-ms", 40, "--dir",
-                      work / "files", "--kind", kind], under=under)
-    process.wait_until(lambda: "UNABLE" in job.running.out or "step 3" in job.running.out,
-                       "step 3", 60)
-    if "UNABLE" in job.running.out:
-        raise Skipped(f"this machine has none: {job.running.out}")
-    result = fermata.fermata(work, "checkpoint", "job", *([] if refusal else ["--stop"]))
+    job = kinds.start(work, first, "holds", kind, under)
     if refusal:
-        check(result.code != 0 and refusal in result.err, f"{refusal!r} is said: {result.err}")
-        check_equal(len(job.snapshots()), 0, "snapshots")
+        kinds.check_refused(job, refusal)
     else:
-        result.expect_success("checkpoint")
+        fermata.fermata(work, "checkpoint", "job", "--stop").expect_success("checkpoint")
         job.running.wait(30)
         job.restart(second, under=under)
     check("PASS" in job.finish(), "it runs to its end")
 
 
-def _make_hold(kind, refusal, first, second):
-    @timeout(90)
-    def test(work):
-        _hold(kind, refusal, first, second, work)
-    return test if kind in QUICK_KINDS and first == "openmpi" else slow(test)
-
-
 def generate():
-    return {f"test_holding_{kind}_{first}_then_{second}": _make_hold(kind, refusal, first, second)
-            for kind, refusal in KINDS.items()
-            for first, second in (mpis.MPIS, mpis.MPIS[::-1])}
+    return kinds.generate("holding_", KINDS, QUICK_KINDS, _hold)

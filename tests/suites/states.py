@@ -2,10 +2,8 @@
 """State of a process that no file or memory shows (tests/programs/states.c): a checkpoint refuses
 it by name, a restart brings it back, or it is lost as docs/limits.md says. docs/process-state.md
 has the table."""
-from support import fermata, mpis, process
-from support.cases import Skipped, check, check_equal, slow, timeout
-
-STEPS = 24
+from support import fermata, kinds
+from support.cases import check
 
 # What a checkpoint says; None: it is kept, or lost in the way that the program checks.
 KINDS = {
@@ -23,19 +21,10 @@ KINDS = {
 QUICK = ("multicast", "landlock", "layout", "sealed", "removed_file", "sender")
 
 
-def _run(kind, refusal, first, second, work):
-    job = fermata.Job(work)
-    (work / "files").mkdir()
-    job.start(first, [mpis.program(first, "states"), "--steps", STEPS, "--step-ms", 40, "--dir",
-                      work / "files", "--kind", kind])
-    process.wait_until(lambda: "UNABLE" in job.running.out or "step 3" in job.running.out,
-                       "step 3", 60)
-    if "UNABLE" in job.running.out:
-        raise Skipped(f"this machine has none: {job.running.out}")
+def _run(work, kind, refusal, first, second):
+    job = kinds.start(work, first, "states", kind)
     if refusal:
-        result = fermata.fermata(work, "checkpoint", "job")
-        check(result.code != 0 and refusal in result.err, f"{refusal!r} is said: {result.err}")
-        check_equal(len(job.snapshots()), 0, "snapshots")
+        kinds.check_refused(job, refusal)
     else:
         job.checkpoint()
         job.checkpoint_and_stop()
@@ -45,14 +34,5 @@ def _run(kind, refusal, first, second, work):
     check("PASS" in job.finish(), "it runs to its end")
 
 
-def _make(kind, refusal, first, second):
-    @timeout(90)
-    def test(work):
-        _run(kind, refusal, first, second, work)
-    return test if kind in QUICK and first == "openmpi" else slow(test)
-
-
 def generate():
-    return {f"test_{kind}_{first}_then_{second}": _make(kind, refusal, first, second)
-            for kind, refusal in KINDS.items()
-            for first, second in (mpis.MPIS, mpis.MPIS[::-1])}
+    return kinds.generate("", KINDS, QUICK, _run)

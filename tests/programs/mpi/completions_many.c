@@ -153,8 +153,7 @@ static void touches_nothing(void) {
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 14, 0);
-  int beyond = 0;
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  const int beyond = has_option(argc, argv, "--beyond");
   next = (rank + 1) % ranks;
   previous = (rank + ranks - 1) % ranks;
   MPI_Recv_init(&two[0], 1, MPI_INT, previous, 5, MPI_COMM_WORLD, &started);

@@ -88,8 +88,8 @@ int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 10, 0);
   const char *directory = directory_option(argc, argv);
-  int beyond = 0;  // MPICH 4.0 hangs when it is asked a second time
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  // MPICH 4.0 hangs when it is asked a second time.
+  const int beyond = has_option(argc, argv, "--beyond");
   MPI_Datatype type;
   marked(-3, 6, &type);
   MPI_Type_commit(&type);

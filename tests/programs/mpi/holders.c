@@ -50,8 +50,7 @@ static void copies_that_fail(MPI_Comm comm) {
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 10, 0);
-  int beyond = 0;
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  const int beyond = has_option(argc, argv, "--beyond");
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);

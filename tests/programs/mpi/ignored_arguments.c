@@ -79,8 +79,7 @@ int main(int argc, char **argv) {
   MPI_Comm_split(MPI_COMM_WORLD, lower, rank, &half);
   MPI_Comm_rank(half, &own);
   MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, lower ? ranks / 2 : 0, 11, &inter);
-  int beyond = 0;  // MPICH 4.0 gets persistent gathers wrong
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  const int beyond = has_option(argc, argv, "--beyond");  // MPICH 4.0 gets persistent gathers wrong
   MPI_Request kept = MPI_REQUEST_NULL;
   if (beyond) kept = make_persistent(all, &mine, unset);
   for (int step = 1; step <= o.steps; step++) {

@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
   CHECK(ranks >= 2 && ranks <= 16);
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  beyond = has_option(argc, argv, "--beyond");
   for (int step = 1; step <= o.steps; step++) {
     if (step % 4 >= 2) group_of_all(step, 4 * o.step_ms);
     else intercommunicator(step, step % 8 ? ranks / 2 - 1 : ranks - 1, 4 * o.step_ms);

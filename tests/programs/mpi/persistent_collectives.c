@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
   const struct options o = parse_options(argc, argv, 8, 0);
   int periodic = 1;
   MPI_Comm comm, ring;
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  beyond = has_option(argc, argv, "--beyond");
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &periodic, 0, &ring);
   make(comm, ring);

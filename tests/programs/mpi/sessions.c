@@ -121,8 +121,7 @@ static void one_more(void) {
 
 int main(int argc, char **argv) {
   const struct options o = parse_options(argc, argv, 12, 0);
-  int beyond = 0;
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  const int beyond = has_option(argc, argv, "--beyond");
   const int before = begun();
   MPI_Comm comm = begin();
   MPI_Comm_rank(comm, &rank);

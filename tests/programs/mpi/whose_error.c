@@ -47,8 +47,7 @@ static void complete_all_ways(MPI_Comm comm, int step, int step_ms) {
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
-  int beyond = 0;
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  const int beyond = has_option(argc, argv, "--beyond");
   MPI_Comm returns, handles;
   MPI_Errhandler own;
   MPI_Comm_dup(MPI_COMM_WORLD, &returns);

@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
   MPI_Comm pair;
   MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &pair);  // ranks: an even number
   int place = 0, places = 0, beyond = 0;
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  beyond = has_option(argc, argv, "--beyond");
   MPI_Comm_rank(pair, &place);
   MPI_Comm_size(pair, &places);
   MPI_Win kept;

@@ -70,7 +70,7 @@ static void use(MPI_Win win, int *pages, const MPI_Aint *at, int step, int step_
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  beyond = has_option(argc, argv, "--beyond");
   enum { kWindows = 2, kMostRanks = 8 };
   MPI_Win wins[kWindows];
   MPI_Aint own, at[kWindows][kMostRanks];

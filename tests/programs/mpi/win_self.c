@@ -8,7 +8,7 @@ int main(int argc, char **argv) {
   const struct options o = parse_options(argc, argv, 4, 0);
   start(&argc, &argv);
   int value = -1, flag, beyond = 0;
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  beyond = has_option(argc, argv, "--beyond");
   MPI_Win win;
   MPI_Group world;
   MPI_Comm_group(MPI_COMM_WORLD, &world);

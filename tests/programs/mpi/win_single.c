@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
   int beyond = 0, own[kNumbers] = {0}, *memory, *shared;
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  beyond = has_option(argc, argv, "--beyond");
   MPI_Win allocated, created, common;
   MPI_Win_allocate(sizeof own, sizeof(int), MPI_INFO_NULL, MPI_COMM_SELF, &memory, &allocated);
   MPI_Win_allocate_shared(sizeof own, sizeof(int), MPI_INFO_NULL, MPI_COMM_SELF, &shared, &common);

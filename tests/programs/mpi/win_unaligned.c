@@ -42,8 +42,7 @@ static void use(MPI_Win win, signed char *own, int step) {
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
-  int beyond = 0;
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  const int beyond = has_option(argc, argv, "--beyond");
   CHECK(ranks <= kMostRanks);
   static _Alignas(16) signed char memory[(kMostRanks + 2) * (2 * kMostRanks) + 32];
   signed char *segment, *const odd = memory + 5 + rank;

@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 8, 0);
   int *box = NULL, beyond = 0;
-  for (int i = 1; i < argc; i++) beyond |= !strcmp(argv[i], "--beyond");
+  beyond = has_option(argc, argv, "--beyond");
   MPI_Win win;
   MPI_Win_allocate(kInts * sizeof *box, sizeof *box, MPI_INFO_NULL, MPI_COMM_WORLD, &box, &win);
   MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, win);
