@@ -70,6 +70,13 @@ class LargeCounts {
     for (i64 i = 0; i < count; i++) values_[size_++] = from[i];
     return *this;
   }
+  /// Of blocks, each of its own length, or all of one.
+  static LargeCounts of_blocks(i64 count, const i64* lengths, const i64* places) {
+    return LargeCounts(1 + 2 * count).add(count).add(lengths, count).add(places, count);
+  }
+  static LargeCounts of_equal_blocks(i64 count, i64 length, const i64* places) {
+    return LargeCounts(2 + count).add(count).add(length).add(places, count);
+  }
   /// They become the new type's.
   int hand_over(Slot* made, i32 combiner, Slot* const* types, i64 count) {
     const LowerScope scope;
@@ -101,10 +108,7 @@ inline int Type_create_struct_wide(i64 count, const i64* lengths, const i64* pla
       count, [=](i64 i) { return lengths[i]; }, [=](i64 i) { return places[i]; },
       [=](i64 i) { return types[i]; }, newtype);
   if (error) return error;
-  return LargeCounts(1 + 2 * count)
-      .add(count)
-      .add(lengths, count)
-      .add(places, count)
+  return LargeCounts::of_blocks(count, lengths, places)
       .hand_over(*newtype, kCombinerStruct, types, count);
 }
 inline int Type_create_hindexed_wide(i64 count, const i64* lengths, const i64* places,
@@ -113,10 +117,7 @@ inline int Type_create_hindexed_wide(i64 count, const i64* lengths, const i64* p
       count, [=](i64 i) { return lengths[i]; }, [=](i64 i) { return places[i]; },
       [=](i64) { return oldtype; }, newtype);
   if (error) return error;
-  return LargeCounts(1 + 2 * count)
-      .add(count)
-      .add(lengths, count)
-      .add(places, count)
+  return LargeCounts::of_blocks(count, lengths, places)
       .hand_over(*newtype, kCombinerHindexed, &oldtype, 1);
 }
 inline int Type_create_hindexed_block_wide(i64 count, i64 length, const i64* places, Slot* oldtype,
@@ -125,10 +126,7 @@ inline int Type_create_hindexed_block_wide(i64 count, i64 length, const i64* pla
       count, [=](i64) { return length; }, [=](i64 i) { return places[i]; },
       [=](i64) { return oldtype; }, newtype);
   if (error) return error;
-  return LargeCounts(2 + count)
-      .add(count)
-      .add(length)
-      .add(places, count)
+  return LargeCounts::of_equal_blocks(count, length, places)
       .hand_over(*newtype, kCombinerHindexedBlock, &oldtype, 1);
 }
 inline int Type_indexed_wide(i64 count, const i64* lengths, const i64* places, Slot* oldtype,
@@ -140,10 +138,7 @@ inline int Type_indexed_wide(i64 count, const i64* lengths, const i64* places, S
         count, [=](i64 i) { return lengths[i]; }, [=](i64 i) { return places[i] * extent; },
         [=](i64) { return oldtype; }, newtype);
   if (error) return error;
-  return LargeCounts(1 + 2 * count)
-      .add(count)
-      .add(lengths, count)
-      .add(places, count)
+  return LargeCounts::of_blocks(count, lengths, places)
       .hand_over(*newtype, kCombinerIndexed, &oldtype, 1);
 }
 inline int Type_create_indexed_block_wide(i64 count, i64 length, const i64* places, Slot* oldtype,
@@ -155,10 +150,7 @@ inline int Type_create_indexed_block_wide(i64 count, i64 length, const i64* plac
         count, [=](i64) { return length; }, [=](i64 i) { return places[i] * extent; },
         [=](i64) { return oldtype; }, newtype);
   if (error) return error;
-  return LargeCounts(2 + count)
-      .add(count)
-      .add(length)
-      .add(places, count)
+  return LargeCounts::of_equal_blocks(count, length, places)
       .hand_over(*newtype, kCombinerIndexedBlock, &oldtype, 1);
 }
 
