@@ -479,8 +479,8 @@ void load_lower();                // LauncherCalls::load_lower
 /// Reads from the image what must be known before the lower half begins: the level of threads, and
 /// the numbers of descriptors that the application will want back.
 void look_at_image();
-extern u32 saved_restarts;
-extern bool saved_with_helpers;            // that the rank has had before; 0 without a restart
+extern u32 saved_restarts;            // that the rank has had before; 0 without a restart
+extern bool saved_with_helpers;       // the image has children that are started again
 extern Text<16> saved_thread_level;  // MPI_THREAD_* as a decimal number; "" without a restart
 i32 save(const SaveRequest* request, SaveOutcome* outcome);
 u64 resume();

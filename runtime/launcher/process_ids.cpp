@@ -88,6 +88,12 @@ namespace {
 
 u64 helpers_began[kHelperCapacity];  // in the order of helper_ids()
 
+u32 helper_count() {
+  u32 count = 0;
+  while (helper_ids()[count].real) count++;
+  return count;
+}
+
 /// When a process began, in ticks since the boot; 0: there is none.
 u64 beginning_of(u32 pid) {
   u64 began = 0;
@@ -126,8 +132,7 @@ u32 kernel_child(u32 id) {
 
 void note_helper_id(u32 pid, u32 known_as) {
   HelperId* const all = helper_ids();
-  u32 count = 0;
-  while (all[count].real) count++;
+  const u32 count = helper_count();
   if (known_as == 0 || count == kHelperCapacity) return;
   helpers_began[count] = beginning_of(pid);
   all[count] = {pid, known_as};
@@ -137,8 +142,7 @@ void forget_ended_helpers() {
   static u32 busy = 0;
   if (is_forked_child() || __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) return;
   HelperId* const all = helper_ids();
-  u32 count = 0;
-  while (all[count].real) count++;
+  u32 count = helper_count();
   for (u32 i = count; i-- > 0;) {
     if (beginning_of(all[i].real) == helpers_began[i]) continue;
     count--;
@@ -151,11 +155,11 @@ void forget_ended_helpers() {
 
 u32 kernel_process(u32 id) {
   if (!ids_differ() || id == 0) return id;
-  const bool is_own_child = is_forked_child();
-  if (id == known.process) return is_own_child && sys::getpid() == id ? id : real.process;
+  const bool is_fork = is_forked_child();
+  if (id == known.process) return is_fork && sys::getpid() == id ? id : real.process;
   if (const HelperId* const helper = find_helper(id))
     return is_child(id) ? id : helper->real;
-  if (is_own_child) return id;
+  if (is_fork) return id;
   if (const Thread* const thread = find_thread_by_id(id))
     return thread->tid != id && is_child(id) ? id : thread->tid;
   const bool is_parent = id == known.parent && sys::call(SYS_getppid).value == real.parent;
@@ -336,7 +340,7 @@ u64 trap_id_call(u64 number, const u64 (&arguments)[6]) {
       a[1] = kernel_process(u32(a[1]));
       break;
     case SYS_clock_getres: a[0] = kernel_clock(a[0]); break;
-    case SYS_tkill: a[0] = kernel_task(u32(a[0])); break;
+    case SYS_tkill:
     case SYS_sched_getaffinity:
     case SYS_sched_rr_get_interval:
     case SYS_sched_setscheduler:

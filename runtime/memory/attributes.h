@@ -29,8 +29,8 @@ enum Attribute : u32 {
   kGuarded = 1 << 17,      // MADV_GUARD_INSTALL
   kDroppable = 1 << 18,    // MAP_DROPPABLE
   kFollows = 1 << 19,      // private: pages that were never written go on to show the file
-  kSealed = 1 << 21,       // mseal(2)
   kOfDevice = 1 << 20,     // registers or buffers: VM_IO, VM_PFNMAP
+  kSealed = 1 << 21,       // mseal(2)
 };
 
 /// Those that fork(2) takes from the child, or because of which it takes the pages.

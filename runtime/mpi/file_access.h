@@ -26,7 +26,7 @@ int file_collective_begin(Slot* fh, Slot** handle, Begin begin) {
   if (error) return error;
   request_of(*handle)->kind = RequestKind::kCollective;
   request_of(*handle)->order = ++state().post_order;
-  return error;
+  return kSuccess;
 }
 
 /// Runs a split collective's whole operation. `operation(status)` makes the blocking lower call.

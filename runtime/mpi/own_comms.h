@@ -16,12 +16,7 @@ namespace fermata::mpi {
 /// Preconditions: the call has been counted.
 inline int kept_duplicate(Slot* parent, Comm** found) {
   Comm* const from = comm_of(parent);
-  const IdleEverywhere idle(parent);
-  *found = nullptr;
-  u32 number = 0;
-  for_each_duplicate(from, [&](Comm* comm) {
-    if (idle[number++] && !*found) *found = comm;
-  });
+  *found = idle_duplicate(parent);
   if (*found) return kSuccess;
   u64 real = 0;
   int error;

@@ -97,6 +97,18 @@ class IdleEverywhere {
   u64* all_ = nullptr;
 };
 
+/// A duplicate of `parent` that is idle on every member, the same one on all; null: there is none.
+/// Collective over `parent`. Preconditions: the call has been counted.
+inline Comm* idle_duplicate(Slot* parent) {
+  const IdleEverywhere idle(parent);
+  Comm* found = nullptr;
+  u32 number = 0;
+  for_each_duplicate(comm_of(parent), [&](Comm* comm) {
+    if (idle[number++] && !found) found = comm;
+  });
+  return found;
+}
+
 /// A duplicate of `parent` that no other persistent collective uses.
 inline int take_duplicate(Slot* parent, Slot** own) {
   Comm* const from = live_comm(parent);
@@ -104,11 +116,7 @@ inline int take_duplicate(Slot* parent, Slot** own) {
   Comm* found = nullptr;
   {
     CollectiveScope scope(parent);
-    const IdleEverywhere idle(parent);
-    u32 number = 0;
-    for_each_duplicate(from, [&](Comm* comm) {
-      if (idle[number++] && !found) found = comm;
-    });
+    found = idle_duplicate(parent);
   }
   if (!found) {
     if (const int error = comm_duplicate(parent, own)) return error;
