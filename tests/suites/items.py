@@ -26,7 +26,7 @@ import shutil
 import time
 
 from support import fermata, mpis, process
-from support.cases import Failed, TestTimeout, check, check_equal, slow, timeout
+from support.cases import Failed, TestTimeout, alone, check, check_equal, slow, timeout
 
 SOURCES = mpis.ROOT / "tests/programs/items"
 RESULTS = mpis.BUILD / "tests/items"
@@ -41,6 +41,8 @@ ON, OTHER, SAME, KILLED = "goes on", "other MPI", "same MPI", "killed"
 # By number of the moment; call and timer take turns, call first.
 QUICK = ((ON, OTHER, ON, KILLED), (ON, KILLED, OTHER, SAME))
 THOROUGH = (ON, KILLED, OTHER, ON, SAME, ON, KILLED, OTHER)
+# They change what other programs of the machine see: which process ids are given out next.
+ALONE = ("processes_child_number",)
 EARLY = ("is not running", "is just being started", "returned from MPI_Init")
 LONGEST_LIFE_S = 0.3  # of what is killed after a checkpoint
 
@@ -227,6 +229,8 @@ def _make(item, front, first, second, thorough):
             RESULTS.mkdir(parents=True, exist_ok=True)
             path = RESULTS / f"{item.name}.{front}.{first}.{second}.json"
             path.write_text(json.dumps(record))
+    if item.name in ALONE:
+        test = alone(test)
     return test if not thorough else slow(test)
 
 

@@ -41,7 +41,7 @@ def slow(function):
 
 
 def alone(function):
-    """Decorator: needs the machine for itself, for it measures time."""
+    """Decorator: needs the machine for itself, for it measures time, or changes what others see."""
     function.alone = True
     return function
 

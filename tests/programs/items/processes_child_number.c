@@ -28,27 +28,31 @@ static void *wait_for_end(void *unused) {
   return unused;
 }
 
-// Tells the kernel which number was given out last. Returns that of before, 0 if it may not.
-static int set_last(int last) {
+// Tells the kernel which number was given out last, unless that is less and it is to be `more`.
+// Returns that of before, 0 if it may not.
+static int set_last(int last, int more) {
   char text[16] = "";
   const int file = open("/proc/sys/kernel/ns_last_pid", O_RDWR | O_CLOEXEC);
   int before = file >= 0 && read(file, text, sizeof text - 1) > 0 ? atoi(text) : 0;
   const int length = snprintf(text, sizeof text, "%d", last);
-  if (before && pwrite(file, text, (size_t)length, 0) != length) before = 0;
+  if (before && !(more && last <= before) && pwrite(file, text, (size_t)length, 0) != length)
+    before = 0;
   if (file >= 0) close(file);
   return before;
 }
 
 // A child, with the thread's number if that can be had. Numbers that have just been given back are
-// not given out to others: somebody may still be about to kill who had them.
+// not given out to others: somebody may still be about to kill who had them. So one rank alone
+// asks, for two would take each other's number for that of before; and after a restart in between
+// numbers go on from where they are.
 static pid_t make_child(void) {
   for (int attempt = 0;; attempt++) {
-    const int before = set_last((int)number - 1);
+    const int before = rank == 0 ? set_last((int)number - 1, 0) : 0;
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0)
       for (;;) pause();
-    if (before) set_last(before);
+    if (before) set_last(before, 1);
     if (child == number || !before || attempt == 3) return child;
     CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
   }
