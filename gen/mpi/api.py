@@ -177,7 +177,8 @@ class Function:
     def scope_slot(self):
         """The parameter whose error handler is asked when the call fails."""
         for param in self.params:
-            if param.kind in ("COMMUNICATOR", "WINDOW", "FILE", "SESSION") and not param.pointer:
+            if param.kind in ("COMMUNICATOR", "WINDOW", "FILE", "SESSION") and (
+                    param.inout or not param.pointer):  # what it frees, too
                 return param.name
         return None
 

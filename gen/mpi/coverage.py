@@ -48,7 +48,7 @@ def named(names):
 
 def emit():
     classes = {f.stem: f.cls for f in api.functions()}
-    refused = {name for name, cls in classes.items() if cls in ("absent", "tool")}
+    refused = {name for name, cls in classes.items() if cls == "absent"}
     tests, use = tests_by_function(), by_use()
     bad = [name for name, _ in use if name in refused]
     bad_first = [name for name, _ in use[:FIRST] if name in refused]

@@ -23,6 +23,7 @@ HEAD = """// SPDX-License-Identifier: Apache-2.0
 
 namespace fermata::mpi {
 i64 real_displacement(Slot* win, i32 rank, i64 disp);  // windows.h
+int access_error(Slot* win, i32 rank);                 // epoch_order.h
 bool at_root(Slot* comm, int root);                    // comms.h
 namespace core {
 int Get_count_wide(const CanonStatus* status, Slot* datatype, i64* count);  // counts.h
@@ -139,6 +140,15 @@ def unread_lines(function):
             for name, where in read_where(function).items()]
 
 
+def refusals(function):
+    """What is refused before the lower half sees it."""
+    if any(p.kind == "RMA_DISPLACEMENT_NNI" for p in function.params):
+        return ["  if (const int error = access_error(win, target_rank)) return error;"]
+    if function.cls == "collective" and any(p.name == "comm" for p in function.params):
+        return ["  if (is_freed(comm)) return abi::kErrComm;"]
+    return []
+
+
 def straight_body(function):
     lines, call = lower_call(function)
     lines = unread_lines(function) + lines
@@ -147,9 +157,9 @@ def straight_body(function):
         over = function.need("kind", "COMMUNICATOR", "FILE").name
         reduces = any(p.name == "op" for p in function.params)
         opened = "ReducingCall open(op)" if reduces else "BlockingCall open"
-        return ([f"  CollectiveScope scope({over});"] + lines
+        return (refusals(function) + [f"  CollectiveScope scope({over});"] + lines
                 + [f"  const {opened};", f"  return {call};"])
-    return ["  LowerScope scope;"] + lines + [f"  return {call};"]
+    return ["  LowerScope scope;"] + refusals(function) + lines + [f"  return {call};"]
 
 
 def unused(function):

@@ -179,12 +179,24 @@ def alias_line(function):
             "));")
 
 
+def tool_body(function, refusals):
+    lines = []
+    if function.name != "T_init_thread":
+        lines = ["if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);"]
+    refusal = next((error for error, patterns in refusals.items()
+                    if api.matches(function.name, patterns)), None)
+    if refusal:
+        lines = [f"(void){p.name};" for p in function.params] + lines
+        return lines + [f"return tool_error_out(abi::{api.camel(refusal)});"]
+    args = ", ".join(p.name for p in function.params)
+    return lines + [f"return tool_error_out(tool::{function.name.removeprefix('T_')}({args}));"]
+
+
 def wrapper(function, notes):
     target = (function.alias or function.stem) + ("_c" if function.large else "")
     lines = []
     if function.cls == "tool":
-        lines = [f"(void){p.name};" for p in function.params]
-        lines.append("return tool_error_out(abi::kTErrNotSupported);")
+        lines = tool_body(function, notes["tool_refusal"])
     elif function.cls == "absent":
         comm = next((p.name for p in function.params
                      if p.kind == "COMMUNICATOR" and not p.pointer), None)

@@ -149,6 +149,7 @@ FILES = {
         "error_scope": table(NAME, word(HANDLES)),
         "not_lower": record({"patterns": PATTERNS}),
         "after": table(NAME, LINE),
+        "tool_refusal": table(NAME, PATTERNS),
         "null_in_error": record({"functions": PATTERNS}),
         "fortran": record({"hand": PATTERNS, "refused": PATTERNS, "omitted": PATTERNS}),
         "ompi_objects": table(NAME, pair(word(HANDLES), NAME)),

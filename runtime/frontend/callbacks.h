@@ -70,6 +70,9 @@ inline const char* name();
 // MPI_COMM_WORLD's.
 inline bool objects_follow_world();
 
+// Whether epochs of any kind of window that are within each other are refused (mpi/epoch_order.h).
+inline bool refuses_nested_epochs();
+
 // Visits every slot of every predefined object, aliases included. The slots themselves are mapped
 // and carry index, kind and flags from the front end's constructor on; `real` is 0 before MPI_Init.
 using PredefinedVisitor = void (*)(Slot* slot, Kind kind, u32 canonical, void* context);

@@ -182,6 +182,8 @@ inline void comm_forget(Slot* slot) {
   comm->topology = nullptr;
   arena_free(comm->name);
   comm->name = nullptr;
+  if (comm->info) (void)core::Info_free(&comm->info);
+  comm->info = nullptr;
   if (comm_in_use(slot)) {  // its members and its slot are needed to count what still arrives
     comm->dead = true;
     comm->next = state().dead_comms;

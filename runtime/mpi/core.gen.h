@@ -19,6 +19,7 @@
 
 namespace fermata::mpi {
 i64 real_displacement(Slot* win, i32 rank, i64 disp);  // windows.h
+int access_error(Slot* win, i32 rank);                 // epoch_order.h
 bool at_root(Slot* comm, int root);                    // comms.h
 namespace core {
 int Get_count_wide(const CanonStatus* status, Slot* datatype, i64* count);  // counts.h
@@ -646,12 +647,14 @@ inline int Abi_set_fortran_info(Slot* info) {
 
 inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win) {
   LowerScope scope;
+  if (const int error = access_error(win, target_rank)) return error;
   return lower_mpi().Accumulate(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
 }
 
 inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win) {
   if (!(fits_int(origin_count) && fits_int(target_count))) {
     LowerScope scope;
+    if (const int error = access_error(win, target_rank)) return error;
     return lower_mpi().Accumulate_c(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
   }
   int error = Accumulate(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win);
@@ -659,6 +662,7 @@ inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_
 }
 
 inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   const BlockingCall open;
@@ -667,6 +671,7 @@ inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* r
 
 inline int Allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
     const BlockingCall open;
@@ -683,6 +688,7 @@ inline int Allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, 
 }
 
 inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   const BlockingCall open;
@@ -690,6 +696,7 @@ inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* 
 }
 
 inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
   return lower_mpi().Allreduce(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
@@ -697,6 +704,7 @@ inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* dataty
 
 inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(count))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
     return lower_mpi().Allreduce_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
@@ -712,6 +720,7 @@ inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot*
 }
 
 inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   const BlockingCall open;
@@ -720,6 +729,7 @@ inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* re
 
 inline int Alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
     const BlockingCall open;
@@ -736,6 +746,7 @@ inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, v
 }
 
 inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   const BlockingCall open;
@@ -743,6 +754,7 @@ inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdis
 }
 
 inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* const* recvtypes, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   int sends = 0, receives = 0;
   front::peer_counts(comm, &sends, &receives);
@@ -757,12 +769,14 @@ inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdis
 }
 
 inline int Barrier(Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
   return lower_mpi().Barrier(comm->real);
 }
 
 inline int Bcast(void* buffer, int count, Slot* datatype, int root, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
   const BlockingCall open;
@@ -771,6 +785,7 @@ inline int Bcast(void* buffer, int count, Slot* datatype, int root, Slot* comm) 
 
 inline int Bcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm) {
   if (!(fits_int(count))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
     const BlockingCall open;
@@ -856,6 +871,7 @@ inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size) {
 
 inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* win) {
   LowerScope scope;
+  if (const int error = access_error(win, target_rank)) return error;
   return lower_mpi().Compare_and_swap(origin_addr, compare_addr, result_addr, datatype->real, target_rank, real_displacement(win, target_rank, target_disp), win->real);
 }
 
@@ -875,6 +891,7 @@ inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree,
 }
 
 inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
   return lower_mpi().Exscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
@@ -882,6 +899,7 @@ inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype,
 
 inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(count))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
     return lower_mpi().Exscan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
@@ -898,6 +916,7 @@ inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* da
 
 inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* op, Slot* win) {
   LowerScope scope;
+  if (const int error = access_error(win, target_rank)) return error;
   return lower_mpi().Fetch_and_op(origin_addr, result_addr, datatype->real, target_rank, real_displacement(win, target_rank, target_disp), op->real, win->real);
 }
 
@@ -1197,6 +1216,7 @@ inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datat
 }
 
 inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   if (!(at_root(comm, root))) recvtype = unread(kDatatype);
@@ -1206,6 +1226,7 @@ inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recv
 
 inline int Gather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
     if (!(at_root(comm, root))) recvtype = unread(kDatatype);
@@ -1223,6 +1244,7 @@ inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, voi
 }
 
 inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
   if (!(at_root(comm, root))) recvtype = unread(kDatatype);
@@ -1238,12 +1260,14 @@ inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int
 
 inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win) {
   LowerScope scope;
+  if (const int error = access_error(win, target_rank)) return error;
   return lower_mpi().Get_accumulate(origin_addr, origin_count, origin_datatype->real, result_addr, result_count, result_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
 }
 
 inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win) {
   if (!(fits_int(origin_count) && fits_int(result_count) && fits_int(target_count))) {
     LowerScope scope;
+    if (const int error = access_error(win, target_rank)) return error;
     return lower_mpi().Get_accumulate_c(origin_addr, origin_count, origin_datatype->real, result_addr, result_count, result_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
   }
   int error = Get_accumulate(origin_addr, int(origin_count), origin_datatype, result_addr, int(result_count), result_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win);
@@ -1430,6 +1454,7 @@ inline int Mrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, CanonSt
 }
 
 inline int Neighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
   return lower_mpi().Neighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
@@ -1437,6 +1462,7 @@ inline int Neighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype
 
 inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
     return lower_mpi().Neighbor_allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
@@ -1452,12 +1478,14 @@ inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, Slot* s
 }
 
 inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
   return lower_mpi().Neighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
 }
 
 inline int Neighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
   return lower_mpi().Neighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
@@ -1465,6 +1493,7 @@ inline int Neighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype,
 
 inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
     return lower_mpi().Neighbor_alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
@@ -1480,12 +1509,14 @@ inline int Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* se
 }
 
 inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
   return lower_mpi().Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
 }
 
 inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   int sends = 0, receives = 0;
   front::degree_counts(comm, &sends, &receives);
@@ -1593,6 +1624,7 @@ inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag
 }
 
 inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
   if (!(root != abi::kProcNull)) op = unread(kOp);
@@ -1602,6 +1634,7 @@ inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype,
 
 inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, int root, Slot* comm) {
   if (!(fits_int(count))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
     if (!(root != abi::kProcNull)) op = unread(kOp);
@@ -1633,12 +1666,14 @@ inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, Slot* da
 }
 
 inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype, Slot* op, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
   return lower_mpi().Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
 }
 
 inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
   return lower_mpi().Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real, comm->real);
@@ -1646,6 +1681,7 @@ inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcoun
 
 inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(recvcount))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
     return lower_mpi().Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype->real, op->real, comm->real);
@@ -1691,6 +1727,7 @@ inline int Rsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, in
 }
 
 inline int Scan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
   return lower_mpi().Scan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
@@ -1698,6 +1735,7 @@ inline int Scan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, S
 
 inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
   if (!(fits_int(count))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
     return lower_mpi().Scan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
@@ -1713,6 +1751,7 @@ inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* data
 }
 
 inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (!(at_root(comm, root))) sendtype = unread(kDatatype);
   if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
@@ -1722,6 +1761,7 @@ inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* rec
 
 inline int Scatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (!(at_root(comm, root))) sendtype = unread(kDatatype);
     if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
@@ -1739,6 +1779,7 @@ inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
 }
 
 inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
+  if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (!(at_root(comm, root))) sendtype = unread(kDatatype);
   if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);

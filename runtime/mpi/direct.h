@@ -27,6 +27,7 @@ struct Direct {
                                 i32 rank, i64 disp, i32 target_count, const Slot* target_type) {
     const Window* const window = window_of(win);
     if (FERMATA_UNLIKELY(!window || u32(rank) >= u32(window->direct_ranks))) return;
+    if (FERMATA_UNLIKELY(window->access_epochs == 0)) return;
     const WindowMember& member = window->members[rank];
     const u64 size = solid_bytes(type), target_size = solid_bytes(target_type);
     bytes = size * u64(count);
@@ -46,9 +47,11 @@ inline int Put(const void* origin, int count, Slot* type, int rank, i64 disp, in
                Slot* target_type, Slot* win) {
   LowerScope scope;
   const Direct direct(win, origin, count, type, rank, disp, target_count, target_type);
-  if (FERMATA_UNLIKELY(!direct.target))
+  if (FERMATA_UNLIKELY(!direct.target)) {
+    if (const int error = access_error(win, rank)) return error;
     return lower().Put(origin, count, type->real, rank, real_displacement(win, rank, disp),
                        target_count, target_type->real, win->real);
+  }
   __builtin_memcpy(direct.target, origin, direct.bytes);
   return kSuccess;
 }
@@ -56,9 +59,11 @@ inline int Get(void* origin, int count, Slot* type, int rank, i64 disp, int targ
                Slot* target_type, Slot* win) {
   LowerScope scope;
   const Direct direct(win, origin, count, type, rank, disp, target_count, target_type);
-  if (FERMATA_UNLIKELY(!direct.target))
+  if (FERMATA_UNLIKELY(!direct.target)) {
+    if (const int error = access_error(win, rank)) return error;
     return lower().Get(origin, count, type->real, rank, real_displacement(win, rank, disp),
                        target_count, target_type->real, win->real);
+  }
   __builtin_memcpy(origin, direct.target, direct.bytes);
   return kSuccess;
 }

@@ -274,10 +274,12 @@ inline bool peers_arrived(const Peers& peers, const Window* window, int tag, i32
 
 namespace core {
 
-inline int Win_fence(int, Slot* win) {
+inline int Win_fence(int assertion, Slot* win) {
   Window* const window = window_of(win);
   if (!window) return kErrWin;
+  if (within_epoch(window)) return kErrRmaSync;
   CollectiveScope scope(win);
+  fence_begins(window, !(assertion & abi::kModeNosucceed));
   const BlockingCall open;
   int error = lower().Win_flush_all(win->real);
   if (!error) error = lower().Win_sync(win->real);
@@ -290,8 +292,9 @@ inline int Win_start(Slot* group, int assertion, Slot* win) {
   Window* const window = window_of(win);
   const Group* const g = members_of(group);
   if (!window || !g) return window ? kErrGroup : kErrWin;
-  if (window->access.ranks) return kErrRmaSync;
+  if (window->access.ranks || within_epoch(window)) return kErrRmaSync;
   const int error = peers_set(&window->access, window, g, assertion & abi::kModeNocheck);
+  if (!error) epoch_opens(window);
   if (error || window->access.unchecked) return error;
   return peers_await(window->access, window, kTagPost, &window->own_posts);
 }
@@ -314,6 +317,7 @@ inline int Win_complete(Slot* win) {
   int error = lower().Win_flush_all(win->real);
   if (!error) error = peers_tell(window->access, window, kTagComplete, &window->own_completes);
   peers_clear(&window->access);
+  epoch_closes(window);
   return error;
 }
 inline int Win_wait(Slot* win) {
@@ -342,12 +346,14 @@ inline int Win_lock(int type, int target, int assertion, Slot* win) {
   if (target < 0 || target >= comm_of(window->comm)->size) return kErrRank;
   if (type != kLockExclusive && type != kLockShared) return kErrLocktype;
   if (window->locks[target] != LockKind::kNone) return kErrRmaSync;
+  if (const int error = lock_error(window, false)) return error;
   const LockKind kind = assertion & abi::kModeNocheck ? LockKind::kUnchecked
                         : type == kLockShared         ? LockKind::kShared
                                                       : LockKind::kExclusive;
   const int error = lock_acquire(window, target, kind);
   if (error) return error;
   window->locks[target] = kind;
+  epoch_opens(window);
   return window->has_doors ? int(kSuccess) : lower().Win_sync(win->real);
 }
 inline int Win_unlock(int target, Slot* win) {
@@ -361,6 +367,7 @@ inline int Win_unlock(int target, Slot* win) {
   int error = lower().Win_flush(target, win->real);
   if (!error && !window->has_doors) error = lower().Win_sync(win->real);
   window->locks[target] = LockKind::kNone;
+  epoch_closes(window);
   return error ? error : lock_release(window, target, kind);
 }
 inline int Win_lock_all(int assertion, Slot* win) {
@@ -368,11 +375,13 @@ inline int Win_lock_all(int assertion, Slot* win) {
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   if (window->all_locked != LockKind::kNone) return kErrRmaSync;
+  if (const int error = lock_error(window, true)) return error;
   const LockKind kind =
       assertion & abi::kModeNocheck ? LockKind::kUnchecked : LockKind::kShared;
   const int error = lock_acquire(window, kAllMembers, kind);
   if (error) return error;
   window->all_locked = kind;
+  epoch_opens(window);
   return lower().Win_sync(win->real);
 }
 inline int Win_unlock_all(Slot* win) {
@@ -384,6 +393,7 @@ inline int Win_unlock_all(Slot* win) {
   int error = lower().Win_flush_all(win->real);
   if (!error) error = lower().Win_sync(win->real);
   window->all_locked = LockKind::kNone;
+  epoch_closes(window);
   return error ? error : lock_release(window, kAllMembers, kind);
 }
 

@@ -107,7 +107,9 @@ namespace core {
 
 [[gnu::noinline]] inline int raise(Slot* object, int error_class, const char* function) {
   if (error_class == kSuccess) return kSuccess;
-  const ErrorTarget target = error_target(object ? object : front::tls_culprit);
+  const bool is_gone = object && error_class == kErrComm && is_freed(object);
+  const ErrorTarget target =
+      error_target(is_gone ? nullptr : object ? object : front::tls_culprit);
   front::tls_culprit = nullptr;
   const Slot* const handler = target.handler;
   int code = front::app_error_code(error_class);

@@ -8,6 +8,7 @@
 // nor for its topology, before the request has come to its end.
 #pragma once
 
+#include "mpi/hints.h"
 #include "mpi/nonblocking.h"
 
 namespace fermata::mpi {
@@ -72,8 +73,9 @@ inline int Comm_idup(Slot* comm, Slot** newcomm, Slot** handle) {
   if (error) (void)attributes_drop(kComm, comm, &attributes, false);
   return error;
 }
-inline int Comm_idup_with_info(Slot* comm, Slot*, Slot** newcomm, Slot** handle) {
-  return Comm_idup(comm, newcomm, handle);
+inline int Comm_idup_with_info(Slot* comm, Slot* info, Slot** newcomm, Slot** handle) {
+  const int error = Comm_idup(comm, newcomm, handle);
+  return error ? error : comm_hints_take(*newcomm, info);
 }
 
 }  // namespace core

@@ -33,6 +33,7 @@ inline bool leave(Slot* comm) {
   request->object = comm;
   request->kept_until_done = nullptr;
   c->leaving = true;
+  comm->flags |= kSlotLeft;
   state().leaving++;
   (void)settle_if_finished(slot);
   return true;

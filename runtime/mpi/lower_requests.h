@@ -27,6 +27,13 @@ int lower_request(Slot* object, Slot** handle, Begin begin) {
   return kSuccess;
 }
 
+/// Likewise an operation on the memory of a window's member.
+template <typename Begin>
+int window_request(Slot* win, i32 target, Slot** handle, Begin begin) {
+  const int error = access_error(win, target);
+  return error ? error : lower_request(win, handle, begin);
+}
+
 namespace core {
 
 inline int Rput(const void* origin, int count, Slot* type, int target, i64 at, int target_count,
@@ -40,7 +47,7 @@ inline int Rput(const void* origin, int count, Slot* type, int target, i64 at, i
       return kSuccess;
     }
   }
-  return lower_request(win, request, [&](u64* real) {
+  return window_request(win, target, request, [&](u64* real) {
     return lower().Rput(origin, count, type->real, target, real_displacement(win, target, at),
                         target_count, target_type->real, win->real, real);
   });
@@ -56,14 +63,14 @@ inline int Rget(void* origin, int count, Slot* type, int target, i64 at, int tar
       return kSuccess;
     }
   }
-  return lower_request(win, request, [&](u64* real) {
+  return window_request(win, target, request, [&](u64* real) {
     return lower().Rget(origin, count, type->real, target, real_displacement(win, target, at),
                         target_count, target_type->real, win->real, real);
   });
 }
 inline int Raccumulate(const void* origin, int count, Slot* type, int target, i64 at,
                        int target_count, Slot* target_type, Slot* op, Slot* win, Slot** request) {
-  return lower_request(win, request, [&](u64* real) {
+  return window_request(win, target, request, [&](u64* real) {
     return lower().Raccumulate(origin, count, type->real, target,
                                real_displacement(win, target, at), target_count,
                                target_type->real, op->real, win->real, real);
@@ -73,7 +80,7 @@ inline int Rget_accumulate(const void* origin, int count, Slot* type, void* resu
                            int result_count, Slot* result_type, int target, i64 at,
                            int target_count, Slot* target_type, Slot* op, Slot* win,
                            Slot** request) {
-  return lower_request(win, request, [&](u64* real) {
+  return window_request(win, target, request, [&](u64* real) {
     return lower().Rget_accumulate(origin, count, type->real, result, result_count,
                                    result_type->real, target, real_displacement(win, target, at),
                                    target_count, target_type->real, op->real, win->real, real);

@@ -13,6 +13,7 @@ inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void
   Narrow small_recvcounts(recvcounts, n.receives);
   Narrow small_displs(displs, n.receives);
   if (!(fits_int(sendcount) && small_recvcounts.fits() && small_displs.fits())) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
     const BlockingCall open;
@@ -41,6 +42,7 @@ inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sd
   Narrow small_recvcounts(recvcounts, n.receives);
   Narrow small_rdispls(rdispls, n.receives);
   if (!(small_sendcounts.fits() && small_sdispls.fits() && small_recvcounts.fits() && small_rdispls.fits())) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
     const BlockingCall open;
@@ -71,6 +73,7 @@ inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sd
   Narrow small_recvcounts(recvcounts, n.receives);
   Narrow small_rdispls(rdispls, n.receives);
   if (!(small_sendcounts.fits() && small_sdispls.fits() && small_recvcounts.fits() && small_rdispls.fits())) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     int sends = 0, receives = 0;
     front::peer_counts(comm, &sends, &receives);
@@ -106,6 +109,7 @@ inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* r
   Narrow small_recvcounts(recvcounts, n.receives, at_root(comm, root));
   Narrow small_displs(displs, n.receives, at_root(comm, root));
   if (!(fits_int(sendcount) && small_recvcounts.fits() && small_displs.fits())) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
     if (!(at_root(comm, root))) recvtype = unread(kDatatype);
@@ -246,6 +250,7 @@ inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendt
   Narrow small_recvcounts(recvcounts, n.receives);
   Narrow small_displs(displs, n.receives);
   if (!(fits_int(sendcount) && small_recvcounts.fits() && small_displs.fits())) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
     return lower_mpi().Neighbor_allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
@@ -273,6 +278,7 @@ inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, cons
   Narrow small_recvcounts(recvcounts, n.receives);
   Narrow small_rdispls(rdispls, n.receives);
   if (!(small_sendcounts.fits() && small_sdispls.fits() && small_recvcounts.fits() && small_rdispls.fits())) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
     return lower_mpi().Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
@@ -300,6 +306,7 @@ inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, cons
   Narrow small_sendcounts(sendcounts, n.sends);
   Narrow small_recvcounts(recvcounts, n.receives);
   if (!(small_sendcounts.fits() && small_recvcounts.fits())) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     int sends = 0, receives = 0;
     front::degree_counts(comm, &sends, &receives);
@@ -332,6 +339,7 @@ inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvc
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_recvcounts(recvcounts, comm_of(comm)->size);
   if (!(small_recvcounts.fits())) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
     return lower_mpi().Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
@@ -356,6 +364,7 @@ inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* dis
   Narrow small_sendcounts(sendcounts, n.sends, at_root(comm, root));
   Narrow small_displs(displs, n.sends, at_root(comm, root));
   if (!(small_sendcounts.fits() && small_displs.fits() && fits_int(recvcount))) {
+    if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (!(at_root(comm, root))) sendtype = unread(kDatatype);
     if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);

@@ -109,6 +109,7 @@ struct Comm {
   bool outside;  // some members belong to another job: connections.h
   Window* window;  // whose own communicator this is, or null
   OwnBuffer* buffer;  // of MPI_Comm_attach_buffer
+  Slot* info;         // its hints, or null (hints.h)
 };
 
 inline i32 peers_of(const Comm* comm) {

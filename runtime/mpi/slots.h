@@ -36,12 +36,17 @@ static_assert(kSlots + kSlotsBytesPerKind * kKindCount <= kMpiArena);
 
 inline constexpr u16 kSlotLive = 1;        // holds an object
 inline constexpr u16 kSlotPredefined = 2;  // filled by LowerCalls::predefined
+inline constexpr u16 kSlotLeft = 4;        // a communicator that the application has freed
 
 inline constexpr u32 kFirstDynamic = 0x1000;
 inline constexpr u32 kMaxIndex = (1u << 26) - 1;
 
 inline Slot* slots(Kind kind) {
   return reinterpret_cast<Slot*>(kSlots + u64(kind) * kSlotsBytesPerKind);
+}
+/// True for a handle that the application has kept of what it has freed.
+inline bool is_freed(const Slot* slot) {
+  return FERMATA_UNLIKELY((slot->flags & (kSlotLive | kSlotLeft)) != kSlotLive);
 }
 inline Slot* slot_at(Kind kind, u32 index) { return slots(kind) + index; }
 

@@ -2,7 +2,7 @@
 // Communicators of those who are alike: in a number that they give, or in what they run on.
 #pragma once
 
-#include "mpi/infos.h"
+#include "mpi/hints.h"
 
 namespace fermata::mpi {
 
@@ -14,7 +14,7 @@ inline int split_by_directory(Slot* comm, int key, Slot* info, Slot** newcomm) {
   sys::KernelStat directory{};
   const bool reached = hint && sys::stat(hint->value, &directory);
   const u64 identity = hash_word(hash_word(kHashStart, directory.dev), directory.ino);
-  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
+  const auto make = [&](u64* real) {
     const i32 mine[2] = {name, -name};
     i32 largest[2] = {};
     u64 host = 0;
@@ -28,7 +28,9 @@ inline int split_by_directory(Slot* comm, int key, Slot* info, Slot** newcomm) {
     if (!error) error = lower().Comm_split(host, color, key, real);
     if (host) (void)lower().Comm_free(&host);
     return error;
-  });
+  };
+  return comm_construct(comm, is_inter(comm), newcomm, make,
+                        [&](Slot* made) { return comm_hints_take(made, info); });
 }
 
 namespace core {
@@ -47,10 +49,12 @@ inline int Comm_split_type(Slot* comm, int type, int key, Slot* info, Slot** new
         type == kCommTypeHwGuided ? info_get(info, "mpi_hw_resource_type") : nullptr;
     type = hint && text_equal(hint->value, "mpi_shared_memory") ? kCommTypeShared : kUndefined;
   }
-  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
+  const auto make = [&](u64* real) {
     const u64 no_info = slot_at(kInfo, kInfoNull)->real;
     return lower().Comm_split_type(comm->real, type, key, no_info, real);
-  });
+  };
+  return comm_construct(comm, is_inter(comm), newcomm, make,
+                        [&](Slot* made) { return comm_hints_take(made, info); });
 }
 
 }  // namespace core

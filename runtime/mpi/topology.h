@@ -94,12 +94,6 @@ inline int Comm_dup(Slot* comm, Slot** newcomm) {
   if (code) (void)Comm_free(newcomm);  // it becomes MPI_COMM_NULL
   return code;
 }
-// Hints do not change what a communicator is; the lower half never sees the info objects.
-inline int Comm_dup_with_info(Slot* comm, Slot*, Slot** newcomm) { return Comm_dup(comm, newcomm); }
-inline int Comm_set_info(Slot* comm, Slot*) { return comm_of(comm) ? kSuccess : kErrComm; }
-inline int Comm_get_info(Slot* comm, Slot** info) {
-  return comm_of(comm) ? Info_create(info) : int(kErrComm);
-}
 
 inline int Cart_create(Slot* comm, int ndims, const int* dims, const int* periods, int reorder,
                        Slot** newcomm) {

@@ -22,6 +22,8 @@
 // Source: docs/decisions/0019-windows-in-one-epoch.md, 0063-windows-share-pages.md.
 #pragma once
 
+#include "mpi/epoch_order.h"
+#include "mpi/hints.h"
 #include "mpi/near_windows.h"
 
 namespace fermata::mpi {
@@ -112,34 +114,6 @@ inline void window_forget(Window* window) {
   arena_free(window);
 }
 
-// The hints that a window has, with what holds where nobody says anything (MPI 4.1, 12.2). They are
-// kept for the application; the lower half never sees them, nor does anybody others.
-struct WindowHint {
-  const char* key;
-  const char* otherwise;
-};
-inline constexpr WindowHint kWindowHints[] = {
-    {"no_locks", "false"},
-    {"accumulate_ordering", "rar,raw,war,waw"},
-    {"accumulate_ops", "same_op_no_op"},
-    {"same_size", "false"},
-    {"same_disp_unit", "false"},
-    {"alloc_shared_noncontig", "false"},
-};
-
-/// Takes over those hints that it has.
-inline int hints_take(Window* window, Slot* info) {
-  int error = kSuccess;
-  for (const WindowHint& hint : kWindowHints) {
-    const InfoPair* const pair = is_info(info) ? info_get(info, hint.key) : nullptr;
-    if (!pair) continue;
-    if (!window->info) error = core::Info_create(&window->info);
-    if (!error) error = core::Info_set(window->info, hint.key, pair->value);
-    if (error) return error;
-  }
-  return kSuccess;
-}
-
 /// The part that all constructors share. `memory` fills in base and size. All of it belongs to the
 /// one call on `comm` that is counted: a rank that has entered it finishes it before it parks.
 template <typename Memory>
@@ -152,6 +126,7 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot* info, Slot** win, Me
     window->ranks = i32(members);
     window->flavor = flavor;
     window->disp_unit = disp_unit;
+    epochs_begin(window);
     window->app_flavor = front::app_win_flavor(flavor);
     window->app_model = front::app_win_model(kWinUnified);
     window->locks = arena_array<LockKind>(members);
@@ -182,7 +157,7 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot* info, Slot** win, Me
       return error;
     }
     *win = window->slot;
-    return hints_take(window, info);
+    return hints_take(&window->info, kWindowHints, info);
   });
 }
 
@@ -294,6 +269,7 @@ inline int Win_free(Slot** handle) {
   Slot* const win = *handle;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
+  if (const int error = free_error(window)) return error;
   (void)attributes_drop(kWin, win, &window->attributes, false);
   Slot* comm = window->comm;
   {
@@ -328,17 +304,11 @@ inline int Win_get_name(Slot* win, char* name, int* length) {
 
 inline int Win_set_info(Slot* win, Slot* info) {
   Window* const window = window_of(win);
-  return window ? hints_take(window, info) : int(kErrWin);
+  return window ? hints_take(&window->info, kWindowHints, info) : int(kErrWin);
 }
 inline int Win_get_info(Slot* win, Slot** info) {
   const Window* const window = window_of(win);
-  if (!window) return kErrWin;
-  int error = Info_create(info);
-  for (const WindowHint& hint : kWindowHints) {
-    const InfoPair* const pair = window->info ? info_get(window->info, hint.key) : nullptr;
-    if (!error) error = Info_set(*info, hint.key, pair ? pair->value : hint.otherwise);
-  }
-  return error;
+  return window ? hints_give(window->info, kWindowHints, info) : int(kErrWin);
 }
 
 inline int Win_create_keyval(void* copy_fn, void* delete_fn, int* number, void* extra_state) {

@@ -22,7 +22,8 @@ ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", 
 BEYOND = {name: ["--beyond", 1]
           for name in ("abi", "alloc_mem", "attributes", "generalized", "header_extras", "holders",
                        "ignored_arguments", "io_requests", "latecomers", "null_results",
-                       "own_comms", "partitioned", "persistent_collectives", "sessions",
+                       "comm_hints", "freed_comm", "own_comms", "partitioned",
+                       "persistent_collectives", "sessions", "tool",
                        "whose_error", "win_contents", "win_hints", "win_pairs", "win_protected",
                        "win_self", "win_single", "win_unaligned", "win_writers",
                        "writes_in_threads")}

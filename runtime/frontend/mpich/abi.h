@@ -38,6 +38,7 @@ static_assert(sizeof(AppStatus) == 20);
 inline const char* name() { return "MPICH"; }
 
 inline bool objects_follow_world() { return true; }
+inline bool refuses_nested_epochs() { return true; }
 
 inline bool is_ignored(const AppStatus* status) { return reinterpret_cast<u64>(status) == 1; }
 
@@ -118,7 +119,9 @@ inline void* buffer_out(void* buffer) {
                                                                   : buffer;
 }
 
-inline int g_unweighted, g_weights_empty;  // only their addresses mean something
+// Only their addresses mean something.
+inline int g_unweighted, g_weights_empty, g_all_tool_handles;
+inline void* const kAllToolHandles = &g_all_tool_handles;
 
 inline const int* weights_in(const int* weights) {
   if (weights == &g_unweighted) return reinterpret_cast<const int*>(abi::kUnweighted);
@@ -180,5 +183,5 @@ FERMATA_EXPORT int* MPI_F_STATUS_IGNORE = nullptr;
 FERMATA_EXPORT int* MPI_F_STATUSES_IGNORE = nullptr;
 FERMATA_EXPORT void* MPI_F08_STATUS_IGNORE = nullptr;
 FERMATA_EXPORT void* MPI_F08_STATUSES_IGNORE = nullptr;
-FERMATA_EXPORT void* MPI_T_PVAR_ALL_HANDLES = nullptr;
+FERMATA_EXPORT void* MPI_T_PVAR_ALL_HANDLES = fermata::front::kAllToolHandles;
 }

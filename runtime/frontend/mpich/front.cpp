@@ -9,6 +9,7 @@
 #include "frontend/mpich/cxx.h"
 #include "frontend/mpich/fortran.h"
 #include "frontend/start.h"
+#include "frontend/tool.h"
 
 namespace fermata::front {
 

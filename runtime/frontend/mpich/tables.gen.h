@@ -545,6 +545,20 @@ inline int tool_error_in(int value) {
     case 61: return 1001;  // T_ERR_CANNOT_INIT
     case 60: return 1003;  // T_ERR_NOT_INITIALIZED
     case 78: return 1004;  // T_ERR_NOT_SUPPORTED
+    case 59: return 1005;  // T_ERR_MEMORY
+    case 74: return 1006;  // T_ERR_INVALID
+    case 62: return 1007;  // T_ERR_INVALID_INDEX
+    case 63: return 1008;  // T_ERR_INVALID_ITEM
+    case 67: return 1009;  // T_ERR_INVALID_SESSION
+    case 64: return 1010;  // T_ERR_INVALID_HANDLE
+    case 73: return 1011;  // T_ERR_INVALID_NAME
+    case 65: return 1012;  // T_ERR_OUT_OF_HANDLES
+    case 66: return 1013;  // T_ERR_OUT_OF_SESSIONS
+    case 68: return 1014;  // T_ERR_CVAR_SET_NOT_NOW
+    case 69: return 1015;  // T_ERR_CVAR_SET_NEVER
+    case 71: return 1016;  // T_ERR_PVAR_NO_WRITE
+    case 70: return 1017;  // T_ERR_PVAR_NO_STARTSTOP
+    case 72: return 1018;  // T_ERR_PVAR_NO_ATOMIC
     default: return value;
   }
 }
@@ -554,6 +568,20 @@ inline int tool_error_out(int value) {
     case 1001: return 61;  // T_ERR_CANNOT_INIT
     case 1003: return 60;  // T_ERR_NOT_INITIALIZED
     case 1004: return 78;  // T_ERR_NOT_SUPPORTED
+    case 1005: return 59;  // T_ERR_MEMORY
+    case 1006: return 74;  // T_ERR_INVALID
+    case 1007: return 62;  // T_ERR_INVALID_INDEX
+    case 1008: return 63;  // T_ERR_INVALID_ITEM
+    case 1009: return 67;  // T_ERR_INVALID_SESSION
+    case 1010: return 64;  // T_ERR_INVALID_HANDLE
+    case 1011: return 73;  // T_ERR_INVALID_NAME
+    case 1012: return 65;  // T_ERR_OUT_OF_HANDLES
+    case 1013: return 66;  // T_ERR_OUT_OF_SESSIONS
+    case 1014: return 68;  // T_ERR_CVAR_SET_NOT_NOW
+    case 1015: return 69;  // T_ERR_CVAR_SET_NEVER
+    case 1016: return 71;  // T_ERR_PVAR_NO_WRITE
+    case 1017: return 70;  // T_ERR_PVAR_NO_STARTSTOP
+    case 1018: return 72;  // T_ERR_PVAR_NO_ATOMIC
     default: return value;
   }
 }

@@ -27,6 +27,10 @@ static_assert(sizeof(AppStatus) == 24);
 inline const char* name() { return "Open MPI"; }
 
 inline bool objects_follow_world() { return false; }
+inline bool refuses_nested_epochs() { return false; }
+
+// MPI_T_PVAR_ALL_HANDLES.
+inline void* const kAllToolHandles = reinterpret_cast<void*>(-1);
 
 inline bool is_ignored(const AppStatus* status) { return status == nullptr; }
 

@@ -9,6 +9,7 @@
 #include "frontend/ompi/cxx.h"
 #include "frontend/ompi/fortran.h"
 #include "frontend/start.h"
+#include "frontend/tool.h"
 
 namespace fermata::front {
 

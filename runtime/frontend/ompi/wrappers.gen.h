@@ -1139,7 +1139,7 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_disconnect(App<mpi::kComm>* comm) {
   int error = core::Comm_disconnect(&comm_slot);
   *comm = handle_out<mpi::kComm>(comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    return core::raise(nullptr, error, "MPI_Comm_disconnect");
+    return core::raise(comm_slot, error, "MPI_Comm_disconnect");
   }
   return 0;
 }
@@ -1199,7 +1199,7 @@ extern "C" FERMATA_EXPORT int PMPI_Comm_free(App<mpi::kComm>* comm) {
   int error = core::Comm_free(&comm_slot);
   *comm = handle_out<mpi::kComm>(comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    return core::raise(nullptr, error, "MPI_Comm_free");
+    return core::raise(comm_slot, error, "MPI_Comm_free");
   }
   return 0;
 }
@@ -1789,7 +1789,7 @@ extern "C" FERMATA_EXPORT int PMPI_File_close(App<mpi::kFile>* fh) {
   int error = core::File_close(&fh_slot);
   *fh = handle_out<mpi::kFile>(fh_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    return core::raise(nullptr, error, "MPI_File_close");
+    return core::raise(fh_slot, error, "MPI_File_close");
   }
   return 0;
 }
@@ -6492,7 +6492,7 @@ extern "C" FERMATA_EXPORT int PMPI_Session_finalize(App<mpi::kSession>* session)
   int error = core::Session_finalize(&session_slot);
   *session = handle_out<mpi::kSession>(session_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    return core::raise(nullptr, error, "MPI_Session_finalize");
+    return core::raise(session_slot, error, "MPI_Session_finalize");
   }
   return 0;
 }
@@ -6756,8 +6756,8 @@ extern "C" FERMATA_EXPORT int MPI_Status_set_elements_x(AppStatus* status, App<m
     __attribute__((weak, alias("PMPI_Status_set_elements_x")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_category_changed(int* update_number) {
-  (void)update_number;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::category_changed(update_number));
 }
 extern "C" FERMATA_EXPORT int MPI_T_category_changed(int* update_number)
     __attribute__((weak, alias("PMPI_T_category_changed")));
@@ -6766,7 +6766,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_category_get_categories(int cat_index, int 
   (void)cat_index;
   (void)len;
   (void)indices;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_category_get_categories(int cat_index, int len, int* indices)
     __attribute__((weak, alias("PMPI_T_category_get_categories")));
@@ -6775,7 +6776,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_category_get_cvars(int cat_index, int len, 
   (void)cat_index;
   (void)len;
   (void)indices;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_category_get_cvars(int cat_index, int len, int* indices)
     __attribute__((weak, alias("PMPI_T_category_get_cvars")));
@@ -6784,7 +6786,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_category_get_events(int cat_index, int len,
   (void)cat_index;
   (void)len;
   (void)indices;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_category_get_events(int cat_index, int len, int* indices)
     __attribute__((weak, alias("PMPI_T_category_get_events")));
@@ -6792,7 +6795,8 @@ extern "C" FERMATA_EXPORT int MPI_T_category_get_events(int cat_index, int len, 
 extern "C" FERMATA_EXPORT int PMPI_T_category_get_index(const char* name, int* cat_index) {
   (void)name;
   (void)cat_index;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidName);
 }
 extern "C" FERMATA_EXPORT int MPI_T_category_get_index(const char* name, int* cat_index)
     __attribute__((weak, alias("PMPI_T_category_get_index")));
@@ -6806,14 +6810,15 @@ extern "C" FERMATA_EXPORT int PMPI_T_category_get_info(int cat_index, char* name
   (void)num_cvars;
   (void)num_pvars;
   (void)num_categories;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_category_get_info(int cat_index, char* name, int* name_len, char* desc, int* desc_len, int* num_cvars, int* num_pvars, int* num_categories)
     __attribute__((weak, alias("PMPI_T_category_get_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_category_get_num(int* num_cat) {
-  (void)num_cat;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::category_get_num(num_cat));
 }
 extern "C" FERMATA_EXPORT int MPI_T_category_get_num(int* num_cat)
     __attribute__((weak, alias("PMPI_T_category_get_num")));
@@ -6821,7 +6826,8 @@ extern "C" FERMATA_EXPORT int MPI_T_category_get_num(int* num_cat)
 extern "C" FERMATA_EXPORT int PMPI_T_category_get_num_events(int cat_index, int* num_events) {
   (void)cat_index;
   (void)num_events;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_category_get_num_events(int cat_index, int* num_events)
     __attribute__((weak, alias("PMPI_T_category_get_num_events")));
@@ -6830,7 +6836,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_category_get_pvars(int cat_index, int len, 
   (void)cat_index;
   (void)len;
   (void)indices;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_category_get_pvars(int cat_index, int len, int* indices)
     __attribute__((weak, alias("PMPI_T_category_get_pvars")));
@@ -6838,7 +6845,8 @@ extern "C" FERMATA_EXPORT int MPI_T_category_get_pvars(int cat_index, int len, i
 extern "C" FERMATA_EXPORT int PMPI_T_cvar_get_index(const char* name, int* cvar_index) {
   (void)name;
   (void)cvar_index;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidName);
 }
 extern "C" FERMATA_EXPORT int MPI_T_cvar_get_index(const char* name, int* cvar_index)
     __attribute__((weak, alias("PMPI_T_cvar_get_index")));
@@ -6854,14 +6862,15 @@ extern "C" FERMATA_EXPORT int PMPI_T_cvar_get_info(int cvar_index, char* name, i
   (void)desc_len;
   (void)bind;
   (void)scope;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_cvar_get_info(int cvar_index, char* name, int* name_len, int* verbosity, App<mpi::kDatatype>* datatype, void** enumtype, char* desc, int* desc_len, int* bind, int* scope)
     __attribute__((weak, alias("PMPI_T_cvar_get_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_cvar_get_num(int* num_cvar) {
-  (void)num_cvar;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::cvar_get_num(num_cvar));
 }
 extern "C" FERMATA_EXPORT int MPI_T_cvar_get_num(int* num_cvar)
     __attribute__((weak, alias("PMPI_T_cvar_get_num")));
@@ -6871,14 +6880,16 @@ extern "C" FERMATA_EXPORT int PMPI_T_cvar_handle_alloc(int cvar_index, void* obj
   (void)obj_handle;
   (void)handle;
   (void)count;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_cvar_handle_alloc(int cvar_index, void* obj_handle, void** handle, int* count)
     __attribute__((weak, alias("PMPI_T_cvar_handle_alloc")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_cvar_handle_free(void** handle) {
   (void)handle;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_cvar_handle_free(void** handle)
     __attribute__((weak, alias("PMPI_T_cvar_handle_free")));
@@ -6886,7 +6897,8 @@ extern "C" FERMATA_EXPORT int MPI_T_cvar_handle_free(void** handle)
 extern "C" FERMATA_EXPORT int PMPI_T_cvar_read(void* handle, void* buf) {
   (void)handle;
   (void)buf;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_cvar_read(void* handle, void* buf)
     __attribute__((weak, alias("PMPI_T_cvar_read")));
@@ -6894,7 +6906,8 @@ extern "C" FERMATA_EXPORT int MPI_T_cvar_read(void* handle, void* buf)
 extern "C" FERMATA_EXPORT int PMPI_T_cvar_write(void* handle, const void* buf) {
   (void)handle;
   (void)buf;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_cvar_write(void* handle, const void* buf)
     __attribute__((weak, alias("PMPI_T_cvar_write")));
@@ -6904,7 +6917,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_enum_get_info(void* enumtype, int* num, cha
   (void)num;
   (void)name;
   (void)name_len;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidItem);
 }
 extern "C" FERMATA_EXPORT int MPI_T_enum_get_info(void* enumtype, int* num, char* name, int* name_len)
     __attribute__((weak, alias("PMPI_T_enum_get_info")));
@@ -6915,7 +6929,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_enum_get_item(void* enumtype, int index, in
   (void)value;
   (void)name;
   (void)name_len;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidItem);
 }
 extern "C" FERMATA_EXPORT int MPI_T_enum_get_item(void* enumtype, int index, int* value, char* name, int* name_len)
     __attribute__((weak, alias("PMPI_T_enum_get_item")));
@@ -6924,7 +6939,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_event_callback_get_info(void* event_registr
   (void)event_registration;
   (void)cb_safety;
   (void)info_used;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_callback_get_info(void* event_registration, void* cb_safety, App<mpi::kInfo>* info_used)
     __attribute__((weak, alias("PMPI_T_event_callback_get_info")));
@@ -6933,7 +6949,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_event_callback_set_info(void* event_registr
   (void)event_registration;
   (void)cb_safety;
   (void)info;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_callback_set_info(void* event_registration, void* cb_safety, App<mpi::kInfo> info)
     __attribute__((weak, alias("PMPI_T_event_callback_set_info")));
@@ -6941,7 +6958,8 @@ extern "C" FERMATA_EXPORT int MPI_T_event_callback_set_info(void* event_registra
 extern "C" FERMATA_EXPORT int PMPI_T_event_copy(void* event_instance, void* buffer) {
   (void)event_instance;
   (void)buffer;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_copy(void* event_instance, void* buffer)
     __attribute__((weak, alias("PMPI_T_event_copy")));
@@ -6949,7 +6967,8 @@ extern "C" FERMATA_EXPORT int MPI_T_event_copy(void* event_instance, void* buffe
 extern "C" FERMATA_EXPORT int PMPI_T_event_get_index(const char* name, int* event_index) {
   (void)name;
   (void)event_index;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidName);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_get_index(const char* name, int* event_index)
     __attribute__((weak, alias("PMPI_T_event_get_index")));
@@ -6967,14 +6986,15 @@ extern "C" FERMATA_EXPORT int PMPI_T_event_get_info(int event_index, char* name,
   (void)desc;
   (void)desc_len;
   (void)bind;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_get_info(int event_index, char* name, int* name_len, int* verbosity, App<mpi::kDatatype>* array_of_datatypes, i64* array_of_displacements, int* num_elements, void** enumtype, App<mpi::kInfo>* info, char* desc, int* desc_len, int* bind)
     __attribute__((weak, alias("PMPI_T_event_get_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_event_get_num(int* num_events) {
-  (void)num_events;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::event_get_num(num_events));
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_get_num(int* num_events)
     __attribute__((weak, alias("PMPI_T_event_get_num")));
@@ -6982,7 +7002,8 @@ extern "C" FERMATA_EXPORT int MPI_T_event_get_num(int* num_events)
 extern "C" FERMATA_EXPORT int PMPI_T_event_get_source(void* event_instance, int* source_index) {
   (void)event_instance;
   (void)source_index;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_get_source(void* event_instance, int* source_index)
     __attribute__((weak, alias("PMPI_T_event_get_source")));
@@ -6990,7 +7011,8 @@ extern "C" FERMATA_EXPORT int MPI_T_event_get_source(void* event_instance, int* 
 extern "C" FERMATA_EXPORT int PMPI_T_event_get_timestamp(void* event_instance, i64* event_timestamp) {
   (void)event_instance;
   (void)event_timestamp;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_get_timestamp(void* event_instance, i64* event_timestamp)
     __attribute__((weak, alias("PMPI_T_event_get_timestamp")));
@@ -7000,7 +7022,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_event_handle_alloc(int event_index, void* o
   (void)obj_handle;
   (void)info;
   (void)event_registration;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_handle_alloc(int event_index, void* obj_handle, App<mpi::kInfo> info, void** event_registration)
     __attribute__((weak, alias("PMPI_T_event_handle_alloc")));
@@ -7009,7 +7032,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_event_handle_free(void* event_registration,
   (void)event_registration;
   (void)user_data;
   (void)free_cb_function;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_handle_free(void* event_registration, void* user_data, void* free_cb_function)
     __attribute__((weak, alias("PMPI_T_event_handle_free")));
@@ -7017,7 +7041,8 @@ extern "C" FERMATA_EXPORT int MPI_T_event_handle_free(void* event_registration, 
 extern "C" FERMATA_EXPORT int PMPI_T_event_handle_get_info(void* event_registration, App<mpi::kInfo>* info_used) {
   (void)event_registration;
   (void)info_used;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_handle_get_info(void* event_registration, App<mpi::kInfo>* info_used)
     __attribute__((weak, alias("PMPI_T_event_handle_get_info")));
@@ -7025,7 +7050,8 @@ extern "C" FERMATA_EXPORT int MPI_T_event_handle_get_info(void* event_registrati
 extern "C" FERMATA_EXPORT int PMPI_T_event_handle_set_info(void* event_registration, App<mpi::kInfo> info) {
   (void)event_registration;
   (void)info;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_handle_set_info(void* event_registration, App<mpi::kInfo> info)
     __attribute__((weak, alias("PMPI_T_event_handle_set_info")));
@@ -7034,7 +7060,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_event_read(void* event_instance, int elemen
   (void)event_instance;
   (void)element_index;
   (void)buffer;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_read(void* event_instance, int element_index, void* buffer)
     __attribute__((weak, alias("PMPI_T_event_read")));
@@ -7045,7 +7072,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_event_register_callback(void* event_registr
   (void)info;
   (void)user_data;
   (void)event_cb_function;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_register_callback(void* event_registration, void* cb_safety, App<mpi::kInfo> info, void* user_data, void* event_cb_function)
     __attribute__((weak, alias("PMPI_T_event_register_callback")));
@@ -7053,21 +7081,21 @@ extern "C" FERMATA_EXPORT int MPI_T_event_register_callback(void* event_registra
 extern "C" FERMATA_EXPORT int PMPI_T_event_set_dropped_handler(void* event_registration, void* dropped_cb_function) {
   (void)event_registration;
   (void)dropped_cb_function;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_event_set_dropped_handler(void* event_registration, void* dropped_cb_function)
     __attribute__((weak, alias("PMPI_T_event_set_dropped_handler")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_finalize(void) {
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::finalize());
 }
 extern "C" FERMATA_EXPORT int MPI_T_finalize(void)
     __attribute__((weak, alias("PMPI_T_finalize")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_init_thread(int required, int* provided) {
-  (void)required;
-  (void)provided;
-  return tool_error_out(abi::kTErrNotSupported);
+  return tool_error_out(tool::init_thread(required, provided));
 }
 extern "C" FERMATA_EXPORT int MPI_T_init_thread(int required, int* provided)
     __attribute__((weak, alias("PMPI_T_init_thread")));
@@ -7076,7 +7104,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_pvar_get_index(const char* name, int var_cl
   (void)name;
   (void)var_class;
   (void)pvar_index;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidName);
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_get_index(const char* name, int var_class, int* pvar_index)
     __attribute__((weak, alias("PMPI_T_pvar_get_index")));
@@ -7095,14 +7124,15 @@ extern "C" FERMATA_EXPORT int PMPI_T_pvar_get_info(int pvar_index, char* name, i
   (void)readonly;
   (void)continuous;
   (void)atomic;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_get_info(int pvar_index, char* name, int* name_len, int* verbosity, int* var_class, App<mpi::kDatatype>* datatype, void** enumtype, char* desc, int* desc_len, int* bind, int* readonly, int* continuous, int* atomic)
     __attribute__((weak, alias("PMPI_T_pvar_get_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_pvar_get_num(int* num_pvar) {
-  (void)num_pvar;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::pvar_get_num(num_pvar));
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_get_num(int* num_pvar)
     __attribute__((weak, alias("PMPI_T_pvar_get_num")));
@@ -7113,7 +7143,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_pvar_handle_alloc(void* pe_session, int pva
   (void)obj_handle;
   (void)handle;
   (void)count;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_handle_alloc(void* pe_session, int pvar_index, void* obj_handle, void** handle, int* count)
     __attribute__((weak, alias("PMPI_T_pvar_handle_alloc")));
@@ -7121,7 +7152,8 @@ extern "C" FERMATA_EXPORT int MPI_T_pvar_handle_alloc(void* pe_session, int pvar
 extern "C" FERMATA_EXPORT int PMPI_T_pvar_handle_free(void* pe_session, void** handle) {
   (void)pe_session;
   (void)handle;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_handle_free(void* pe_session, void** handle)
     __attribute__((weak, alias("PMPI_T_pvar_handle_free")));
@@ -7130,7 +7162,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_pvar_read(void* pe_session, void* handle, v
   (void)pe_session;
   (void)handle;
   (void)buf;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_read(void* pe_session, void* handle, void* buf)
     __attribute__((weak, alias("PMPI_T_pvar_read")));
@@ -7139,45 +7172,43 @@ extern "C" FERMATA_EXPORT int PMPI_T_pvar_readreset(void* pe_session, void* hand
   (void)pe_session;
   (void)handle;
   (void)buf;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_readreset(void* pe_session, void* handle, void* buf)
     __attribute__((weak, alias("PMPI_T_pvar_readreset")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_pvar_reset(void* pe_session, void* handle) {
-  (void)pe_session;
-  (void)handle;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::pvar_reset(pe_session, handle));
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_reset(void* pe_session, void* handle)
     __attribute__((weak, alias("PMPI_T_pvar_reset")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_pvar_session_create(void** pe_session) {
-  (void)pe_session;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::pvar_session_create(pe_session));
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_session_create(void** pe_session)
     __attribute__((weak, alias("PMPI_T_pvar_session_create")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_pvar_session_free(void** pe_session) {
-  (void)pe_session;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::pvar_session_free(pe_session));
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_session_free(void** pe_session)
     __attribute__((weak, alias("PMPI_T_pvar_session_free")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_pvar_start(void* pe_session, void* handle) {
-  (void)pe_session;
-  (void)handle;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::pvar_start(pe_session, handle));
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_start(void* pe_session, void* handle)
     __attribute__((weak, alias("PMPI_T_pvar_start")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_pvar_stop(void* pe_session, void* handle) {
-  (void)pe_session;
-  (void)handle;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::pvar_stop(pe_session, handle));
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_stop(void* pe_session, void* handle)
     __attribute__((weak, alias("PMPI_T_pvar_stop")));
@@ -7186,7 +7217,8 @@ extern "C" FERMATA_EXPORT int PMPI_T_pvar_write(void* pe_session, void* handle, 
   (void)pe_session;
   (void)handle;
   (void)buf;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidHandle);
 }
 extern "C" FERMATA_EXPORT int MPI_T_pvar_write(void* pe_session, void* handle, const void* buf)
     __attribute__((weak, alias("PMPI_T_pvar_write")));
@@ -7201,14 +7233,15 @@ extern "C" FERMATA_EXPORT int PMPI_T_source_get_info(int source_index, char* nam
   (void)ticks_per_second;
   (void)max_ticks;
   (void)info;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_source_get_info(int source_index, char* name, int* name_len, char* desc, int* desc_len, void** ordering, i64* ticks_per_second, i64* max_ticks, App<mpi::kInfo>* info)
     __attribute__((weak, alias("PMPI_T_source_get_info")));
 
 extern "C" FERMATA_EXPORT int PMPI_T_source_get_num(int* num_sources) {
-  (void)num_sources;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(tool::source_get_num(num_sources));
 }
 extern "C" FERMATA_EXPORT int MPI_T_source_get_num(int* num_sources)
     __attribute__((weak, alias("PMPI_T_source_get_num")));
@@ -7216,7 +7249,8 @@ extern "C" FERMATA_EXPORT int MPI_T_source_get_num(int* num_sources)
 extern "C" FERMATA_EXPORT int PMPI_T_source_get_timestamp(int source_index, i64* timestamp) {
   (void)source_index;
   (void)timestamp;
-  return tool_error_out(abi::kTErrNotSupported);
+  if (!tool::is_initialized()) return tool_error_out(abi::kTErrNotInitialized);
+  return tool_error_out(abi::kTErrInvalidIndex);
 }
 extern "C" FERMATA_EXPORT int MPI_T_source_get_timestamp(int source_index, i64* timestamp)
     __attribute__((weak, alias("PMPI_T_source_get_timestamp")));
@@ -8374,7 +8408,7 @@ extern "C" FERMATA_EXPORT int PMPI_Win_free(App<mpi::kWin>* win) {
   int error = core::Win_free(&win_slot);
   *win = handle_out<mpi::kWin>(win_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    return core::raise(nullptr, error, "MPI_Win_free");
+    return core::raise(win_slot, error, "MPI_Win_free");
   }
   return 0;
 }
