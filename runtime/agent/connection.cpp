@@ -22,10 +22,17 @@ int Connection::open(const char* path) {
   if (fd < 0) return -errno;
   const timeval limit{kSendTimeoutS, 0};
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  ucred peer{};
+  socklen_t peer_bytes = sizeof(peer);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) != 0) {
     const int error = errno;
     ::close(fd);
     return -error;
+  }
+  if (peer.uid != geteuid()) {  // where the directory of sockets was, somebody else has made one
+    ::close(fd);
+    return -EPERM;
   }
   received_ = taken_ = 0;
   __atomic_store_n(&fd_, fd, __ATOMIC_RELEASE);

@@ -225,7 +225,7 @@ def test_snapshot_of_another_user(work):
     job = _saved_job(work)
     os.chown(_image(job, 1), 65534, 65534)
     _refused(work, job, "a snapshot that belongs to another user", "rank-1.img", "user 65534",
-             "chown", code=REFUSED, group=OWNER)
+             "sudo -u", code=REFUSED, group=OWNER)
 
 
 @timeout(120)

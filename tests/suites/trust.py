@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What another user of the machine has made or can write is never executed, believed or written
 through. Root makes the other user's files; without root these tests are skipped."""
+import contextlib
 import json
 import os
 import pathlib
+import signal
+import time
 
 from support import fermata, mpis, process
 from support.cases import Skipped, check, check_equal, timeout
@@ -169,3 +172,92 @@ def test_pipes_keep_no_command_waiting(work):
                     ["inspect", job / snapshot], ["restart", job / snapshot]):
         result = fermata.fermata(work, *command, timeout_s=20)
         check(result.code in (0, 1, 3, 4), f"{command}: {result.code}\n{result.err}")
+
+
+# Binds as root, where only root may, and listens as another user: that is who the kernel names.
+LISTENER = f"""
+import os, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+os.setresuid({OTHER}, {OTHER}, {OTHER})
+listener.listen()
+print("listens", flush=True)
+while True:
+    peer, _ = listener.accept()
+    if peer.recv(4096):
+        print("took something", flush=True)
+"""
+
+
+def _socket_of(job):
+    record = json.loads((job.work / "fermata" / job.name / "job.json").read_text())
+    return pathlib.Path(record["socket"])
+
+
+@contextlib.contextmanager
+def _thief(work, socket):
+    """Another user's process that listens where the coordinator did: it was killed, and the
+    directory of sockets emptied. Nobody may tell it anything."""
+    socket.unlink(missing_ok=True)
+    thief = process.Running(["python3", "-c", LISTENER, socket], work, "thief")
+    try:
+        thief.wait_for("listens")
+        yield
+        check("took" not in thief.out, f"somebody has been told something\n{thief.out}")
+    finally:
+        process.kill_tree(thief.process.pid)
+        socket.unlink(missing_ok=True)
+
+
+@timeout(120)
+def test_a_socket_at_which_another_user_answers_commands(work):
+    _need_root()
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", STEPS, "--step-ms", 60])
+    fermata.wait_for_step(job, 2)
+    job.checkpoint()
+    process.kill_tree(job.running.process.pid)
+    job.running.wait(60)
+    with _thief(work, _socket_of(job)):
+        told = fermata.fermata(work, "jobs", timeout_s=20)
+        check("running" not in told.out, told.out)
+        asked = fermata.fermata(work, "checkpoint", job.name, timeout_s=20)
+        check(asked.code != 0, f"a checkpoint by somebody else\n{asked.out}")
+        job.restart("mpich")
+        check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+
+
+@timeout(120)
+def test_a_socket_at_which_another_user_answers_ranks(work):
+    """They look for a coordinator for some seconds, and go on without one."""
+    _need_root()
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", 400, "--step-ms", 50])
+    fermata.wait_for_step(job, 2)
+    socket = _socket_of(job)
+    os.kill(job.running.process.pid, signal.SIGKILL)
+    with _thief(work, socket):
+        time.sleep(7)
+        check(len(process.descendants()) >= 2, "the ranks have ended")
+
+
+@timeout(60)
+def test_control_characters_do_not_reach_the_terminal(work):
+    """The name of a job is that of a directory, which anybody may have made."""
+    directory = work / "fermata" / "red\x1b]0;owned\x07"
+    directory.mkdir(parents=True)
+    (directory / "job.json").write_text("{}")
+    for command in (["jobs"], ["snapshots", directory.name], ["restart", directory.name]):
+        result = fermata.fermata(work, *command, timeout_s=20)
+        for text in (result.out, result.err):
+            check("\x1b" not in text and "\x07" not in text, f"{command}: {text!r}")
+
+
+@timeout(60)
+def test_mpi_remove_takes_a_name(work):
+    """Not a path, by which it would remove what is no MPI's."""
+    (work / "thesis.json").write_text(THESIS)
+    up = "../" * 40
+    result = fermata.fermata(work, "mpi", "remove", f"{up}{work}/thesis")
+    check(result.code != 0, "it was removed")
+    check_equal((work / "thesis.json").read_text(), THESIS, "a file elsewhere")

@@ -37,6 +37,7 @@ pub fn list(output: Output) -> Result<u8> {
 
 /// `fermata mpi remove`
 pub fn remove(name: &str, output: Output) -> Result<u8> {
+    crate::run::check_name(name)?;
     let prefix = Prefix::find()?;
     let record = prefix.lower_record(name);
     if !record.exists() {

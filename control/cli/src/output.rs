@@ -6,7 +6,7 @@
 //! have a job and its coordinator in it.
 
 use anyhow::{Context, Result};
-use fermata_sysio::tell;
+use fermata_sysio::{printable, tell};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
@@ -26,7 +26,7 @@ impl Output {
         let line = match text.as_ref().trim_end() {
             _ if self.json => format!("{value}\n"),
             "" => return Ok(()),
-            text => format!("{text}\n"),
+            text => format!("{}\n", printable(text)),
         };
         let mut out = io::stdout();
         match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {

@@ -139,7 +139,8 @@ pub fn check_owner(snapshot: &Path) -> Result<()> {
         if owner != ours {
             return Err(refused(format!(
                 "{} belongs to user {owner}, not to you (user {ours})\n  \
-                 hint: what is restored runs as you; if you trust it: chown -R {ours} {}",
+                 hint: what is restored runs as whoever restores it; as its owner: \
+                 sudo -u '#{owner}' fermata restart {}",
                 path.display(),
                 snapshot.display()
             )));

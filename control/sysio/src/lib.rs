@@ -2,6 +2,7 @@
 //! What the control plane asks the kernel beyond the standard library. The only crate that may hold
 //! `unsafe`; rustix's safe functions are enough for nearly all of it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -12,8 +13,20 @@ use std::time::Duration;
 /// Tells the user on standard error. Whether anybody takes it must not matter to what goes on here:
 /// the reader of a pipe may be gone, or the disk full.
 pub fn tell(text: impl fmt::Display) {
-    let line = format!("fermata: {text}\n");
+    let line = format!("fermata: {}\n", printable(&text.to_string()));
     let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// The text with its control characters spelled out, but for line feeds and tabs: names, answers
+/// and messages may be others', and a terminal obeys what it is sent.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let spell = |c: char| if is_obeyed(c) { c.escape_unicode().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(spell).collect())
 }
 
 /// The user id of the process at the other end of a UNIX socket.

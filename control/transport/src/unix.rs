@@ -42,12 +42,25 @@ fn line(stream: UnixStream) -> io::Result<Line> {
     Ok(Line { inlet: Box::new(UnixHalf(stream)), outlet: Box::new(UnixHalf(second)) })
 }
 
-/// Connects to the socket at `path`.
+/// An error unless the process at the other end is this user's.
+fn check_peer(stream: &UnixStream, does: &str) -> io::Result<()> {
+    let uid = fermata_sysio::peer_uid(stream)?;
+    if uid == fermata_sysio::effective_uid() {
+        return Ok(());
+    }
+    let why = format!("a process of user {uid} {does}");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+/// Connects to the socket at `path`, where a process of this user has to listen: the directory may
+/// be gone, and made again by somebody else.
 ///
 /// # Errors
-/// What the system says.
+/// What the system says; `PermissionDenied` if somebody else listens.
 pub fn connect_unix(path: &Path) -> io::Result<Line> {
-    line(UnixStream::connect(path)?)
+    let stream = UnixStream::connect(path)?;
+    check_peer(&stream, "listens there")?;
+    line(stream)
 }
 
 /// A listening UNIX socket; its file goes away with it.
@@ -114,11 +127,7 @@ struct UnixGuest(UnixStream);
 
 impl Guest for UnixGuest {
     fn admit(self: Box<Self>) -> io::Result<Line> {
-        let uid = fermata_sysio::peer_uid(&self.0)?;
-        if uid != fermata_sysio::effective_uid() {
-            let why = format!("a process of user {uid} tried to connect");
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        }
+        check_peer(&self.0, "tried to connect")?;
         line(self.0)
     }
 }
