@@ -20,6 +20,7 @@ mod lines;
 mod relay;
 mod server;
 mod storekeeper;
+mod strangers;
 
 pub use client::{Client, ClientError, Outcome};
 pub use server::{Ending, Handle, Options, start};

@@ -28,6 +28,8 @@ pub(crate) enum Input {
     Done(Event),
     /// For the log.
     Note(String),
+    /// Somebody who has proved nothing has been turned away, and why.
+    TurnedAway(String),
 }
 
 /// What reading threads need.
@@ -64,13 +66,14 @@ impl Reception {
                         thread::Builder::new().spawn(move || reception.receive(guest))
                     {
                         thread::sleep(PAUSE_AFTER_ERROR);
-                        let _ = self.tell(Input::Note(format!("turned a guest away: {error}")));
+                        let _ =
+                            self.tell(Input::TurnedAway(format!("turned a guest away: {error}")));
                     }
                 }
                 Err(error) => {
                     // Out of descriptors, most likely: try again, but do not spin on it.
                     thread::sleep(PAUSE_AFTER_ERROR);
-                    let _ = self.tell(Input::Note(format!("refused a connection: {error}")));
+                    let _ = self.tell(Input::TurnedAway(format!("refused a connection: {error}")));
                 }
             }
         }
@@ -80,7 +83,7 @@ impl Reception {
         let mut line = match guest.admit() {
             Ok(line) => line,
             Err(error) => {
-                let _ = self.tell(Input::Note(format!("turned a guest away: {error}")));
+                let _ = self.tell(Input::TurnedAway(format!("turned a guest away: {error}")));
                 return;
             }
         };
@@ -90,7 +93,7 @@ impl Reception {
             Ok(None) => return,
             Err(error) => {
                 line.outlet.end();
-                let _ = self.tell(Input::Note(format!("turned a peer away: {error}")));
+                let _ = self.tell(Input::TurnedAway(format!("turned a peer away: {error}")));
                 return;
             }
         };

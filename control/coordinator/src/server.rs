@@ -5,6 +5,7 @@ use crate::depot::Depot;
 use crate::door::{Door, Place};
 use crate::lines::{Input, Reception};
 use crate::storekeeper::Storekeeper;
+use crate::strangers::Strangers;
 use fermata_core::{Action, Config, Event, Machine};
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
 use fermata_storage::{JobDir, Whose, discard, list_snapshots, read_manifest, within};
@@ -233,6 +234,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         options,
         peers: BTreeMap::new(),
         log,
+        strangers: Strangers::default(),
         begun: Instant::now(),
         shared: Arc::clone(&shared),
     };
@@ -250,6 +252,7 @@ struct Server {
     options: Options,
     peers: BTreeMap<u64, Box<dyn Outlet>>,
     log: File,
+    strangers: Strangers,
     begun: Instant,
     shared: Arc<Shared>,
 }
@@ -301,6 +304,12 @@ impl Server {
                     self.say(&text);
                     continue;
                 }
+                Ok(Input::TurnedAway(why)) => {
+                    for text in self.strangers.turned_away(why, self.now_ms()) {
+                        self.say(&text);
+                    }
+                    continue;
+                }
                 Err(RecvTimeoutError::Timeout) if patience.is_zero() => break,
                 Err(RecvTimeoutError::Timeout) => Event::Tick,
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -331,6 +340,9 @@ impl Server {
         for peer in self.peers.values_mut() {
             peer.end();
         }
+        if let Some(text) = self.strangers.rest() {
+            self.say(&text);
+        }
         self.say("coordinator ends");
     }
 
@@ -343,8 +355,7 @@ impl Server {
     fn handle(&mut self, event: Event) {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
-            let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let actions = self.machine.step(event, now);
+            let actions = self.machine.step(event, self.now_ms());
             // Before the ranks are told: whoever sees one end must find out why.
             self.publish();
             for action in actions {
@@ -407,6 +418,10 @@ impl Server {
                 None
             }
         }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn say(&mut self, text: &str) {

@@ -104,6 +104,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
         options,
         peers: BTreeMap::new(),
         log: File::create(job.path().join("coordinator.log")).unwrap(),
+        strangers: Strangers::default(),
         begun: Instant::now(),
         shared: Arc::clone(&shared),
     };

@@ -301,6 +301,22 @@ fn nonsense_on_the_socket_ends_only_its_own_connection() {
 }
 
 #[test]
+fn strangers_do_not_fill_the_log() {
+    let job = Job::new(Fault::None, Between::Nothing);
+    let socket = job.coordinator.as_ref().unwrap().socket().to_owned();
+    for _ in 0..200 {
+        let mut stranger = UnixStream::connect(&socket).unwrap();
+        stranger.set_read_timeout(Some(LIMIT)).unwrap();
+        stranger.write_all(&[0xff; 64]).unwrap();
+        assert_eq!(stranger.read(&mut [0; 8]).unwrap_or(0), 0, "it is cut off");
+    }
+    assert_eq!(job.checkpoint(false).0, Outcome::Ok);
+    let log = fs::read_to_string(job.place().path().join("coordinator.log")).unwrap();
+    let lines = log.lines().filter(|line| line.contains("turned")).count();
+    assert!((1..=6).contains(&lines), "{log}");
+}
+
+#[test]
 fn a_command_on_another_host_needs_the_secret() {
     let job = Job::new(Fault::None, Between::Daemon);
     let coordinator = job.coordinator.as_ref().unwrap();
