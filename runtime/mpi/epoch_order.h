@@ -29,10 +29,12 @@ inline bool within_epoch(const Window* window) {
   return !window->unchecked && window->access_epochs > i32(window->fenced);
 }
 
-/// kErrRmaSync if the memory of no member may be accessed now. `rank`: whose is to be.
+/// kErrRmaSync if the memory of no member may be accessed now. `rank`: whose is to be; what is no
+/// member's is the lower half's to refuse.
 inline int access_error(Slot* win, i32 rank) {
   const Window* const window = window_of(win);
-  return !window || window->access_epochs > 0 || rank == kProcNull ? kSuccess : kErrRmaSync;
+  const bool is_members = window && u32(rank) < u32(window->ranks);
+  return is_members && window->access_epochs == 0 ? kErrRmaSync : kSuccess;
 }
 
 inline void fence_ends(Window* window) {

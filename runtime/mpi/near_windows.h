@@ -192,7 +192,12 @@ inline bool adopt_segments(Window* window) {
 
 /// Begins the one epoch of a lower window. Nobody ever asks for a lock that excludes others, so
 /// nothing has to be granted: MPICH would ask each member and wait for its answer.
-inline int begin_lower_epoch(u64 real) { return lower().Win_lock_all(abi::kModeNocheck, real); }
+/// Errors are returned to us: Open MPI's window would end the job.
+inline int begin_lower_epoch(u64 real) {
+  const int error =
+      lower().Win_set_errhandler(real, slot_at(kErrhandler, kErrorsReturn)->real);
+  return error ? error : lower().Win_lock_all(abi::kModeNocheck, real);
+}
 
 /// Makes the real window of shared memory, in its epoch. False, in all members: it has to be a far
 /// one.

@@ -31,6 +31,9 @@ static void outside(int step, int step_ms) {
   CHECK(refused(MPI_Accumulate(&one, 1, MPI_INT, rank, 0, 1, MPI_INT, MPI_SUM, win)));
   CHECK(refused(MPI_Fetch_and_op(&one, &result, MPI_INT, rank, 0, MPI_SUM, win)));
   CHECK(!refused(MPI_Put(&one, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win)));
+  int class = -1;  // the arguments are looked at first
+  MPI_Error_class(MPI_Put(&one, 1, MPI_INT, -5, 0, 1, MPI_INT, win), &class);
+  CHECK(class == MPI_ERR_RANK);
 }
 
 static void fences(int step, int step_ms) {
