@@ -116,17 +116,42 @@ def test_a_snapshot_that_a_restart_checks_is_not_pruned(work):
     check_equal(len(job.snapshots()), 2, "snapshots")
 
 
+def _stops_while_it_reads(pid, snapshot):
+    """Stops a process once it has a file of the snapshot open; False: it has ended before."""
+    names = pathlib.Path(f"/proc/{pid}/fd")
+    while True:
+        try:
+            if any(str(snapshot) in os.readlink(name) for name in names.iterdir()):
+                os.kill(pid, signal.SIGSTOP)
+                return True
+        except FileNotFoundError:  # one that has been closed meanwhile, or the process
+            pass
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        if state in "ZX":
+            return False
+
+
+@timeout(120)
 def test_a_snapshot_that_is_removed_while_it_is_read_is_not_called_damaged(work):
     """A job with --every and a small --keep removes them by itself."""
+    job = FaultyJob(work).begin("mpich").with_snapshot()
+    job.checkpoint_and_stop()
     for command in ("verify", "inspect"):
-        snapshot = work / command
-        snapshot.mkdir()
-        os.mkfifo(snapshot / "manifest.json")
-        reading = process.Running([fermata.FERMATA, command, snapshot], work, name=f"{command}s",
-                                  cwd=work, env=mpis.environment())
-        with open(snapshot / "manifest.json", "w", encoding="ascii"):  # when it is being read
+        for attempt in range(500):
+            snapshot = work / f"{command}-{attempt}"
+            shutil.copytree(job.snapshots()[-1], snapshot)
+            reading = process.Running([fermata.FERMATA, command, snapshot], work,
+                                      name=f"{command}s{attempt}", cwd=work,
+                                      env=mpis.environment())
+            caught = _stops_while_it_reads(reading.process.pid, snapshot)
             snapshot.rename(work / f"{command}.partial")
-        result = reading.wait(10)
+            if caught:
+                os.kill(reading.process.pid, signal.SIGCONT)
+            result = reading.wait(10)
+            shutil.rmtree(work / f"{command}.partial")
+            if caught:
+                break
+        check(caught, f"{command} was never seen reading")
         check(result.code == FAILED and "has been removed" in result.err,
               f"{command}: exit code {result.code}\n{result.err}")
 
