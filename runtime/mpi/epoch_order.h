@@ -19,14 +19,16 @@
 
 namespace fermata::mpi {
 
-inline void epochs_begin(Window* window) {
-  window->unchecked = window->flavor == kWinFlavorShared && !front::refuses_nested_epochs();
-  window->access_epochs = window->unchecked;
+/// True for a window whose epochs the program's own MPI does not look at.
+inline bool is_unchecked(const Window* window) {
+  return window->flavor == kWinFlavorShared && !front::refuses_nested_epochs();
 }
+
+inline void epochs_begin(Window* window) { window->access_epochs = is_unchecked(window); }
 
 /// True in an epoch of MPI_Win_start or of a lock.
 inline bool within_epoch(const Window* window) {
-  return !window->unchecked && window->access_epochs > i32(window->fenced);
+  return !is_unchecked(window) && window->access_epochs > i32(window->fenced);
 }
 
 /// kErrRmaSync if the memory of no member may be accessed now. `rank`: whose is to be; what is no
@@ -56,7 +58,7 @@ inline void epoch_closes(Window* window) { window->access_epochs--; }
 
 /// kErrRmaSync if a lock may not be asked for now, on a member or on all.
 inline int lock_error(const Window* window, bool on_all) {
-  if (!window->unchecked && window->access.ranks) return kErrRmaSync;
+  if (!is_unchecked(window) && window->access.ranks) return kErrRmaSync;
   if (!front::refuses_nested_epochs()) return kSuccess;
   const bool other_kind = on_all ? within_epoch(window) : window->all_locked != LockKind::kNone;
   return other_kind ? kErrRmaSync : kSuccess;

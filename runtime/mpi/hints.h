@@ -57,12 +57,16 @@ int hints_give(Slot* kept, const Hint (&known)[kCount], Slot** info) {
 inline int comm_hints_take(Slot* comm, Slot* info) {
   return hints_take(&comm_of(comm)->info, kCommHints, info);
 }
+/// The end of a call that has made a communicator, or none, with an info object. Returns its error.
+inline int with_hints(int error, Slot* made, Slot* info) {
+  return error || !live_comm(made) ? error : comm_hints_take(made, info);
+}
 
 namespace core {
 
 inline int Comm_dup_with_info(Slot* comm, Slot* info, Slot** newcomm) {
   const int error = Comm_dup(comm, newcomm);
-  return error ? error : comm_hints_take(*newcomm, info);
+  return with_hints(error, *newcomm, info);
 }
 inline int Comm_set_info(Slot* comm, Slot* info) {
   return live_comm(comm) ? comm_hints_take(comm, info) : int(kErrComm);

@@ -75,7 +75,7 @@ inline int Comm_idup(Slot* comm, Slot** newcomm, Slot** handle) {
 }
 inline int Comm_idup_with_info(Slot* comm, Slot* info, Slot** newcomm, Slot** handle) {
   const int error = Comm_idup(comm, newcomm, handle);
-  return error ? error : comm_hints_take(*newcomm, info);
+  return with_hints(error, *newcomm, info);
 }
 
 }  // namespace core

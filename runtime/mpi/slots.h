@@ -44,10 +44,11 @@ inline constexpr u32 kMaxIndex = (1u << 26) - 1;
 inline Slot* slots(Kind kind) {
   return reinterpret_cast<Slot*>(kSlots + u64(kind) * kSlotsBytesPerKind);
 }
+inline Slot* slot_at(Kind kind, u32 index) { return slots(kind) + index; }
+
 /// True for a handle that the application has kept of what it has freed.
 inline bool is_freed(const Slot* slot) {
   return FERMATA_UNLIKELY((slot->flags & (kSlotLive | kSlotLeft)) != kSlotLive);
 }
-inline Slot* slot_at(Kind kind, u32 index) { return slots(kind) + index; }
 
 }  // namespace fermata::mpi

@@ -14,7 +14,7 @@ inline int split_by_directory(Slot* comm, int key, Slot* info, Slot** newcomm) {
   sys::KernelStat directory{};
   const bool reached = hint && sys::stat(hint->value, &directory);
   const u64 identity = hash_word(hash_word(kHashStart, directory.dev), directory.ino);
-  const auto make = [&](u64* real) {
+  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
     const i32 mine[2] = {name, -name};
     i32 largest[2] = {};
     u64 host = 0;
@@ -28,9 +28,14 @@ inline int split_by_directory(Slot* comm, int key, Slot* info, Slot** newcomm) {
     if (!error) error = lower().Comm_split(host, color, key, real);
     if (host) (void)lower().Comm_free(&host);
     return error;
-  };
-  return comm_construct(comm, is_inter(comm), newcomm, make,
-                        [&](Slot* made) { return comm_hints_take(made, info); });
+  });
+}
+
+inline int split_by_type(Slot* comm, int type, int key, Slot** newcomm) {
+  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
+    const u64 no_info = slot_at(kInfo, kInfoNull)->real;
+    return lower().Comm_split_type(comm->real, type, key, no_info, real);
+  });
 }
 
 namespace core {
@@ -43,18 +48,14 @@ inline int Comm_split(Slot* comm, int color, int key, Slot** newcomm) {
 /// Of the types that name the hardware, memory that is shared is the one that every MPI knows; what
 /// is not known is no type that any member shares with another, and gives MPI_COMM_NULL.
 inline int Comm_split_type(Slot* comm, int type, int key, Slot* info, Slot** newcomm) {
-  if (type == kCommTypeNeighborhood) return split_by_directory(comm, key, info, newcomm);
   if (type >= kCommTypeHwUnguided && type <= kCommTypeResourceGuided) {
     const InfoPair* const hint =
         type == kCommTypeHwGuided ? info_get(info, "mpi_hw_resource_type") : nullptr;
     type = hint && text_equal(hint->value, "mpi_shared_memory") ? kCommTypeShared : kUndefined;
   }
-  const auto make = [&](u64* real) {
-    const u64 no_info = slot_at(kInfo, kInfoNull)->real;
-    return lower().Comm_split_type(comm->real, type, key, no_info, real);
-  };
-  return comm_construct(comm, is_inter(comm), newcomm, make,
-                        [&](Slot* made) { return comm_hints_take(made, info); });
+  const int error = type == kCommTypeNeighborhood ? split_by_directory(comm, key, info, newcomm)
+                                                  : split_by_type(comm, type, key, newcomm);
+  return with_hints(error, *newcomm, info);
 }
 
 }  // namespace core

@@ -61,9 +61,8 @@ struct Window {
   alignas(16) i64 counter[2];  // see epochs.h; MPICH 4.0 misses windows that are aligned to 8
   LockKind* locks;             // by rank in the window
   LockKind all_locked;
-  i32 access_epochs;  // that are open (epoch_order.h)
-  bool fenced;        // one of them is a fence's
-  bool unchecked;     // of a kind whose epochs the program's own MPI does not look at
+  i32 access_epochs;           // that are open (epoch_order.h)
+  bool fenced;                 // one of them is a fence's
   bool is_new;       // not yet made: its memory holds nothing
   bool has_doors;    // all members have: locks are made of these
   i64 door;          // this rank's: its number, or -1

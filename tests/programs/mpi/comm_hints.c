@@ -2,27 +2,15 @@
 // Hints of communicators: given when one is made, changed one at a time, asked for after the pause
 // of each step; what is no hint; a duplicate inherits none.
 // Option: --beyond 1 (looks at the hints: the real MPIs do not agree on which they tell).
-#include "../check.h"
+#include "hints.h"
 
 static int beyond;
 
 static void check_hint(MPI_Comm comm, const char *key, const char *expected) {
   MPI_Info info;
-  char value[MPI_MAX_INFO_VAL + 1] = "";
-  int flag = -1;
   CHECK(MPI_Comm_get_info(comm, &info) == MPI_SUCCESS);
-  MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &flag);
-  MPI_Info_free(&info);
-  if (!beyond) return;
-  CHECK(flag == (expected != NULL));
-  if (expected) CHECK(!strcmp(value, expected));
-}
-
-static MPI_Info one_hint(const char *key, const char *value) {
-  MPI_Info info;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, key, value);
-  return info;
+  if (beyond) check_hint_in(info, key, expected);
+  else MPI_Info_free(&info);
 }
 
 int main(int argc, char **argv) {
