@@ -34,7 +34,8 @@ awk 'FILENAME == ARGV[1] { missing[$1] = 1; next }
   !($2 in missing) { print "#define FERMATA_HAS_" $2 " 1" }' \
   "$work/missing.txt" runtime/backend/names.gen.txt > "$work/has.h"
 
-sources="runtime/backend/main.cpp runtime/backend/ompio.cpp $(ls runtime/agent/*.cpp)"
+sources="runtime/backend/main.cpp runtime/backend/ompio.cpp runtime/backend/exit_handlers.cpp
+ $(ls runtime/agent/*.cpp)"
 objects=
 for source in $sources; do
   object=$work/$(echo "$source" | tr / _).o
@@ -43,7 +44,8 @@ for source in $sources; do
     -c "$source" -o "$object"
   objects="$objects $object"
 done
-echo '{ opal_progress_register; opal_progress_unregister; };' > "$work/exported"  # ompio.cpp
+# ompio.cpp, exit_handlers.cpp
+echo '{ opal_progress_register; opal_progress_unregister; __cxa_atexit; };' > "$work/exported"
 # shellcheck disable=SC2086
 "$mpicc" -pie -o "$out/$name.new" $objects -pthread -Wl,--dynamic-list="$work/exported"
 mv -f "$out/$name.new" "$out/$name"

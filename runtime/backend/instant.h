@@ -4,6 +4,7 @@
 // handed over as 0: the front end needs no books for it, and nobody polls for it.
 #pragma once
 
+#include "backend/exit_handlers.h"
 #include "backend/shim.gen.h"
 
 namespace fermata::backend {
@@ -52,7 +53,9 @@ inline int isend(const void* buf, int count, u64 datatype, int dest, int tag, u6
 
 inline int finalize() {
   g_instants.complete();
-  return Finalize();
+  const int error = Finalize();
+  run_exit_handlers();
+  return error;
 }
 
 }  // namespace fermata::backend

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "backend/half_float.h"
 #include "backend/instant.h"
 #include "halves/crossing.h"
 
@@ -69,7 +70,7 @@ int make_lender() {
 }
 
 LowerCalls lower_calls{kCrossingVersion, kMpiCallsHash, &kMpi, FERMATA_LOWER_NAME,
-                       report,           predefined,    gather, make_lender};
+                       report,           known_object,  gather, make_lender};
 
 [[noreturn]] void refuse(const char* what) {
   dprintf(2, "fermata: back end %s: %s\n", FERMATA_LOWER_NAME, what);

@@ -5987,6 +5987,9 @@ inline u64 predefined(u32 kind, u32 number) {
 #ifdef FERMATA_HAS_COMPLEX32
       if (number == 0x2eb) return canonical<MPI_Datatype>(MPI_COMPLEX32);
 #endif
+#ifdef FERMATA_HAS_C_FLOAT16
+      if (number == 0x3fc) return canonical<MPI_Datatype>(MPI_C_FLOAT16);
+#endif
 #ifdef FERMATA_HAS_LB
       if (number == 0x3fe) return canonical<MPI_Datatype>(MPI_LB);
 #endif

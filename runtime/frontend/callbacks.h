@@ -66,6 +66,9 @@ extern __thread mpi::Slot* tls_culprit
 // "Open MPI" or "MPICH": whose ABI this front end speaks.
 inline const char* name();
 
+// The bytes that programs have for the name of a port, with the 0 at its end.
+inline u64 port_room();
+
 // Whether errors of communicators and windows without an error handler of their own are
 // MPI_COMM_WORLD's.
 inline bool objects_follow_world();

@@ -22,6 +22,7 @@ inline void for_each_predefined(PredefinedVisitor visit, void* context) {
 }
 
 inline i32 app_error_code(int canonical_class) { return error_class_out(canonical_class); }
+inline u64 port_room() { return app::kMaxPortName; }
 inline int app_keyval(int canonical) { return keyval_out(canonical); }
 inline int app_win_flavor(int canonical) { return win_flavor_out(canonical); }
 inline int app_win_model(int canonical) { return win_model_out(canonical); }

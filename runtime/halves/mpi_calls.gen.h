@@ -362,6 +362,7 @@ inline constexpr int kTPvarClassCounter = 7;
 inline constexpr int kTPvarClassAggregate = 8;
 inline constexpr int kTPvarClassTimer = 9;
 inline constexpr int kTPvarClassGeneric = 10;
+inline constexpr u32 kCFloat16 = 0x3fc;
 inline constexpr u32 kLb = 0x3fe;
 inline constexpr u32 kUb = 0x3ff;
 inline constexpr u32 kErrorsThrowExceptions = 0x3fd;

@@ -176,12 +176,21 @@ inline int Comm_join(int fd, Slot** intercomm) {
                         [&](u64* real) { return lower().Comm_join(fd, real); });
 }
 
+/// MPICH 5 makes names of 429 bytes on a machine with four network interfaces, and the buffers of
+/// programs built for MPICH have 256. Cut short they would lead UCX beyond their end; MPICH 5 itself
+/// answers MPI_ERR_OTHER, "no space for port_name".
+inline bool has_room_for_port(const char* name) { return text_length(name) < front::port_room(); }
+
 inline int Open_port(Slot* info, char* port) {
   LowerScope scope;
   const LowerInfo hints(info);
-  const int error = lower().Open_port(hints.real(), port);
-  if (!error) crossing().connections++;
-  return error;
+  if (const int error = lower().Open_port(hints.real(), port)) return error;
+  if (!has_room_for_port(port)) {
+    (void)lower().Close_port(port);
+    return kErrOther;
+  }
+  crossing().connections++;
+  return kSuccess;
 }
 inline int Close_port(const char* port) {
   LowerScope scope;
@@ -202,7 +211,8 @@ inline int Unpublish_name(const char* service, Slot* info, const char* port) {
 inline int Lookup_name(const char* service, Slot* info, char* port) {
   LowerScope scope;
   const LowerInfo hints(info);
-  return lower().Lookup_name(service, hints.real(), port);
+  const int error = lower().Lookup_name(service, hints.real(), port);
+  return error || has_room_for_port(port) ? error : kErrOther;
 }
 
 }  // namespace core

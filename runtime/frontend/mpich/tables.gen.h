@@ -166,6 +166,7 @@ inline int error_class_in(int value) {
     case 76: return 58;  // ERR_PROC_ABORTED
     case 77: return 59;  // ERR_VALUE_TOO_LARGE
     case 75: return 60;  // ERR_SESSION
+    case 80: return 61;  // ERR_ERRHANDLER
     default: return value;
   }
 }
@@ -234,7 +235,7 @@ inline int error_class_out(int value) {
     case 58: return 76;  // ERR_PROC_ABORTED
     case 59: return 77;  // ERR_VALUE_TOO_LARGE
     case 60: return 75;  // ERR_SESSION
-    case 61: return 15;  // ERR_ERRHANDLER
+    case 61: return 80;  // ERR_ERRHANDLER
     case 62: return 15;  // ERR_ABI
     default: return value;
   }
@@ -667,6 +668,7 @@ inline constexpr Canonical kCanonical[] = {
   {mpi::kDatatype, 0x2e2},  // REAL16
   {mpi::kDatatype, 0x2e3},  // COMPLEX16
   {mpi::kDatatype, 0x2eb},  // COMPLEX32
+  {mpi::kDatatype, 0x3fc},  // C_FLOAT16
   {mpi::kDatatype, 0x3fe},  // LB
   {mpi::kDatatype, 0x3ff},  // UB
   {mpi::kRequest, 0x180},  // REQUEST_NULL
@@ -774,6 +776,7 @@ inline constexpr Value kValues[] = {
   {mpi::kDatatype, 0x2e2, 0x4c00102b},  // REAL16
   {mpi::kDatatype, 0x2e3, 0x4c00102a},  // COMPLEX16
   {mpi::kDatatype, 0x2eb, 0x4c00202c},  // COMPLEX32
+  {mpi::kDatatype, 0x3fc, 0x4c000246},  // C_FLOAT16
   {mpi::kDatatype, 0x3fe, 0x4c000010},  // LB
   {mpi::kDatatype, 0x3ff, 0x4c000011},  // UB
   {mpi::kRequest, 0x180, 0x2c000000},  // REQUEST_NULL

@@ -659,6 +659,7 @@ inline constexpr Canonical kCanonical[] = {
   {mpi::kDatatype, 0x2e2},  // REAL16
   {mpi::kDatatype, 0x2e3},  // COMPLEX16
   {mpi::kDatatype, 0x2eb},  // COMPLEX32
+  {mpi::kDatatype, 0x3fc},  // C_FLOAT16
   {mpi::kDatatype, 0x3fe},  // LB
   {mpi::kDatatype, 0x3ff},  // UB
   {mpi::kRequest, 0x180},  // REQUEST_NULL
@@ -800,6 +801,7 @@ FERMATA_EXPORT alignas(32) char ompi_mpi_2dblcplex[512];
 FERMATA_EXPORT alignas(32) char ompi_mpi_ldblcplex[512];
 FERMATA_EXPORT alignas(32) char ompi_mpi_integer16[512];
 FERMATA_EXPORT alignas(32) char ompi_mpi_real2[512];
+FERMATA_EXPORT alignas(32) char ompi_mpi_short_float[512];
 FERMATA_EXPORT alignas(32) char ompi_mpi_instance_null[512];
 FERMATA_EXPORT alignas(32) char ompi_mpi_errors_throw_exceptions[1024];
 }
@@ -917,6 +919,7 @@ inline const Exported kExported[] = {
   {ompi_mpi_ldblcplex, mpi::kDatatype, 0x200},
   {ompi_mpi_integer16, mpi::kDatatype, 0x2e1},
   {ompi_mpi_real2, mpi::kDatatype, 0x2ca},
+  {ompi_mpi_short_float, mpi::kDatatype, 0x3fc},
   {ompi_mpi_instance_null, mpi::kSession, 0x120},
   {ompi_mpi_errors_throw_exceptions, mpi::kErrhandler, 0x141},
 };
@@ -1028,6 +1031,7 @@ inline constexpr Integer kIntegers[] = {
   {mpi::kErrhandler, 0x142, 3},  // ERRORS_ABORT
   {mpi::kMessage, 0x128, 0},  // MESSAGE_NULL
   {mpi::kMessage, 0x129, 1},  // MESSAGE_NO_PROC
+  {mpi::kSession, 0x120, 0},  // SESSION_NULL
 };
 
 }  // namespace fermata::front
