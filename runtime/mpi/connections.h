@@ -177,8 +177,8 @@ inline int Comm_join(int fd, Slot** intercomm) {
 }
 
 /// MPICH 5 makes names of 429 bytes on a machine with four network interfaces, and the buffers of
-/// programs built for MPICH have 256. Cut short they would lead UCX beyond their end; MPICH 5 itself
-/// answers MPI_ERR_OTHER, "no space for port_name".
+/// programs built for MPICH have 256. Cut short they would lead UCX beyond their end; MPICH 5
+/// itself answers MPI_ERR_OTHER, "no space for port_name".
 inline bool has_room_for_port(const char* name) { return text_length(name) < front::port_room(); }
 
 inline int Open_port(Slot* info, char* port) {
