@@ -35,13 +35,27 @@ def not_right(results):
     return f"Not right natively on the machine of these runs, and not compared: {told or 'none'}."
 
 
+def cause_of(known, name):
+    """By the whole name, the module or the last part of it; without one, the name itself."""
+    parts = name.split(".")
+    return next((known[key] for key in (name, parts[0], parts[-1]) if key in known), None)
+
+
 def causes(suite, differing):
-    """A line for each difference."""
+    """A line for each cause: whose tests they are, and how they differ."""
     known = tomllib.loads(CAUSES.read_text())[suite]
-    lines = []
+    by_cause = {}
     for group, name, native, under in differing:
-        cause = known.get(name) or known.get(name.split(".")[0], "not known")
-        lines.append(f"- `{name}` ({group}): {native} natively, {under} under Fermata. {cause}")
+        cause = cause_of(known, name)
+        tests, sides = by_cause.setdefault((group, cause or name), ([], set()))
+        tests.append(name)
+        sides.add((native, under))
+    lines = []
+    for (group, cause), (tests, sides) in by_cause.items():
+        shown = ", ".join(f"`{name}`" for name in tests)
+        told = "; ".join(f"{native} natively, {under} under Fermata"
+                         for native, under in sorted(sides))
+        lines.append(f"- {shown} ({group}): {told}. {cause if cause not in tests else 'Not known.'}")
     return lines or ["No difference."]
 
 
