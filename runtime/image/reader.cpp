@@ -177,6 +177,7 @@ Status open_image(const char* path, Reader& out, Message& why) {
 
 void free_tables(Reader& reader) {
   if (reader.held_bytes) (void)sys::munmap(sys::word(reader.header), reader.held_bytes);
+  if (reader.moved_bytes) (void)sys::munmap(sys::word(reader.strings), reader.moved_bytes);
   const int fd = reader.fd;
   reader = {};
   reader.fd = fd;

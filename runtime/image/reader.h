@@ -24,6 +24,7 @@ struct Reader {
   const char* strings = nullptr;
   u64 string_bytes = 0;
   u64 held_bytes = 0;  // of memory, from the header on
+  u64 moved_bytes = 0;  // of memory, from the strings on, if paths have moved (image/moved.h)
 
   /// Duplicates a descriptor, close-on-exec, under a number that none of the image has: above them
   /// all, or between them if the limit leaves no room there. Errors: EMFILE = nowhere.

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kLowerEnvCapacity = 64;
 const char* lower_env[kLowerEnvCapacity];
+constexpr u32 kMoveCapacity = 128;
+image::Move moves[kMoveCapacity];
 
 struct Option {
   const char* flag;
@@ -36,6 +38,14 @@ bool take_option(const char* flag, const char* value) {
     config.*option.field = value;
     return true;
   }
+  if (text_equal(flag, "--map-from") && config.move_count < kMoveCapacity) {
+    moves[config.move_count] = {value, ""};
+    return true;
+  }
+  if (text_equal(flag, "--map-to") && config.move_count < kMoveCapacity) {
+    moves[config.move_count++].to = value;
+    return true;
+  }
   if (!text_equal(flag, "--lower-env") || config.lower_env_count == kLowerEnvCapacity) return false;
   lower_env[config.lower_env_count++] = value;
   return true;
@@ -52,6 +62,7 @@ void parse_command_line(u64* initial_stack) {
   while (*end) end++;
   config.auxv = reinterpret_cast<const u64*>(end + 1);
   config.lower_env = lower_env;
+  config.moves = moves;
   lower_env[config.lower_env_count++] = kLowerMark;
   u64 i = 1;
   for (; i + 1 < argc && !text_equal(argv[i], "--"); i += 2)

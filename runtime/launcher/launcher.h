@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/types.h"
 #include "halves/crossing.h"
+#include "image/moved.h"
 #include "sys/sys.h"
 
 namespace fermata::image {
@@ -52,6 +53,8 @@ struct Config {
   const char* stack_limit = "";  // not "": what the limit was before address_space.cpp lowered it
   char** options = nullptr;      // this launcher's own argv up to the "--"
   int option_count = 0;
+  const image::Move* moves = nullptr;  // directories that are elsewhere than in the image
+  u32 move_count = 0;
   const char* const* lower_env = nullptr;  // NAME=VALUE for the lower half only
   int lower_env_count = 0;
   int argc = 0;                  // the application's

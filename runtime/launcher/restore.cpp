@@ -4,7 +4,7 @@
 // the MPI thread. From there upper code goes on: it rebuilds the MPI objects and returns through
 // the signal frame into the application.
 #include "files/describe.h"
-#include "image/reader.h"
+#include "image/moved.h"
 #include "launcher/launcher.h"
 #include "memory/locks.h"
 #include "memory/restore.h"
@@ -239,6 +239,9 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   Status opened = faults::failing(Fault::kRestoreBegun);
   if (opened) opened = image::open_image(path.data, reader, why);
   if (!opened) die("cannot restart from this snapshot", why.data, opened.error, kAdvice);
+  const Status moved = image::move_paths(reader, config.moves, config.move_count);
+  if (!moved)
+    die("no memory for the paths of the image", path.data, moved.error, "check `ulimit -v`");
   const image::ImageHeader& h = *reader.header;
   check_fits(h, path.data, lower, world_rank, world_size);
   fault(Fault::kRestoreOpened);

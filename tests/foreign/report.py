@@ -55,7 +55,8 @@ def causes(suite, differing):
         shown = ", ".join(f"`{name}`" for name in tests)
         told = "; ".join(f"{native} natively, {under} under Fermata"
                          for native, under in sorted(sides))
-        lines.append(f"- {shown} ({group}): {told}. {cause if cause not in tests else 'Not known.'}")
+        why = "Not known." if cause in tests else cause
+        lines.append(f"- {shown} ({group}): {told}. {why}")
     return lines or ["No difference."]
 
 

@@ -5,6 +5,7 @@
 use crate::exit;
 use crate::files::Rule;
 use crate::kept::parse_which;
+use crate::moved::Move;
 use crate::output::{parse_bytes, parse_duration_ms};
 use crate::run::{KEEP_DEFAULT, SaveFiles, Start};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
@@ -180,6 +181,9 @@ Example:
         /// With --restore: what to do about files that changed after the checkpoint
         #[arg(long, value_name = "RULE", value_enum, default_value_t)]
         files: Rule,
+        /// With --restore: a directory of the job that has moved; may be repeated
+        #[arg(long, value_name = "OLD=NEW", value_parser = Move::parse)]
+        map: Vec<Move>,
         /// As --files of run
         #[arg(long, value_name = "WHAT", value_parser = parse_which)]
         save_files: Option<String>,
@@ -231,6 +235,10 @@ Example:
         /// What to do about files that changed after the checkpoint
         #[arg(long, value_name = "RULE", value_enum, default_value_t)]
         files: Rule,
+        /// A directory, or file, of the job that has moved: the program, its libraries, its files
+        /// and its working directory are looked for there; may be repeated, the longest OLD holds
+        #[arg(long, value_name = "OLD=NEW", value_parser = Move::parse)]
+        map: Vec<Move>,
         /// A job (its newest snapshot) or a snapshot's directory
         #[arg(value_name = "JOB|SNAPSHOT", value_hint = ValueHint::DirPath)]
         what: Option<String>,

@@ -14,6 +14,8 @@ use crate::files::{self, Rule};
 use crate::hosts::check_shares;
 use crate::jobs::{Place, unix_now_s};
 use crate::kept;
+use crate::moved::{Images, Moves};
+use crate::parts;
 use crate::programs;
 use crate::reach::{self, Whereabouts, tag};
 use crate::registry::{Family, Prefix};
@@ -22,7 +24,7 @@ use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name};
 use crate::state::state_of;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
-use fermata_storage::{JobDir, Whose, image_name, read_manifest};
+use fermata_storage::{JobDir, Whose, read_manifest};
 use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY};
@@ -65,6 +67,8 @@ pub struct ExecOptions {
     pub restore: Option<PathBuf>,
     /// What to do about files that changed after it.
     pub files: Rule,
+    /// Directories that have moved since.
+    pub moves: Moves,
     /// Files whose contents are saved.
     pub save_files: SaveFiles,
     /// The host on which that has been done.
@@ -221,14 +225,22 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
         rank.arg("--state").arg(std::path::absolute(snapshot.join(PROGRAM_DIRECTORY))?);
     }
     let image = restore.filter(|_| !itself);
-    if let Some(snapshot) = &image {
+    let own = image.as_ref().map(|snapshot| {
+        let job = job_with(snapshot).unwrap_or_else(|| job_of(options, place, &name));
+        parts::found(&prefix, &job, Images::one(snapshot, manager.rank, options.moves.clone()))
+    });
+    if let (Some(snapshot), Some(own)) = (&image, &own) {
         rank.arg("--restore").arg(snapshot);
+        for (from, to) in own.moves.pairs() {
+            rank.args(["--map-from", from, "--map-to", to]);
+        }
     }
     let SaveFiles { which, limit } = &options.save_files;
-    if let Some(option) = kept::launcher_option(which.as_deref(), *limit)? {
+    let moved = own.as_ref().and_then(kept::moved_option);
+    if let Some(option) = kept::launcher_option(which.as_deref(), *limit)?.or(moved) {
         rank.args(["--save-files", &option]);
     }
-    prepare_files(options, image.as_deref(), manager.rank, &mut rank)?;
+    prepare_files(options, image.as_deref().zip(own), manager.rank, &mut rank)?;
     rank.env_remove(Secret::VARIABLE);
     rank.arg("--").args(&app.argv);
     let error = rank.exec();
@@ -257,35 +269,43 @@ fn without_us(command: &[String], why: anyhow::Error) -> Result<Infallible> {
 /// no rank runs on before every rank has come here.
 fn prepare_files(
     options: &ExecOptions,
-    snapshot: Option<&Path>,
+    image: Option<(&Path, Images)>,
     number: u32,
     rank: &mut Command,
 ) -> Result<()> {
-    if let Some(snapshot) = snapshot {
-        kept::make_missing(&[(number, snapshot.join(image_name(number)))])?;
+    let restores = image.is_some();
+    if let Some((_, own)) = &image {
+        kept::make_missing(own)?;
     }
-    if let Some(snapshot) = snapshot.filter(|_| options.settled.as_ref() != Some(&host_name())) {
+    let settled = options.settled.as_ref() == Some(&host_name());
+    if let Some((snapshot, own)) = image.filter(|_| !settled) {
         // Of a snapshot on another host's disk only this rank's image has been brought here.
+        programs::check(&own)?;
         let images = if options.local_dir.is_some() {
-            vec![(number, snapshot.join(image_name(number)))]
+            own
         } else {
             let manifest =
                 read_manifest(snapshot, Whose::Own).map_err(|why| damaged(why.to_string()))?;
-            files::images_of(snapshot, &manifest)
+            Images::of(snapshot, &manifest, own.moves)
         };
-        let own: Vec<_> = images.iter().filter(|(rank, _)| *rank == number).cloned().collect();
-        programs::check(&own)?;
         files::settle(&images, Some(number), options.files)?;
     }
     let Some((offset, path)) = options.stdin.as_ref().and_then(|text| text.split_once(':')) else {
         return Ok(());
     };
-    if number == 0 && snapshot.is_none() {
+    if number == 0 && !restores {
         let mut file = File::open(path).with_context(|| format!("cannot open {path}"))?;
         file.seek(SeekFrom::Start(offset.parse()?))?;
         rank.stdin(file);
     }
     Ok(())
+}
+
+/// The job that a snapshot lies with; `None` if it has been copied out.
+fn job_with(snapshot: &Path) -> Option<JobDir> {
+    let path = snapshot.canonicalize().ok()?;
+    let snapshots = path.parent().filter(|above| above.ends_with("snapshots"))?;
+    Some(JobDir::at(snapshots.parent()?.to_owned()))
 }
 
 fn job_of(options: &ExecOptions, place: &Place, name: &str) -> JobDir {
@@ -358,6 +378,9 @@ fn coordinator_for(
             ..Service::default()
         };
         detached::begin(&job, &record, &service)?;
+        if options.restore.is_none() {
+            parts::keep(&Prefix::find()?, &job, front);
+        }
     }
     let socket = wait_for_coordinator(&job, &name, &manager.identity, local_dir)?;
     Ok((name, socket))

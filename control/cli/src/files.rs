@@ -14,15 +14,16 @@
 
 use crate::exit::refused;
 use crate::kept;
+use crate::moved::{Images, Move, Moves};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use fermata_storage::{Image, Whose};
 use fermata_sysio::tell;
-use fermata_types::file_kind::REGULAR;
+use fermata_types::ImageFile;
+use fermata_types::file_kind::{DIRECTORY, REGULAR};
 use fermata_types::object_kind::NAMED;
-use fermata_types::{ImageFile, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, FileTimes};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -102,25 +103,18 @@ fn merge(files: &mut Files, path: String, file: &ImageFile, own: bool) {
     saved.kept |= kept::is_kept(file);
 }
 
-/// The images of a snapshot, by rank.
-pub fn images_of(snapshot: &Path, manifest: &Manifest) -> Vec<(u32, PathBuf)> {
-    let place = |file: &String| snapshot.join(file);
-    manifest.images.iter().map(|image| (image.rank, place(&image.file))).collect()
-}
-
 /// The regular files of all images that can be read here. `rank`: whose own they are, `None`: all.
-fn open_files(images: &[(u32, PathBuf)], rank: Option<u32>) -> Files {
+fn open_files(images: &Images, rank: Option<u32>) -> Files {
     let mut files = Files::new();
     let mut mapped = BTreeSet::new();
-    for (owner, path) in images {
-        let Ok(image) = Image::open(path, Whose::Own) else { continue };
+    for (owner, image) in images.open() {
         let named = image.objects.iter().filter(|object| object.kind == NAMED);
-        mapped.extend(named.map(|object| image.string(object.path_string)));
+        mapped.extend(named.map(|object| images.path(&image, object.path_string)));
         for file in image.files.iter().filter(|file| file.kind == REGULAR) {
-            let path = image.string(file.path_string);
+            let path = images.path(&image, file.path_string);
             let is_no_file = NOT_FILES.iter().any(|prefix| path.starts_with(prefix));
             if !is_no_file || path.starts_with(MEMORY) {
-                merge(&mut files, path, file, rank.is_none_or(|rank| rank == *owner));
+                merge(&mut files, path, file, rank.is_none_or(|rank| rank == owner));
             }
         }
     }
@@ -210,15 +204,83 @@ fn changes(files: &Files, rule: Rule) -> Result<Vec<(&String, &Saved, Change)>> 
 ///
 /// # Errors
 /// The rule refuses the restart.
-pub fn check(images: &[(u32, PathBuf)], rule: Rule) -> Result<()> {
+pub fn check(images: &Images, rule: Rule) -> Result<()> {
     changes(&open_files(images, None), rule).map(|_| ())
+}
+
+/// What the programs of these images consist of and have open, by its path now; not what a restart
+/// makes itself, nor what no host has as a file.
+fn needed(images: &Images) -> BTreeSet<String> {
+    let mut needed = BTreeSet::new();
+    for (_, image) in images.open() {
+        let code = image.regions.iter().filter(|region| region.build_id_string != 0);
+        let open = image.files.iter().filter(|file| match file.kind {
+            REGULAR | DIRECTORY => file.values[0] == 0,
+            _ => false,
+        });
+        let keeps = !image.string(image.header.save_files_string).is_empty();
+        let cwd = Some(image.header.cwd_string).filter(|_| !keeps);
+        let offsets = code.map(|region| region.path_string).chain(open.map(|f| f.path_string));
+        needed.extend(offsets.chain(cwd).map(|offset| images.path(&image, offset)));
+    }
+    needed.retain(|path| {
+        path.starts_with('/') && !NOT_FILES.iter().any(|prefix| path.starts_with(prefix))
+    });
+    needed
+}
+
+fn is_missing(path: &str) -> bool {
+    matches!(std::fs::metadata(path), Err(error) if error.kind() == ErrorKind::NotFound)
+}
+
+/// How a directory that was `then` may have come to be `now`: without the parts at the end that
+/// both have. None if they are the same.
+fn difference(then: &Path, now: &Path) -> Option<(PathBuf, PathBuf)> {
+    let (mut then, mut now) = (then, now);
+    while then != now && then.file_name().is_some() && then.file_name() == now.file_name() {
+        (then, now) = (then.parent()?, now.parent()?);
+    }
+    (then != now).then(|| (then.to_owned(), now.to_owned()))
+}
+
+/// The `--map` by which everything would be found, if the job's directory `then` is now `now`.
+fn guess(missing: &[String], then: &Path, now: &Path) -> Option<String> {
+    let (from, to) = difference(then, now)?;
+    let option = format!("{}={}", from.display(), to.display());
+    let moves = Moves::of(vec![Move::parse(&option).ok()?]);
+    missing.iter().all(|path| !is_missing(&moves.path(path))).then_some(option)
+}
+
+/// Whether everything is here that ranks on this host need. `cwd`: their working directory.
+///
+/// # Errors
+/// The restart is refused: something is missing.
+pub fn check_there(images: &Images, cwd: &str) -> Result<()> {
+    let missing: Vec<String> = needed(images).into_iter().filter(|p| is_missing(p)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    const SHOWN: usize = 8;
+    let more = match missing.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!("\n  and {more} more"),
+    };
+    let here = std::env::current_dir().unwrap_or_default();
+    let hint = match guess(&missing, Path::new(cwd), &here) {
+        Some(option) => format!("they are found with --map {option}"),
+        None => "put them back, or tell where they are now: --map OLD=NEW".into(),
+    };
+    Err(refused(format!(
+        "cannot reopen what the job had: there is no\n  {}{more}\n  hint: {hint}",
+        missing[..missing.len().min(SHOWN)].join("\n  ")
+    )))
 }
 
 /// Applies the rule to the ranks' files. `rank`: only to that rank's.
 ///
 /// # Errors
 /// The rule refuses the restart, or a file cannot be cut back.
-pub fn settle(images: &[(u32, PathBuf)], rank: Option<u32>, rule: Rule) -> Result<()> {
+pub fn settle(images: &Images, rank: Option<u32>, rule: Rule) -> Result<()> {
     let files = open_files(images, rank);
     for (path, saved, change) in changes(&files, rule)? {
         let longer = saved.written && matches!(change, Change::Longer(_));
@@ -279,6 +341,16 @@ mod tests {
             first_extent: 0,
             extent_count: 0,
         }
+    }
+
+    #[test]
+    fn what_two_directories_differ_in() {
+        let pair = |a: &str, b: &str| Some((PathBuf::from(a), PathBuf::from(b)));
+        let of = |a: &str, b: &str| difference(Path::new(a), Path::new(b));
+        assert_eq!(of("/a/run/1", "/b/run/1"), pair("/a", "/b"));
+        assert_eq!(of("/a", "/b/c"), pair("/a", "/b/c"));
+        assert_eq!(of("/run", "/b/run"), pair("/", "/b"));
+        assert_eq!(of("/a/b", "/a/b"), None);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! are to be, and how a restart makes them again where they are missing.
 
 use crate::exit::refused;
+use crate::moved::Images;
 use anyhow::{Context, Result};
-use fermata_storage::{Image, ImageProblem, Whose};
+use fermata_storage::{Image, ImageProblem};
 use fermata_sysio::{host_name, tell};
 use fermata_types::ImageFile;
 use fermata_types::file_kind::{DIRECTORY, REGULAR};
@@ -13,7 +14,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{
     DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown,
 };
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -80,6 +81,19 @@ pub fn chosen(which: Option<&str>) -> Result<Option<String>> {
 pub fn launcher_option(which: Option<&str>, limit: u64) -> Result<Option<String>> {
     let some = chosen(which)?.filter(|which| !which.is_empty());
     Ok(some.map(|which| format!("{limit}:{which}")))
+}
+
+/// The launcher's option of a restart for which directories have moved that the image saves files
+/// of; `None`: what the image has is right.
+pub fn moved_option(images: &Images) -> Option<String> {
+    let (_, image) = images.open().next()?;
+    let saved = image.string(image.header.save_files_string);
+    let (limit, which) = saved.split_once(':')?;
+    if images.moves.is_empty() || !which.starts_with('/') {
+        return None;
+    }
+    let moved: Vec<_> = which.split(':').map(|directory| images.moves.path(directory)).collect();
+    Some(format!("{limit}:{}", moved.join(":")))
 }
 
 /// Whether this file's contents are in the image.
@@ -204,15 +218,14 @@ fn make_file(image: &mut Image, file: &ImageFile, path: &Path) -> io::Result<()>
 ///
 /// # Errors
 /// A file or a directory cannot be made.
-pub fn make_missing(images: &[(u32, PathBuf)]) -> Result<()> {
-    for (_, image_path) in images {
-        let Ok(mut image) = Image::open(image_path, Whose::Own) else { continue };
+pub fn make_missing(images: &Images) -> Result<()> {
+    for (_, mut image) in images.open() {
         if image.string(image.header.save_files_string).is_empty() {
             continue;
         }
         let made = |path: &str| format!("cannot make {path} again from the snapshot");
         for file in image.files.clone() {
-            let path = image.string(file.path_string);
+            let path = images.path(&image, file.path_string);
             if file.kind == DIRECTORY && file.values[0] == 1 {
                 let mode = u32::try_from(file.values[1] & 0o7777).unwrap_or(DIRECTORY_MODE);
                 make_directories(Path::new(&path), mode).with_context(|| made(&path))?;
@@ -223,7 +236,7 @@ pub fn make_missing(images: &[(u32, PathBuf)]) -> Result<()> {
                 make_file(&mut image, &file, Path::new(&path)).with_context(|| made(&path))?;
             }
         }
-        let directory = image.string(image.header.cwd_string);
+        let directory = images.path(&image, image.header.cwd_string);
         make_directories(Path::new(&directory), DIRECTORY_MODE)
             .with_context(|| made(&directory))?;
     }
@@ -235,14 +248,13 @@ pub fn make_missing(images: &[(u32, PathBuf)]) -> Result<()> {
 ///
 /// # Errors
 /// It cannot be read or written, or the image is damaged.
-pub fn write_back(images: &[(u32, PathBuf)], path: &str, rank: Option<u32>) -> Result<bool> {
+pub fn write_back(images: &Images, path: &str, rank: Option<u32>) -> Result<bool> {
     // On another host the same path may be another file.
     let inode = std::fs::metadata(path).with_context(|| format!("cannot look at {path}"))?.ino();
-    for (_, image_path) in images.iter().filter(|(owner, _)| rank.is_none_or(|rank| rank == *owner))
-    {
-        let Ok(mut image) = Image::open(image_path, Whose::Own) else { continue };
+    let own = |(owner, _): &(u32, Image)| rank.is_none_or(|rank| rank == *owner);
+    for (_, mut image) in images.open().filter(own) {
         let found = |file: &&ImageFile| {
-            is_kept(file) && file.inode == inode && image.string(file.path_string) == path
+            is_kept(file) && file.inode == inode && images.path(&image, file.path_string) == path
         };
         let Some(file) = image.files.iter().find(found).cloned() else { continue };
         if is_equal(&mut image, &file, Path::new(path)).unwrap_or(false) {

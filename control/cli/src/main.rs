@@ -14,8 +14,10 @@ mod hosts;
 mod jobs;
 mod kept;
 mod manual;
+mod moved;
 mod mpi;
 mod output;
+mod parts;
 mod programs;
 mod reach;
 mod registry;
@@ -43,8 +45,9 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let start = run::Start { collectives, checkpointer, save_files, ..start.into() };
             run::run(&start, ranks, &place, name, front, &command, output)
         }
-        Command::Restart { start, files, what } => {
-            restart::restart(&start.into(), &place, what.as_deref(), files, output)
+        Command::Restart { start, files, map, what } => {
+            let how = restart::How { files, moves: moved::Moves::of(map) };
+            restart::restart(&start.into(), &place, what.as_deref(), how, output)
         }
         Command::Exec {
             mpi,
@@ -58,6 +61,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             spawned,
             restore,
             files,
+            map,
             save_files,
             files_limit,
             settled,
@@ -79,6 +83,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 spawned,
                 restore,
                 files,
+                moves: moved::Moves::of(map),
                 save_files: run::SaveFiles { which: save_files, limit: files_limit },
                 settled,
                 stdin,

@@ -3,23 +3,25 @@
 //! be the same files still; that is looked at before any rank runs.
 
 use crate::exit::refused;
+use crate::moved::Images;
+use crate::parts::FRONTS;
 use anyhow::Result;
-use fermata_storage::{Image, Whose, build_id};
+use fermata_storage::build_id;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Compares the files of all these images with those of this host.
 ///
 /// # Errors
 /// The restart is refused: some are missing or have changed.
-pub fn check(images: &[(u32, PathBuf)]) -> Result<()> {
+pub fn check(images: &Images) -> Result<()> {
     let mut wanted = BTreeSet::new();
-    for image in images.iter().filter_map(|(_, path)| Image::open(path, Whose::Own).ok()) {
+    for (_, image) in images.open() {
         for region in &image.regions {
             let id = image.string(region.build_id_string);
             if !id.is_empty() {
-                wanted.insert((image.string(region.path_string), id));
+                wanted.insert((images.path(&image, region.path_string), id));
             }
         }
     }
@@ -28,9 +30,14 @@ pub fn check(images: &[(u32, PathBuf)]) -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
+    let hint = if problems.iter().all(|problem| problem.contains(FRONTS)) {
+        "these are parts of Fermata: install the version it was saved with; a copy of them was \
+         kept with the job, in its directory parts"
+    } else {
+        "install the versions it was saved with; a changed program is started anew"
+    };
     Err(refused(format!(
-        "the program's files are not those of the checkpoint:\n  {}\n  \
-         hint: install the versions it was saved with; a changed program is started anew",
+        "the program's files are not those of the checkpoint:\n  {}\n  hint: {hint}",
         problems.join("\n  ")
     )))
 }

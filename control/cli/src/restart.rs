@@ -5,7 +5,9 @@
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::jobs::{Place, check_readable, no_snapshot, unix_now_s, verify_shown};
+use crate::moved::{Images, Moves};
 use crate::output::Output;
+use crate::parts;
 use crate::programs;
 use crate::registry::{Family, Prefix};
 use crate::run::{
@@ -17,6 +19,7 @@ use fermata_faults::{Fault, fault};
 use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, verify};
 use fermata_sysio::tell;
 use fermata_types::{JobRecord, Manifest};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,12 +28,20 @@ use std::time::Duration;
 /// `checkpoint --stop` returns when the snapshot is committed; the ranks and mpirun end after that.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
+/// How the job's files are found again.
+pub struct How {
+    /// What to do about those that have changed.
+    pub files: Rule,
+    /// Where directories are now.
+    pub moves: Moves,
+}
+
 /// `fermata restart`
 pub fn restart(
     start: &Start,
     place: &Place,
     what: Option<&str>,
-    files: Rule,
+    how: How,
     output: Output,
 ) -> Result<u8> {
     let prefix = Prefix::find()?;
@@ -50,8 +61,8 @@ pub fn restart(
     prefix.check_ready(&lower)?;
     let record = JobRecord {
         job: manifest.job.clone(),
-        argv: argv_from_its_directory(&manifest),
-        cwd: manifest.cwd.clone(),
+        argv: argv_from_its_directory(&manifest, &how.moves),
+        cwd: how.moves.path(&manifest.cwd),
         size: manifest.size,
         lower: lower.name.clone(),
         front: manifest.front.clone(),
@@ -62,22 +73,68 @@ pub fn restart(
         ..JobRecord::default()
     };
     let hosts = start.hosts(record.size, record.checkpointer)?;
-    let images = files::images_of(&snapshot, &manifest); // none if the program saved itself
+    let images = Images::of(&snapshot, &manifest, how.moves);
+    tell_what_moves(&images, &manifest)?;
+    let moves = images.moves.clone();
+    let images = parts::found(&prefix, &job, images);
     if !spans_hosts(start) {
+        files::check_there(&images, &record.cwd)?;
         programs::check(&images)?;
     }
-    files::check(&images, files)?;
-    let restore = Some(Restore { snapshot, images, files });
+    files::check(&images, how.files)?;
+    let restore = Some(Restore { snapshot, images, files: how.files, moves });
     launch(&Means { prefix: &prefix, lower: &lower, start, hosts }, &job, record, restore, output)
 }
 
 /// The program as it is called from where the job was started, which may be elsewhere.
-fn argv_from_its_directory(manifest: &Manifest) -> Vec<String> {
+fn argv_from_its_directory(manifest: &Manifest, moves: &Moves) -> Vec<String> {
     let mut argv = manifest.argv.clone();
     if let Some(program) = argv.first_mut().filter(|name| name.contains('/')) {
-        *program = Path::new(&manifest.cwd).join(&*program).to_string_lossy().into_owned();
+        *program = moves.path(&Path::new(&manifest.cwd).join(&*program).to_string_lossy());
     }
     argv
+}
+
+/// Every path of these images, as it was saved.
+fn paths(images: &Images) -> BTreeSet<String> {
+    let mut paths = BTreeSet::new();
+    for (_, image) in images.open() {
+        let offsets = [image.header.executable_string, image.header.cwd_string]
+            .into_iter()
+            .chain(image.regions.iter().map(|region| region.path_string))
+            .chain(image.objects.iter().map(|object| object.path_string))
+            .chain(image.files.iter().map(|file| file.path_string))
+            .chain(image.members.iter().map(|member| member.path_string));
+        paths.extend(offsets.map(|offset| image.string(offset)));
+    }
+    paths.retain(|path| path.starts_with('/'));
+    paths
+}
+
+/// Tells what is looked for elsewhere.
+///
+/// # Errors
+/// A directory is said to have moved that nothing of the snapshot is in.
+fn tell_what_moves(images: &Images, manifest: &Manifest) -> Result<()> {
+    if images.moves.is_empty() {
+        return Ok(());
+    }
+    let mut paths = paths(images);
+    paths.insert(manifest.cwd.clone());
+    paths.extend(argv_from_its_directory(manifest, &Moves::default()).into_iter().next());
+    for (one, count) in images.moves.uses(&paths) {
+        if count == 0 {
+            return Err(refused(format!(
+                "--map {}: the snapshot has nothing there\n  \
+                 hint: the job's working directory was {}; its files: fermata inspect --rank 0",
+                one.text(),
+                manifest.cwd
+            )));
+        }
+        let paths = if count == 1 { "path" } else { "paths" };
+        tell(format_args!("{}: {count} {paths} of the snapshot", one.text()));
+    }
+    Ok(())
 }
 
 /// A job on one other host opens no port: whether it still runs there cannot be seen from here.

@@ -11,7 +11,9 @@ use crate::files::{self, Rule};
 use crate::hosts::{self, Hosts};
 use crate::jobs::{Place, unix_now_s};
 use crate::kept;
+use crate::moved::{Images, Moves};
 use crate::output::Output;
+use crate::parts;
 use crate::registry::{Family, Lower, Prefix};
 use crate::state::{refuse_living_ranks, take};
 use crate::wait;
@@ -99,10 +101,12 @@ pub struct Means<'a> {
 pub struct Restore {
     /// The snapshot.
     pub snapshot: PathBuf,
-    /// Its images by rank; none if the program saved itself.
-    pub images: Vec<(u32, PathBuf)>,
+    /// Its images; none if the program saved itself.
+    pub images: Images,
     /// What to do about files that have changed.
     pub files: Rule,
+    /// Directories that have moved, as given.
+    pub moves: Moves,
 }
 
 /// What a coordinator is to do beyond serving its job's record.
@@ -157,6 +161,7 @@ pub fn run(
         checkpointer: start.checkpointer,
         ..JobRecord::default()
     };
+    parts::keep(&prefix, &job, &record.front);
     launch(&Means { prefix: &prefix, lower: &lower, start, hosts }, &job, record, None, output)
 }
 
@@ -399,6 +404,7 @@ fn rank_command(
     if let Some(restore) = restore {
         command.arg("--restore").arg(&restore.snapshot);
         command.args(["--files", restore.files.name(), "--settled", &host_name()]);
+        command.args(restore.moves.arguments().flatten());
     }
     // An image has its own standard input.
     let begins = restore.is_none() || record.checkpointer == Checkpointer::Itself;

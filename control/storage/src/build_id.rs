@@ -3,7 +3,8 @@
 //! (`runtime/image/build_id.cpp`).
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::Path;
 
 const HEADER_BYTES: usize = 64;
@@ -40,6 +41,33 @@ pub fn build_id(path: &Path) -> io::Result<String> {
         }
     }
     Ok(String::new())
+}
+
+/// Writes what a process maps of an ELF file: not what only debuggers read, nor the table of
+/// sections, which is most of the file.
+///
+/// # Errors
+/// One cannot be read, or the other written.
+pub fn copy_mapped(from: &Path, to: &mut File) -> io::Result<()> {
+    const TABLE_AT: Range<usize> = 40..48; // e_shoff
+    const COUNTS_AT: Range<usize> = 58..64; // e_shentsize, e_shnum, e_shstrndx
+    let mut file = File::open(from)?;
+    let mut header = read_at(&mut file, 0, HEADER_BYTES as u64)?;
+    if header.len() < HEADER_BYTES {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    }
+    let (table, count) = (number(&header, 32, 8), number(&header, 56, 2));
+    let table_bytes = count * SEGMENT_BYTES as u64;
+    let segments = read_at(&mut file, table, table_bytes)?;
+    let end_of = |segment: &[u8]| number(segment, 8, 8).saturating_add(number(segment, 32, 8));
+    let ends = segments.chunks_exact(SEGMENT_BYTES).map(end_of);
+    let end = ends.fold(table.saturating_add(table_bytes), u64::max);
+    header[TABLE_AT].fill(0);
+    header[COUNTS_AT].fill(0);
+    to.write_all(&header)?;
+    file.seek(SeekFrom::Start(HEADER_BYTES as u64))?;
+    io::copy(&mut file.take(end.saturating_sub(HEADER_BYTES as u64)), to)?;
+    Ok(())
 }
 
 /// What there is of the file from there on, at most so many bytes.

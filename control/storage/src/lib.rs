@@ -23,7 +23,7 @@ mod prune;
 mod snapshot;
 mod verify;
 
-pub use build_id::build_id;
+pub use build_id::{build_id, copy_mapped};
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, JobLock, Runner, list_jobs};
 pub use own::Whose;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Our own part of the program that a rank runs: the front end, which an image names by its path
+//! and build-id like any library. It is kept with the job, so that snapshots outlive an upgrade of
+//! Fermata, its removal to another place, and one that is installed elsewhere on another host.
+
+use crate::moved::{Images, Move, Moves};
+use crate::registry::Prefix;
+use anyhow::{Context, Result};
+use fermata_storage::{JobDir, build_id, copy_mapped};
+use fermata_sysio::tell;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// Where front ends are, below a prefix.
+pub const FRONTS: &str = "/lib/fermata/front/";
+/// In a job's directory: front ends, by their build-id.
+const KEPT: &str = "parts";
+
+fn place(job: &JobDir, id: &str) -> PathBuf {
+    job.path().join(KEPT).join(id)
+}
+
+/// Under a name of its own first: a run that is killed leaves no half of a file.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let made = to.with_extension(std::process::id().to_string());
+    fs::create_dir_all(to.parent().unwrap_or(Path::new(".")))
+        .and_then(|()| copy_mapped(from, &mut File::create(&made)?))
+        .and_then(|()| fs::rename(&made, to))
+        .inspect_err(|_| _ = fs::remove_file(&made))
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+}
+
+/// Keeps the libraries of a front end with a job. A job runs without them as well.
+pub fn keep(prefix: &Prefix, job: &JobDir, front: &str) {
+    let Ok(entries) = fs::read_dir(prefix.front(front)) else { return };
+    for from in entries.flatten().map(|entry| entry.path()) {
+        let Some(id) = build_id(&from).ok().filter(|id| !id.is_empty()) else { continue };
+        let to = place(job, &id);
+        if to.exists() {
+            continue;
+        }
+        if let Err(why) = copy(&from, &to) {
+            tell(format_args!("{why:#}\n  hint: snapshots need this very Fermata then"));
+        }
+    }
+}
+
+fn has_id(path: &Path, id: &str) -> bool {
+    build_id(path).is_ok_and(|found| found == id)
+}
+
+/// Where the front ends of these images are that are not where they were: in this installation, or
+/// with the job. Those that are nowhere are left out.
+fn moves(prefix: &Prefix, job: &JobDir, images: &Images) -> Vec<Move> {
+    let mut wanted = BTreeSet::new();
+    for (_, image) in images.open() {
+        for region in image.regions.iter().filter(|region| region.build_id_string != 0) {
+            let path = image.string(region.path_string);
+            if path.contains(FRONTS) || path.contains("/parts/") {
+                wanted.insert((path, image.string(region.build_id_string)));
+            }
+        }
+    }
+    let now = |path: &str, id: &str| {
+        let ours = path.rsplit_once(FRONTS).map(|(_, name)| prefix.front(name));
+        ours.into_iter().chain([place(job, id)]).find(|candidate| has_id(candidate, id))
+    };
+    wanted
+        .iter()
+        .filter(|(path, id)| !has_id(Path::new(&images.moves.path(path)), id))
+        .filter_map(|(path, id)| Some(Move::of_file(path, &now(path, id)?)))
+        .collect()
+}
+
+/// These images, with their front ends where they are now.
+pub fn found(prefix: &Prefix, job: &JobDir, mut images: Images) -> Images {
+    let own = moves(prefix, job, &images);
+    images.moves = Moves::of([images.moves.all(), &own].concat());
+    images
+}

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Directories that have moved between a checkpoint and the restart (`restart --map OLD=NEW`): the
+program, its files, what it has mapped and its working directory."""
+import shutil
+
+from suites.apps import MELT, compare_thermo, lammps
+from support import fermata, mpis, process
+from support.cases import check, check_equal, slow, timeout
+
+STEPS = 24
+MPIS = mpis.MPIS
+# The head of its note: sizes of name and contents, type and name (elf(5), Nhdr).
+BUILD_ID = b"\4\0\0\0" b"\x14\0\0\0" b"\3\0\0\0" b"GNU\0"
+
+
+def _install(work, name, front):
+    """The program's own copy, and its directory of files, in a tree that can be moved."""
+    (work / "old/bin").mkdir(parents=True)
+    (work / "old/data/ranks").mkdir(parents=True)
+    shutil.copy2(mpis.program(front, f"items/{name}"), work / "old/bin/program")
+    return ["env", "-C", work / "old/data"]
+
+
+def _command(work, step_ms=40):
+    """By a relative path: what a program has kept in its memory nobody can change."""
+    return [work / "old/bin/program", "--steps", STEPS, "--step-ms", step_ms, "--dir", "ranks"]
+
+
+def _expected(work, name, front):
+    directory = work / "native"
+    directory.mkdir()
+    command = [mpis.program(front, f"items/{name}"), "--steps", STEPS, "--dir", directory]
+    return mpis.checksum(mpis.native(front, command, 2, work).expect_success(name).out)
+
+
+def _saved(work, name="files_append", front="openmpi"):
+    under = _install(work, name, front)
+    job = fermata.Job(work)
+    job.start(front, _command(work), under=under)
+    fermata.wait_for_step(job, 6)
+    job.checkpoint_and_stop()
+    return job
+
+
+def _map(work, old, new):
+    return ["--map", f"{work / old}={work / new}"]
+
+
+def _make_moved(name, first, second):
+    @timeout(120)
+    def test(work):
+        job = _saved(work, name, first)
+        (work / "old").rename(work / "new")
+        job.restart(second, options=_map(work, "old", "new"))
+        fermata.wait_for_step(job, 12)
+        job.checkpoint_and_stop()  # which knows the new paths by itself
+        check(f"{work}/old={work}/new" in job.running.err, job.running.err)
+        job.restart(first)
+        check_equal(mpis.checksum(job.finish()), _expected(work, name, first), "checksum")
+        check(not (work / "old").exists(), "something was made in the old place")
+    return test if name == "files_append" else slow(test)
+
+
+@timeout(120)
+def test_what_is_missing_is_told_before_a_rank_runs(work):
+    job = _saved(work)
+    (work / "old").rename(work / "new")
+    result = job.restart("mpich").wait(30)
+    check_equal(result.code, 3, result.err)
+    for name in ("old/bin/program", "old/data/ranks/log.0", "old/data/ranks/log.1", "old/data"):
+        check(f"{work / name}\n" in result.err, result.err)
+    check("--map OLD=NEW" in result.err, result.err)
+    # From where it is now, the whole option is told.
+    result = job.restart("mpich", under=["env", "-C", work / "new/data"]).wait(30)
+    check(f"--map {work}/old={work}/new\n" in result.err + "\n", result.err)
+
+
+@timeout(120)
+def test_the_longest_prefix_holds(work):
+    job = _saved(work)
+    (work / "old/data").rename(work / "scratch")
+    (work / "old").rename(work / "new")
+    job.restart("mpich", options=[*_map(work, "old", "new"), *_map(work, "old/data", "scratch")])
+    check_equal(mpis.checksum(job.finish()), _expected(work, "files_append", "openmpi"), "checksum")
+
+
+@timeout(120)
+def test_a_map_of_nothing_is_refused(work):
+    job = _saved(work)
+    result = job.restart("mpich", options=_map(work, "ol", "new")).wait(30)
+    check_equal(result.code, 3, result.err)
+    check("the snapshot has nothing there" in result.err and f"{work}/old/data" in result.err,
+          result.err)
+    result = job.restart("mpich", options=["--map", "old"]).wait(30)
+    check(result.code == 2 and "is not OLD=NEW" in result.err, result.err)
+
+
+@timeout(120)
+def test_another_program_is_not_taken(work):
+    """What is found in the new place has to be what was saved."""
+    job = _saved(work)
+    (work / "old").rename(work / "new")
+    shutil.copy2(mpis.program("openmpi", "items/files_offset"), work / "new/bin/program")
+    result = job.restart("mpich", options=_map(work, "old", "new")).wait(30)
+    check(result.code == 3 and f"{work}/new/bin/program: has the build-id" in result.err,
+          result.err)
+
+
+@timeout(120)
+def test_under_a_foreign_mpirun(work):
+    job = _saved(work)
+    (work / "old").rename(work / "new")
+    command = [fermata.FERMATA, "exec", "--name", "again", "--restore",
+               fermata.newest_snapshot(job), *_map(work, "old", "new"), work / "new/bin/program"]
+    job.release()
+    running = process.Running([*mpis.mpirun("openmpi", 2), *map(str, command)], work, name="again",
+                              env=mpis.environment(FERMATA_DIR=str(work / "fermata")), cwd=work)
+    out = running.wait(60).expect_success("the restart").out
+    check_equal(mpis.checksum(out), _expected(work, "files_append", "openmpi"), "checksum")
+
+
+def _make_lammps(first, second):
+    """Its directory, its input, which it reads as it goes, its log and the program itself move."""
+    @slow
+    @timeout(240)
+    def test(work):
+        command = lammps(16, 1000)
+        native = mpis.native("openmpi", command, 2, work, 90).expect_success("lmp").out
+        (work / "old/bin").mkdir(parents=True)
+        (work / "old/data").mkdir()
+        shutil.copy2(shutil.which("lmp"), work / "old/bin/lmp")
+        shutil.copy2(MELT, work / "old/data/in.melt")
+        command = [work / "old/bin/lmp", "-in", "in.melt", "-log", "log.lammps", *command[5:]]
+        job = fermata.Job(work)
+        job.start(first, command, under=["env", "-C", work / "old/data"])
+        job.running.wait_for_number(fermata.THERMO, 300, 90)
+        job.checkpoint_and_stop()
+        before = job.running.out
+        (work / "old").rename(work / "new")
+        job.restart(second, options=_map(work, "old", "new"))
+        whole = fermata.thermo(native)
+        compare_thermo(fermata.thermo(before + job.finish(120)), whole)
+        compare_thermo(fermata.thermo((work / "new/data/log.lammps").read_text()), whole)
+    return test
+
+
+def _installation(work, name):
+    """A copy of the installation that is the test's own."""
+    prefix = work / name
+    for part in ("bin", "lib", "libexec"):
+        shutil.copytree(mpis.BUILD / part, prefix / part, symlinks=True)
+    return prefix
+
+
+def _upgrade(prefix):
+    """Front ends of another build: the build-id differs, the file is as good."""
+    for path in prefix.glob("lib/fermata/front/*/libmpi*.so*"):
+        contents = path.read_bytes()
+        at = contents.index(BUILD_ID) + len(BUILD_ID)
+        path.unlink()
+        path.write_bytes(contents[:at] + bytes(byte ^ 255 for byte in contents[at:at + 20])
+                         + contents[at + 20:])
+        path.chmod(0o755)
+
+
+def _make_installation(change):
+    @timeout(180)
+    def test(work):
+        under = _install(work, "files_append", "openmpi")
+        prefix = _installation(work, "first")
+        job = fermata.Job(work)
+        job.fermata = prefix / "bin/fermata"
+        job.start("openmpi", _command(work), under=under)
+        fermata.wait_for_step(job, 6)
+        job.checkpoint_and_stop()
+        if change == "upgraded":
+            _upgrade(prefix)
+        else:
+            prefix.rename(work / "second")
+            prefix = work / "second"
+        job.fermata = prefix / "bin/fermata"
+        job.restart("mpich")
+        fermata.wait_for_step(job, 12)
+        job.checkpoint_and_stop()
+        job.restart("openmpi")
+        check_equal(mpis.checksum(job.finish()), _expected(work, "files_append", "openmpi"),
+                    "checksum")
+    return test
+
+
+def generate():
+    both = (MPIS, MPIS[::-1])
+    items = ("files_append", "files_shared_log", "files_directory", "files_inotify",
+             "files_deleted", "memory_file_shared", "memory_file_read")
+    tests = {f"test_fermata_itself_is_{change}": _make_installation(change)
+             for change in ("upgraded", "moved")}
+    for first, second in both:
+        tests[f"test_lammps_{first}_then_{second}"] = _make_lammps(first, second)
+        for name in items:
+            made = _make_moved(name, first, second)
+            tests[f"test_directory_{name}_{first}_then_{second}"] = made
+    return tests
