@@ -29,6 +29,7 @@ inline i32 user_code_new(i32 error_class) {
     core.user_codes = grown;
     core.user_codes_room = room;
   }
+  if (UserCode* const known = user_code(error_class)) known->codes++;
   const i32 code = kFirstUserCode + core.user_codes_used;
   core.user_codes[core.user_codes_used++] =
       UserCode{true, error_class ? error_class : code, nullptr};
@@ -37,15 +38,18 @@ inline i32 user_code_new(i32 error_class) {
 }
 
 /// A string belongs to its code and a code to its class: each is removed before what it belongs to.
+/// The last numbers are given anew then, as those of the real MPIs are.
 inline int user_code_remove(i32 code, bool is_class) {
   LowerScope scope;
   UserCode* const known = user_code(code);
   if (!known || (known->error_class == code) != is_class || known->text) return kErrArg;
-  for (i32 i = 0; is_class && i < state().user_codes_used; i++) {
-    const UserCode& other = state().user_codes[i];
-    if (other.used && &other != known && other.error_class == code) return kErrArg;
-  }
+  if (known->codes) return kErrArg;
+  if (UserCode* const its_class = is_class ? nullptr : user_code(known->error_class))
+    its_class->codes--;
   *known = UserCode{};
+  Core& core = state();
+  while (core.user_codes_used && !core.user_codes[core.user_codes_used - 1].used)
+    core.user_codes_used--;
   return kSuccess;
 }
 

@@ -207,6 +207,7 @@ struct UserCode {
   bool used;
   i32 error_class;
   char* text;
+  i32 codes = 0;  // of a class: those that are there
 };
 
 // The application's callbacks of a generalized request.

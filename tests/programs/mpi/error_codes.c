@@ -23,6 +23,14 @@ static void check_removal(void) {
   CHECK(remove_code(code) != MPI_SUCCESS && remove_class(class) != MPI_SUCCESS);
   CHECK(remove_text(class) == MPI_SUCCESS && remove_class(class) == MPI_SUCCESS);
   CHECK(remove_class(class) != MPI_SUCCESS && remove_class(MPI_ERR_IO) != MPI_SUCCESS);
+  // A program that does so all the time is given the same numbers.
+  for (int i = 0; i < 100000; i++) {
+    int again, of_it;
+    MPI_Add_error_class(&again);
+    MPI_Add_error_code(again, &of_it);
+    CHECK(again == class && of_it == code);
+    CHECK(remove_code(of_it) == MPI_SUCCESS && remove_class(again) == MPI_SUCCESS);
+  }
 }
 
 static int last_code;
