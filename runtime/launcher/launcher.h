@@ -470,6 +470,10 @@ void renew_vdso(u32 restarts);
 // told the sender.
 extern u64 carry_address, carried_address, wait_address, waited_address, handler_address;
 
+// --- memory_limit.cpp --------------------------------------------------------------------------
+/// Whether a control group's limit leaves less room than copies of all the job's pages could need.
+bool has_no_room_for_copies();
+
 // --- start.cpp, save.cpp, restore.cpp ----------------------------------------------------------
 [[noreturn]] void start_application();
 [[noreturn]] void start_lower();  // on a restart

@@ -27,7 +27,9 @@ OutcomePage* outcome_page;  // shared with the writer child
 u64 stopped_ns;             // when the last save began
 u64 described_by_ns;        // deadline of its writer for what the job would change by going on
 
-constexpr u64 kSharedWithinNs = 300'000'000'000;  // the most that shared memory and files may take
+bool stands_still;           // until the whole image is written: memory_limit.cpp
+
+constexpr u64 kSharedWithinNs = 300'000'000'000;  // the most that the job may stand still for
 
 void copy_text(char* to, u64 capacity, const char* from) {
   u64 i = 0;
@@ -171,10 +173,26 @@ void lift_limits() {
   }
 }
 
+/// Should memory run out all the same, the kernel is to take the writer and not the job. The job's
+/// own score, which is saved, stays as it is.
+void volunteer() {
+  const Result<u64> file =
+      sys::open("/proc/self/oom_score_adj", sys::kWriteOnly | sys::kCloseOnExec);
+  if (!file) return;
+  (void)sys::write(int(file.value), "1000", 4);
+  (void)sys::close(int(file.value));
+}
+
+void tell_described() {
+  __atomic_store_n(&outcome_page->described, 1, __ATOMIC_RELEASE);
+  sys::futex_wake_shared(&outcome_page->described);
+}
+
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
 [[noreturn]] void write_image(const SaveRequest& request) {
   end_with_rank();
   lift_limits();
+  volunteer();
   static image::Writer writer;
   static Message why;
   SaveOutcome& outcome = outcome_page->outcome;
@@ -207,8 +225,7 @@ void lift_limits() {
   }
   if (status) close_what_others_see(writer);
   else close_all_but_image();
-  __atomic_store_n(&outcome_page->described, 1, __ATOMIC_RELEASE);
-  sys::futex_wake_shared(&outcome_page->described);
+  if (!status || !stands_still) tell_described();
   close_all_but_image();
   fault(Fault::kWriterDescribed);
   if (status && !shares) status = memory::save_shared(writer, why);
@@ -217,6 +234,7 @@ void lift_limits() {
     status = writer.finish();
     if (!status) why << "cannot finish " << request.path;
   }
+  if (stands_still) tell_described();
   if (!status) {
     const bool refused = status.error == sys::kEperm || status.error == sys::kEagain;
     if (!refused) why << " (errno " << status.error << ")";
@@ -332,12 +350,13 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
   }
   note_process_ids();
   reap_old_writers();
+  stands_still = has_no_room_for_copies();
   const i64 child = fork_writer();
   if (child == 0) write_image(*request);
   if (child > 0) change_writer(0, u32(child));
   memory::renew_fork_advice();
   stopped_ns = begin;
-  const bool much = memory::shared_memory_seen() || config.save_files[0];
+  const bool much = memory::shared_memory_seen() || config.save_files[0] || stands_still;
   described_by_ns = much ? begin + kSharedWithinNs : deadline;
   if (child < 0) {
     release();
@@ -371,7 +390,9 @@ i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
     }
     if (got && got.value == u64(writer)) {
       *outcome = outcome_page->outcome;
-      if (status && !outcome->error) fail(outcome, sys::kEio, "the image writer was killed");
+      constexpr i32 kSignal = 0x7f, kKill = 9;  // of a status; SIGKILL
+      const i32 error = (status & kSignal) == kKill ? sys::kEnomem : sys::kEio;
+      if (status && !outcome->error) fail(outcome, error, "the image writer was killed");
       return 1;
     }
     if (sys::now_ns() >= deadline) return 0;

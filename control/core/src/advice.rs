@@ -8,11 +8,15 @@ const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;
 const EPERM: i32 = 1;
 const EAGAIN: i32 = 11;
+const ENOMEM: i32 = 12;
 const EBUSY: i32 = 16;
 
 /// A rank holds what no image can hold.
 pub(crate) const HINT_REFUSED: &str =
     "end that use before a checkpoint; docs/limits.md lists what is refused";
+/// A writer has been killed, or could not be made.
+pub(crate) const HINT_MEMORY: &str =
+    "the kernel does that where memory is short (dmesg tells): ask for more, then try again";
 /// MPI_Finalize has been entered.
 pub(crate) const HINT_ENDING: &str = "the job is about to end; save it earlier, or with --every";
 /// A thread of a rank has not stopped.
@@ -42,6 +46,7 @@ impl Machine {
             EPERM | EAGAIN => HINT_REFUSED.into(),
             // A thread stays where no signal reaches it.
             EBUSY => HINT_THREAD.into(),
+            ENOMEM => HINT_MEMORY.into(),
             _ => self.hint_for_directory(),
         }
     }
