@@ -104,6 +104,8 @@ inline int start_mpi(int* argc, char*** argv, int required) {
   return kSuccess;
 }
 
+inline void take_last_introductions();  // partitioned.h
+
 /// Counted like a collective call on MPI_COMM_WORLD: no rank enters it while another one is still
 /// to be stopped before it. After that no checkpoint is possible.
 inline int end_mpi() {
@@ -116,6 +118,7 @@ inline int end_mpi() {
   // The application's to free, and many do not; ours hold more than theirs would.
   each_window([](Window* window) { (void)window_close(window); });
   await_leaving();
+  take_last_introductions();
   if (core.lower_door_window) (void)lower().Win_free(&core.lower_door_window);
   (void)lower().Comm_free(&core.lower_self);
   const int error = lower().Finalize();

@@ -112,6 +112,13 @@ inline void accept(const Introduced& came) {
   }
 }
 
+/// In MPI_Finalize: takes in what senders have said of receives that were never started, if it
+/// comes in time. UCX complains of messages that nobody has received.
+inline void take_last_introductions() {
+  constexpr u32 kPolls = 10'000;
+  for (u32 i = 0; state().unintroduced && i < kPolls; i++) take_introductions();
+}
+
 /// Of a receive that has just been made: its introduction may have come before.
 inline void find_introduction(Partitioned* of) {
   Core& core = state();

@@ -20,6 +20,7 @@ PROGRAMS = {"comm": ("comm_idup", "comm_idup_overlap", "comm_create_group_idup",
             "datatype": ("lbub_oldapi", "typename_oldapi", "struct_no_real_types", "type_large"),
             "errhan": ("adderr",),
             "init": ("session", "session_mult_init", "session_psets", "session_self"),
+            "part": ("no_start",),
             "pt2pt": ("isendrecv", "isendrecv_replace", "rqstatus"),
             "cxx/coll": ("ureduce",), "cxx/errhan": ("commcallx",), "f77/pt2pt": ("greqf",)}
 
