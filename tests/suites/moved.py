@@ -68,7 +68,7 @@ def test_what_is_missing_is_told_before_a_rank_runs(work):
     result = job.restart("mpich").wait(30)
     check_equal(result.code, 3, result.err)
     for name in ("old/bin/program", "old/data/ranks/log.0", "old/data/ranks/log.1", "old/data"):
-        check(f"{work / name}\n" in result.err, result.err)
+        check(f"{work / name}: is missing\n" in result.err, result.err)
     check("--map OLD=NEW" in result.err, result.err)
     # From where it is now, the whole option is told.
     result = job.restart("mpich", under=["env", "-C", work / "new/data"]).wait(30)

@@ -271,8 +271,8 @@ pub fn check_there(images: &Images, cwd: &str) -> Result<()> {
         None => "put them back, or tell where they are now: --map OLD=NEW".into(),
     };
     Err(refused(format!(
-        "cannot reopen what the job had: there is no\n  {}{more}\n  hint: {hint}",
-        missing[..missing.len().min(SHOWN)].join("\n  ")
+        "cannot reopen what the job had:\n  {}: is missing{more}\n  hint: {hint}",
+        missing[..missing.len().min(SHOWN)].join(": is missing\n  ")
     )))
 }
 
