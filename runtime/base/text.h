@@ -61,6 +61,13 @@ inline bool is_kept_name(const char* path) {
   return *end == 0 && end - digits == (nfs ? 24 : 16);
 }
 
+/// What follows `start` in a path if that is a whole number of its parts, else null.
+inline const char* behind(const char* path, const char* start) {
+  if (!text_starts(path, start)) return nullptr;
+  const char* rest = path + text_length(start);
+  return *rest == '/' || *rest == 0 ? rest : nullptr;
+}
+
 struct Hex {
   u64 value;
 };

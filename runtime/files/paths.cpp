@@ -35,13 +35,6 @@ bool is_stateless(u64 device) {
   return usual_path(device) || terminal;
 }
 
-/// What follows `start` in a path if that is a whole number of its parts, else null.
-const char* behind(const char* path, const char* start) {
-  if (!text_starts(path, start)) return nullptr;
-  const char* rest = path + text_length(start);
-  return *rest == '/' || *rest == 0 ? rest : nullptr;
-}
-
 /// The process has another id after a restart, so what it has open of itself in /proc is named by
 /// the links that /proc has for that. Returns null, or what it is that cannot be found again: files
 /// of a thread other than the main one, whose new id is not known when files are opened; of another

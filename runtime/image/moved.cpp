@@ -14,20 +14,14 @@ struct Fit {
   u64 bytes() const { return text_length(to) + text_length(rest) + 1; }
 };
 
-/// Whether `path` lies in the directory `from`, or is it.
-bool lies_in(const char* path, const char* from) {
-  if (path[0] != '/' || !text_starts(path, from)) return false;
-  const char next = path[text_length(from)];
-  return next == '/' || next == 0;
-}
-
 Fit fitting(const char* path, const Move* moves, u32 count) {
   Fit fit;
   u64 longest = 0;
   for (u32 i = 0; i < count; i++) {
     const u64 length = text_length(moves[i].from);
-    if (!lies_in(path, moves[i].from) || (fit.to && length <= longest)) continue;
-    fit = {moves[i].to, path + length};
+    const char* const rest = path[0] == '/' ? behind(path, moves[i].from) : nullptr;
+    if (!rest || (fit.to && length <= longest)) continue;
+    fit = {moves[i].to, rest};
     longest = length;
   }
   return fit;

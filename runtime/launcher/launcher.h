@@ -312,6 +312,7 @@ void restore_scheduling(const image::ImageThread& saved);  // of the calling thr
 void note_settings(u32 chosen_before);  // at the start: what it was given
 u32 changed_settings();                 // what an exec hands on as chosen_before
 void note_own_settings(const Thread& thread);  // by the thread, when it stops
+void volunteer();  // of a writer: the kernel is to take it, not the job, if memory runs out
 /// Preconditions: header.traits has been filled; for threads: with this.
 void save_settings(image::ImageHeader& out, u32 pid);
 void save_thread_settings(const Thread& thread, image::Writer& writer, image::ImageThread& out);

@@ -173,16 +173,6 @@ void lift_limits() {
   }
 }
 
-/// Should memory run out all the same, the kernel is to take the writer and not the job. The job's
-/// own score, which is saved, stays as it is.
-void volunteer() {
-  const Result<u64> file =
-      sys::open("/proc/self/oom_score_adj", sys::kWriteOnly | sys::kCloseOnExec);
-  if (!file) return;
-  (void)sys::write(int(file.value), "1000", 4);
-  (void)sys::close(int(file.value));
-}
-
 void tell_described() {
   __atomic_store_n(&outcome_page->described, 1, __ATOMIC_RELEASE);
   sys::futex_wake_shared(&outcome_page->described);

@@ -85,6 +85,8 @@ void say_lost(const char* what) {
 
 }  // namespace
 
+void volunteer() { (void)write_text(kScore, "1000"); }
+
 void note_settings(u32 chosen_before) {
   const u32 pid = sys::getpid();
   first_score = read_number(pid, kScore, false);

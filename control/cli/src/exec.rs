@@ -226,7 +226,8 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     }
     let image = restore.filter(|_| !itself);
     let own = image.as_ref().map(|snapshot| {
-        let job = job_with(snapshot).unwrap_or_else(|| job_of(options, place, &name));
+        let its_own = snapshot.canonicalize().ok().and_then(|path| JobDir::with_snapshot(&path));
+        let job = its_own.unwrap_or_else(|| job_of(options, place, &name));
         parts::found(&prefix, &job, Images::one(snapshot, manager.rank, options.moves.clone()))
     });
     if let (Some(snapshot), Some(own)) = (&image, &own) {
@@ -299,13 +300,6 @@ fn prepare_files(
         rank.stdin(file);
     }
     Ok(())
-}
-
-/// The job that a snapshot lies with; `None` if it has been copied out.
-fn job_with(snapshot: &Path) -> Option<JobDir> {
-    let path = snapshot.canonicalize().ok()?;
-    let snapshots = path.parent().filter(|above| above.ends_with("snapshots"))?;
-    Some(JobDir::at(snapshots.parent()?.to_owned()))
 }
 
 fn job_of(options: &ExecOptions, place: &Place, name: &str) -> JobDir {

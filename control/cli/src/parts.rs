@@ -57,7 +57,8 @@ fn moves(prefix: &Prefix, job: &JobDir, images: &Images) -> Vec<Move> {
     for (_, image) in images.open() {
         for region in image.regions.iter().filter(|region| region.build_id_string != 0) {
             let path = image.string(region.path_string);
-            if path.contains(FRONTS) || path.contains("/parts/") {
+            let is_kept = Path::new(&path).parent().is_some_and(|above| above.ends_with(KEPT));
+            if path.contains(FRONTS) || is_kept {
                 wanted.insert((path, image.string(region.build_id_string)));
             }
         }

@@ -156,9 +156,8 @@ fn find_job(place: &Place, what: Option<&str>) -> Result<(JobDir, Option<PathBuf
         if path.join("manifest.json").exists() || what.is_some_and(|text| text.contains('/')) {
             let path = fs::canonicalize(path)?;
             check_owner(&path)?; // before anything is written beside it, or believed
-            let snapshots = path.parent().filter(|dir| dir.ends_with("snapshots"));
-            let job = match snapshots.and_then(Path::parent) {
-                Some(job) => JobDir::at(job.to_owned()),
+            let job = match JobDir::with_snapshot(&path) {
+                Some(job) => job,
                 None => {
                     let manifest =
                         read_manifest(&path, Whose::Own).map_err(|e| damaged(e.to_string()))?;

@@ -73,6 +73,13 @@ impl JobDir {
         Self { path }
     }
 
+    /// The job that a snapshot lies with, by its real path; `None` if it has been copied out.
+    #[must_use]
+    pub fn with_snapshot(snapshot: &Path) -> Option<Self> {
+        let snapshots = snapshot.parent().filter(|above| above.ends_with("snapshots"))?;
+        Some(Self::at(snapshots.parent()?.to_owned()))
+    }
+
     /// `<dir>/<job>`
     #[must_use]
     pub fn path(&self) -> &Path {
