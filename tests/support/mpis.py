@@ -44,7 +44,7 @@ def mpirun(mpi, ranks):
 @functools.cache
 def build_programs():
     done = subprocess.run([str(ROOT / "tests/programs/build.sh")], capture_output=True, text=True,
-                          timeout=300, check=False)
+                          timeout=1200, check=False)
     if done.returncode != 0:
         raise Failed(f"tests/programs/build.sh failed\n{done.stdout}{done.stderr}")
 
