@@ -27,7 +27,7 @@ def _results(printed, _):
     return norms
 
 
-FREEFEM = Application("freefem", _prepare, _results, ("step 3 ", "step 20 ", "step 50 "))
+FREEFEM = Application("freefem", _prepare, _results, ("step 3 ", "step 20 ", "step 50 "), run_s=600)
 
 
 def generate():
