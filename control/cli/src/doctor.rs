@@ -8,6 +8,7 @@ use crate::jobs::Place;
 use crate::output::{Output, human_bytes};
 use crate::registry::{Family, Prefix};
 use anyhow::Result;
+use fermata_transport::{leave_runtime_dir, runtime_dir};
 use serde::Serialize;
 use serde_json::json;
 use std::fs;
@@ -346,7 +347,7 @@ fn place(place: &Place) -> Vec<Finding> {
                 ),
         );
     }
-    let sockets = fermata_transport::runtime_dir();
+    let sockets = runtime_dir().inspect(|dir| leave_runtime_dir(dir));
     let text = sockets.as_ref().map_or_else(ToString::to_string, |dir| dir.display().to_string());
     out.push(
         Finding::new("directory of sockets", text, "ranks and commands meet the coordinator there")

@@ -10,7 +10,9 @@ use anyhow::{Context, Result, anyhow};
 use fermata_coordinator::Client;
 use fermata_daemon::{LocalImages, Options, Way};
 use fermata_storage::JobDir;
-use fermata_transport::{Line, Secret, connect_unix, is_waiting, runtime_dir};
+use fermata_transport::{
+    Line, Secret, agreed_runtime_dir, connect_unix, is_waiting, remove_socket,
+};
 use fermata_types::{Fetch, FrameBuffer, JobRecord, Message, encode_frame};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -58,7 +60,7 @@ impl Whereabouts {
     }
 }
 
-/// The job's secret: from the process manager, else from the job's directory.
+/// The job's secret: from the job's directory, or from the process manager where hosts share none.
 pub fn secret(job: Option<&JobDir>) -> Result<Secret> {
     if let Ok(text) = std::env::var(Secret::VARIABLE) {
         return Secret::from_text(&text)
@@ -105,7 +107,7 @@ pub fn daemon_socket(
 ) -> Result<String> {
     let here = fermata_sysio::host_name();
     let tag = tag(&format!("{here} {job} {} {}", found_at.host, found_at.addresses.join(" ")));
-    let base = runtime_dir()?.join(format!("daemon-{tag:08x}"));
+    let base = agreed_runtime_dir(secret)?.join(format!("daemon-{tag:08x}"));
     let wanted = Wanted {
         job: job.to_owned(),
         addresses: found_at.addresses.clone(),
@@ -217,7 +219,7 @@ fn serve(wanted: &Wanted) -> Result<()> {
     .context("cannot reach the coordinator")?;
     // It has come to its end as it should: nobody will look for it, or for what it has to say.
     for rest in ["log", "lock"] {
-        let _ = fs::remove_file(wanted.socket.with_extension(rest));
+        remove_socket(&wanted.socket.with_extension(rest));
     }
     Ok(())
 }

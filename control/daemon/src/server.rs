@@ -3,7 +3,7 @@
 
 use crate::Way;
 use crate::images::LocalImages;
-use fermata_transport::{Guest, Inlet, Line, Listener, Outlet, UnixTransport};
+use fermata_transport::{Guest, Inlet, Line, Listener, Outlet, UnixTransport, remove_socket};
 use fermata_types::{
     Attached, DaemonHello, Detached, Failed, Fetched, FrameBuffer, Message, Relayed, Save, Saved,
     decode_frame, encode_frame,
@@ -75,7 +75,7 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
     daemon.say("daemon begins");
     daemon.serve(&receiver);
     daemon.say("daemon ends");
-    let _ = std::fs::remove_file(socket);
+    remove_socket(&socket);
     if let Some(local) = &daemon.options.local {
         local.remove_all();
     }

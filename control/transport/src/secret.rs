@@ -11,6 +11,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 const BYTES: usize = 32;
+/// `O_NONBLOCK` of open(2) on x86-64.
+const NON_BLOCKING: i32 = 0o4000;
 
 /// A job's secret. Prints as nothing.
 #[derive(Clone, PartialEq, Eq)]
@@ -77,17 +79,29 @@ impl Secret {
     /// # Errors
     /// There is none, it is no secret, or others than the owner may read it.
     pub fn read(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        // Not waited for, as a pipe would be.
+        let mut file = OpenOptions::new().read(true).custom_flags(NON_BLOCKING).open(path)?;
         let bad = |why: &str| {
             let text = format!("{}: {why}", path.display());
             io::Error::new(io::ErrorKind::InvalidData, text)
         };
-        if file.metadata()?.mode() & 0o077 != 0 {
+        let info = file.metadata()?;
+        if !info.is_file() || info.uid() != fermata_sysio::effective_uid() {
+            return Err(bad("it is no file of yours"));
+        }
+        if info.mode() & 0o077 != 0 {
             return Err(bad("others may read it; its mode must be 0600"));
         }
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         Self::from_text(&text).ok_or_else(|| bad("not the secret of a job"))
+    }
+
+    /// A number that all who know it compute alike (FNV-1a), and that tells little of it: 64 of its
+    /// 256 bits.
+    pub(crate) fn tag(&self) -> u64 {
+        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        self.0.iter().fold(0xcbf2_9ce4_8422_2325, mix)
     }
 
     pub(crate) fn bytes(&self) -> &[u8; BYTES] {
