@@ -60,7 +60,7 @@ bool is_still_there(const MappedFile& file) {
 
 void lock_rank(const char* path, u32 rank) {
   if (path[0] == 0) return;
-  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (fd < 0) return;
   struct flock lock{};
   lock.l_type = F_WRLCK;

@@ -10,7 +10,10 @@
 namespace fermata::image {
 namespace {
 
+constexpr u32 kWritableForOthers = 022;
 constexpr u64 kExtentMost = 4 << 20;
+
+u32 user() { return u32(sys::call(SYS_geteuid).value); }
 
 constexpr u64 word_ceil(u64 bytes) { return (bytes + 7) & ~u64(7); }
 
@@ -107,8 +110,11 @@ Status hold(const void* header, u64 bytes, Reader& out) {
 
 }  // namespace
 
+bool is_own(const sys::KernelStat& info) {
+  return info.uid == user() && !(info.mode & kWritableForOthers);
+}
+
 Result<u64> open_own(const char* path, Message& why) {
-  constexpr u32 kWritableForOthers = 022;
   const Result<u64> file =
       sys::open(path, sys::kReadOnly | sys::kCloseOnExec | sys::kNonBlock);
   if (!file) {
@@ -117,12 +123,11 @@ Result<u64> open_own(const char* path, Message& why) {
   }
   sys::KernelStat info{};
   const Result<u64> known = sys::fstat(int(file.value), &info);
-  const u32 user = u32(sys::call(SYS_geteuid).value);
   if (!known) why << "cannot look at the image " << path;
   else if ((info.mode & sys::kTypeMask) != sys::kTypeRegular)
     why << "the image is no file: " << path;
-  else if (info.uid != user) why << "the image belongs to user " << info.uid << ": " << path;
-  else if (info.mode & kWritableForOthers) why << "others may write to the image " << path;
+  else if (info.uid != user()) why << "the image belongs to user " << info.uid << ": " << path;
+  else if (!is_own(info)) why << "others may write to the image " << path;
   else return file;
   (void)sys::close(int(file.value));
   return Result<u64>::fail(sys::kEperm);

@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "base/text.h"
 #include "image/format.gen.h"
+#include "sys/sys.h"
 
 namespace fermata::image {
 
@@ -39,6 +40,9 @@ struct Reader {
 /// payload is checked extent by extent as it is read. Errors: errno with `why` filled.
 /// Refused are, by the descriptor, images that are no files, or not this user's own.
 Status open_image(const char* path, Reader& out, Message& why);
+
+/// Whether a file is this user's, and nobody else may write to it.
+bool is_own(const sys::KernelStat& info);
 
 /// Opens an image, which is a program that will run as this user: a regular file, this user's, that
 /// nobody else may write to. Does not wait, as open(2) of a pipe would. Returns the descriptor.

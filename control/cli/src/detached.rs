@@ -79,6 +79,7 @@ pub fn coordinator(job_dir: &Path, detach: bool, mut service: Service) -> Result
     // Not the leader of a group, being a child; so this cannot fail in a way that matters.
     let _ = fermata_sysio::leave_session();
     let job = JobDir::at(std::fs::canonicalize(job_dir)?);
+    job.open()?;
     let mut record = job.read_record()?;
     service.linger = Some(LINGER);
     start_coordinator(&job, &mut record, service)?.wait();

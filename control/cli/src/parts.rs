@@ -6,10 +6,10 @@
 use crate::moved::{Images, Move, Moves};
 use crate::registry::Prefix;
 use anyhow::{Context, Result};
-use fermata_storage::{JobDir, build_id, copy_mapped};
+use fermata_storage::{JobDir, Whose, build_id, copy_mapped, create_own, open_file};
 use fermata_sysio::tell;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where front ends are, below a prefix.
@@ -22,11 +22,11 @@ fn place(job: &JobDir, id: &str) -> PathBuf {
 }
 
 /// Under a name of its own first: a run that is killed leaves no half of a file.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let made = to.with_extension(std::process::id().to_string());
-    fs::create_dir_all(to.parent().unwrap_or(Path::new(".")))
-        .and_then(|()| copy_mapped(from, &mut File::create(&made)?))
-        .and_then(|()| fs::rename(&made, to))
+fn copy(job: &JobDir, from: &Path, to: &Path) -> Result<()> {
+    let made = job.via(&to.with_extension(std::process::id().to_string()));
+    fs::create_dir_all(job.via(to.parent().unwrap_or(Path::new("."))))
+        .and_then(|()| copy_mapped(from, &mut create_own(&made)?))
+        .and_then(|()| fs::rename(&made, job.via(to)))
         .inspect_err(|_| _ = fs::remove_file(&made))
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
@@ -40,7 +40,7 @@ pub fn keep(prefix: &Prefix, job: &JobDir, front: &str) {
         if to.exists() {
             continue;
         }
-        if let Err(why) = copy(&from, &to) {
+        if let Err(why) = copy(job, &from, &to) {
             tell(format_args!("{why:#}\n  hint: snapshots need this very Fermata then"));
         }
     }
@@ -65,7 +65,9 @@ fn moves(prefix: &Prefix, job: &JobDir, images: &Images) -> Vec<Move> {
     }
     let now = |path: &str, id: &str| {
         let ours = path.rsplit_once(FRONTS).map(|(_, name)| prefix.front(name));
-        ours.into_iter().chain([place(job, id)]).find(|candidate| has_id(candidate, id))
+        let kept = place(job, id);
+        let kept = open_file(&kept, Whose::Own).ok().map(|_| kept); // it is code that will run
+        ours.into_iter().chain(kept).find(|candidate| has_id(candidate, id))
     };
     wanted
         .iter()

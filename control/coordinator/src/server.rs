@@ -15,7 +15,7 @@ use fermata_transport::{
 };
 use fermata_types::{Checkpointer, encode_frame};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -94,7 +94,7 @@ pub struct Handle {
     place: Place,
     addresses: Vec<String>,
     secret: Option<Secret>,
-    secret_path: PathBuf,
+    job: JobDir,
     over: Arc<AtomicBool>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -172,8 +172,9 @@ impl Handle {
         self.over.store(true, Ordering::Release);
         self.place.leave();
         if self.secret.is_some() {
-            let path = self.secret_path.clone();
-            within(patience, move || std::fs::remove_file(path));
+            let job = self.job.clone();
+            let path = job.path().join(Secret::FILE);
+            within(patience, move || std::fs::remove_file(job.via(&path)));
         }
     }
 }
@@ -195,8 +196,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
     let restored =
         options.restored.as_deref().and_then(|snapshot| read_manifest(snapshot, Whose::Own).ok());
     let restored_epoch = restored.map_or(0, |manifest| manifest.epoch);
-    let log_path = options.job.path().join("coordinator.log");
-    let log = OpenOptions::new().create(true).append(true).open(log_path)?;
+    let log = options.job.log().map_err(io::Error::other)?;
     let config = Config {
         job: options.name.clone(),
         snapshots: options.job.snapshots().to_string_lossy().into_owned(),
@@ -216,13 +216,13 @@ pub fn start(options: Options) -> io::Result<Handle> {
         next: Arc::new(AtomicU64::new(1)),
         over: Arc::clone(&over),
     };
-    let secret_path = options.job.path().join(Secret::FILE);
+    let job = options.job.clone();
     let (mut addresses, mut secret) = (Vec::new(), None);
     if options.network {
         let fresh = Secret::generate()?;
         let tcp = SecureListener::bind(fresh.clone())?;
         addresses = tcp.addresses()?;
-        fresh.write(&secret_path)?;
+        fresh.write(&job.via(&job.path().join(Secret::FILE)))?;
         secret = Some(fresh);
         let reception = reception.clone();
         thread::Builder::new().spawn(move || reception.accept(Box::new(tcp)))?;
@@ -239,7 +239,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         shared: Arc::clone(&shared),
     };
     let thread = Some(thread::Builder::new().spawn(move || server.serve(&receiver))?);
-    Ok(Handle { socket, place, addresses, secret, secret_path, over, shared, thread })
+    Ok(Handle { socket, place, addresses, secret, job, over, shared, thread })
 }
 
 fn unix_now_ns() -> u128 {

@@ -6,7 +6,7 @@
 //! asked: what counts is a regular file, or a directory, that belongs to the user and that nobody
 //! else may write to. Opening never waits: a pipe is refused.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -31,11 +31,20 @@ fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, why.into())
 }
 
-fn check(info: &Metadata) -> io::Result<()> {
+fn no_file() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "is no regular file")
+}
+
+fn check_user(info: &Metadata) -> io::Result<()> {
     let user = fermata_sysio::effective_uid();
     if info.uid() != user {
         return Err(refused(format!("belongs to user {}, not to you (user {user})", info.uid())));
     }
+    Ok(())
+}
+
+fn check(info: &Metadata) -> io::Result<()> {
+    check_user(info)?;
     if info.mode() & WRITABLE_FOR_OTHERS != 0 {
         return Err(refused(format!("others may write to it (mode {:o})", info.mode() & 0o7777)));
     }
@@ -50,7 +59,7 @@ pub fn open(path: &Path, whose: Whose) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(NON_BLOCKING).open(path)?;
     let info = file.metadata()?;
     if !info.is_file() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "is no regular file"));
+        return Err(no_file());
     }
     if whose == Whose::Own {
         check(&info)?;
@@ -58,12 +67,46 @@ pub fn open(path: &Path, whose: Whose) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a file, or one that is there empty, that passes for the user's own whatever the umask is.
+/// Makes a file that passes for the user's own whatever the umask is. What had that name is not
+/// written to: it may be a link, or have another name.
 ///
 /// # Errors
-/// What open(2) says.
+/// What unlink(2) and open(2) say.
 pub fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => OpenOptions::new().write(true).create_new(true).mode(0o600).open(path),
+    }
+}
+
+/// Opens a regular file of the user's, through no link, for reading and for writing at its end; one
+/// that is missing is made.
+///
+/// # Errors
+/// What open(2) says; it is no regular file; it is somebody else's.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(NON_BLOCKING | NO_FOLLOW)
+        .open(path)?;
+    let info = file.metadata()?;
+    if !info.is_file() {
+        return Err(no_file());
+    }
+    check_user(&info)?;
+    Ok(file)
+}
+
+/// Opens a regular file, whoever's, for writing to what it has.
+///
+/// # Errors
+/// What open(2) says; it is no regular file.
+pub fn open_to_change(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).custom_flags(NON_BLOCKING).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
 }
 
 /// The text of a regular file.
@@ -76,14 +119,14 @@ pub fn read_to_string(path: &Path, whose: Whose) -> io::Result<String> {
     Ok(text)
 }
 
-/// Whether a directory is the user's own. A link to one is none.
+/// Opens a directory of the user's own. A link to one is none.
 ///
 /// # Errors
 /// What open(2) says, or it is not.
-pub fn check_directory(path: &Path) -> io::Result<()> {
+pub fn open_directory(path: &Path) -> io::Result<File> {
     let open = OpenOptions::new().read(true).custom_flags(DIRECTORY | NO_FOLLOW).open(path);
     match open {
-        Ok(directory) => check(&directory.metadata()?),
+        Ok(directory) => check(&directory.metadata()?).map(|()| directory),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             Err(refused("it is a link, or no directory"))
         }
@@ -94,7 +137,6 @@ pub fn check_directory(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn scratch(name: &str) -> std::path::PathBuf {
@@ -115,12 +157,26 @@ mod tests {
             assert!(open(&file, Whose::Anybodys).is_ok());
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(check_directory(&path).unwrap_err().to_string().contains("777"));
+        assert!(open_directory(&path).unwrap_err().to_string().contains("777"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
-        check_directory(&path).unwrap();
+        open_directory(&path).unwrap();
         let link = path.join("link");
         symlink(&path, &link).unwrap();
-        assert!(check_directory(&link).is_err());
+        assert!(open_directory(&link).is_err());
+        fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let path = scratch("links");
+        let (thesis, link) = (path.join("thesis"), path.join("link"));
+        fs::write(&thesis, "ten years of work").unwrap();
+        symlink(&thesis, &link).unwrap();
+        assert!(open_to_append(&link).is_err());
+        create(&link).unwrap();
+        assert!(!link.is_symlink());
+        open_to_append(&link).unwrap();
+        assert_eq!(fs::read_to_string(&thesis).unwrap(), "ten years of work");
         fs::remove_dir_all(&path).unwrap();
     }
 

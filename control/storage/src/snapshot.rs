@@ -8,7 +8,7 @@ use crate::program::program_problems;
 use fermata_faults::{Fault, Writing, failing, fault};
 use fermata_types::{Checkpointer, ImageRecord, Manifest};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub(crate) fn partial_path(job: &JobDir, epoch: u32) -> PathBuf {
     job.snapshots().join(format!("{epoch}.partial"))
 }
 
-/// Where a rank's image of a snapshot that is being taken belongs.
+/// Where a rank's image of a snapshot that is being taken belongs, as others find it.
 #[must_use]
 pub fn partial_image(job: &JobDir, epoch: u32, rank: u32) -> PathBuf {
     partial_path(job, epoch).join(image_name(rank))
@@ -70,7 +70,7 @@ pub fn prepare(job: &JobDir, epoch: u32) -> Result<PathBuf, StorageError> {
     let path = partial_path(job, epoch);
     discard(job, epoch);
     failing(Fault::CoordinatorPrepare)
-        .and_then(|()| fs::DirBuilder::new().recursive(true).mode(0o700).create(&path))
+        .and_then(|()| fs::DirBuilder::new().recursive(true).mode(0o700).create(job.via(&path)))
         .map_err(|e| StorageError::at("make", &path, &e))?;
     Ok(path)
 }
@@ -79,8 +79,8 @@ pub fn prepare(job: &JobDir, epoch: u32) -> Result<PathBuf, StorageError> {
 pub fn discard(job: &JobDir, epoch: u32) {
     // Renamed first: a rank that is still writing can then create nothing more in it by its path.
     // What cannot be removed is no snapshot all the same; the next prune tries again.
-    let partial = partial_path(job, epoch);
-    let discarded = job.snapshots().join(format!("{epoch}.discarded"));
+    let partial = job.via(&partial_path(job, epoch));
+    let discarded = job.via(&job.snapshots().join(format!("{epoch}.discarded")));
     let _ = fs::remove_dir_all(&discarded);
     let doomed = if fs::rename(&partial, &discarded).is_ok() {
         fault(Fault::DiscardRenamed);
@@ -100,23 +100,24 @@ pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError
     let partial = partial_path(job, manifest.epoch);
     for image in &manifest.images {
         let path = partial.join(&image.file);
-        failing(Fault::CommitCheck)
-            .map_err(|error| StorageError::at("use the image", &path, &error))
-            .and_then(|()| check_header(&path, manifest, image))?;
+        let bad = |why: &str| StorageError::new("use the image", &path, why);
+        failing(Fault::CommitCheck).map_err(|error| bad(&error.to_string())).and_then(|()| {
+            check_header(&job.via(&path), manifest, image).map_err(|why| bad(&why))
+        })?;
         failing(Fault::CommitFlush)
-            .and_then(|()| File::open(&path)?.sync_all())
+            .and_then(|()| own::open(&job.via(&path), Whose::Own)?.sync_all())
             .map_err(|e| StorageError::at("flush", &path, &e))?;
     }
     let text = manifest.seal().map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
     let manifest_path = partial.join("manifest.json");
-    write_durably(&manifest_path, text.as_bytes())
-        .and_then(|()| fermata_sysio::sync_directory(&partial))
+    write_durably(&job.via(&manifest_path), text.as_bytes())
+        .and_then(|()| fermata_sysio::sync_directory(&job.via(&partial)))
         .map_err(|e| StorageError::at("write", &manifest_path, &e))?;
     let committed = job.snapshots().join(manifest.epoch.to_string());
     failing(Fault::CommitRename)
-        .and_then(|()| fs::rename(&partial, &committed))
+        .and_then(|()| fs::rename(job.via(&partial), job.via(&committed)))
         .and_then(|()| failing(Fault::CommitRenamed))
-        .and_then(|()| fermata_sysio::sync_directory(&job.snapshots()))
+        .and_then(|()| fermata_sysio::sync_directory(&job.via(&job.snapshots())))
         .map_err(|e| StorageError::at("commit", &committed, &e))?;
     // From here on the snapshot exists. `latest` is a convenience, found again by counting.
     let _ = failing(Fault::CommitLatest).and_then(|()| point_latest(job, manifest.epoch));
@@ -124,17 +125,15 @@ pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError
 }
 
 /// Whether an image is, by its header, the one that the manifest lists.
-fn check_header(path: &Path, manifest: &Manifest, image: &ImageRecord) -> Result<(), StorageError> {
-    let header = read_header(path, Whose::Anybodys)
-        .map_err(|why| StorageError::new("use the image", path, &why.to_string()))?;
+fn check_header(path: &Path, manifest: &Manifest, image: &ImageRecord) -> Result<(), String> {
+    let header = read_header(path, Whose::Anybodys).map_err(|why| why.to_string())?;
     if header.header_crc != image.header_crc
         || header.file_bytes != image.bytes
         || header.epoch != manifest.epoch
         || header.world_rank != image.rank
         || header.world_size != manifest.size
     {
-        let why = "it is not the image that rank reported";
-        return Err(StorageError::new("use the image", path, why));
+        return Err("it is not the image that rank reported".into());
     }
     Ok(())
 }
@@ -157,24 +156,25 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn point_latest(job: &JobDir, epoch: u32) -> io::Result<()> {
-    let partial = job.snapshots().join("latest.partial");
+    let snapshots = job.via(&job.snapshots());
+    let partial = snapshots.join("latest.partial");
     let _ = fs::remove_file(&partial);
     symlink(epoch.to_string(), &partial)?;
-    fs::rename(&partial, job.snapshots().join("latest"))?;
-    fermata_sysio::sync_directory(&job.snapshots())
+    fs::rename(&partial, snapshots.join("latest"))?;
+    fermata_sysio::sync_directory(&snapshots)
 }
 
 /// The committed snapshots of a job, oldest first.
 #[must_use]
 pub fn list_snapshots(job: &JobDir) -> Vec<SnapshotInfo> {
-    let Ok(entries) = fs::read_dir(job.snapshots()) else {
+    let Ok(entries) = fs::read_dir(job.via(&job.snapshots())) else {
         return Vec::new();
     };
     let mut list: Vec<SnapshotInfo> = entries
         .flatten()
         .filter_map(|entry| {
             let epoch = entry.file_name().to_str()?.parse().ok()?;
-            let path = entry.path();
+            let path = job.snapshots().join(entry.file_name());
             Some(SnapshotInfo { epoch, path })
         })
         .collect();
