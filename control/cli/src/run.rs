@@ -224,7 +224,7 @@ pub fn launch(
     output: Output,
 ) -> Result<u8> {
     let start = means.start;
-    let job = JobDir::at(fs::canonicalize(job.path())?);
+    let job = job.canonical()?;
     let network = spans_hosts(start);
     let restored = restore.as_ref().map(|restore| restore.snapshot.clone());
     let service = Service { every_ms: start.every_ms, network, restored, ..Service::default() };
@@ -232,7 +232,10 @@ pub fn launch(
     let coordinator = start_coordinator(&job, &mut record, service)?;
     let spawn = || {
         let mut command = mpirun_command(means, &record)?;
-        if let Some(secret) = coordinator.secret() {
+        // Where hosts share the job's directory they read it there: what mpirun hands over crosses
+        // the network in clear.
+        command.env_remove(Secret::VARIABLE);
+        if let Some(secret) = coordinator.secret().filter(|_| start.local_dir.is_some()) {
             hosts::hand_over(&mut command, means.lower.family, Secret::VARIABLE, &secret.to_text());
         }
         rank_command(&mut command, means, &record, &job, restore.as_ref())?;
