@@ -5,7 +5,7 @@
 use crate::exit::{DAMAGED, FAILURE, REFUSED, damaged, refused};
 use crate::output::{Output, Progress, human_bytes};
 use crate::reach;
-use crate::state::{State, look, state_of};
+use crate::state::{State, check_own, look, state_of};
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
 use fermata_storage::{
@@ -118,6 +118,7 @@ pub fn checkpoint(
     output: Output,
 ) -> Result<u8> {
     let job = place.find(name)?;
+    check_own(&job, "checkpoint")?;
     let record = job.read_record()?;
     let mut client = match reach::client(&job, &record) {
         Ok(client) => client,
@@ -195,13 +196,15 @@ pub fn jobs(place: &Place, output: Output) -> Result<u8> {
         let snapshots = list_snapshots(&job);
         let newest = snapshots.last().map(|snapshot| snapshot.epoch);
         let state = state_of(&job, &record).name();
+        let owner = job.other_owner();
         text += &format!(
             "{:<24} {state:<8} {:>4} ranks on {:<12} {} snapshots{}\n",
             record.job,
             record.size,
             record.lower,
             snapshots.len(),
-            newest.map_or(String::new(), |epoch| format!(", newest {epoch}")),
+            newest.map_or(String::new(), |epoch| format!(", newest {epoch}"))
+                + &owner.map_or(String::new(), |owner| format!(", of user {owner}")),
         );
         rows.push(json!({"job": record.job, "state": state, "ranks": record.size,
             "mpi": record.lower, "front": record.front, "argv": record.argv,
@@ -442,6 +445,8 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
 /// `fermata prune`
 pub fn prune(place: &Place, name: Option<&str>, keep: u32, output: Output) -> Result<u8> {
     let job = place.find(name)?;
+    check_own(&job, "prune")?;
+    job.open()?;
     // With it no restart begins meanwhile, which might need what is removed here.
     let lock = job.hold(Duration::ZERO).ok().flatten();
     if lock.is_none() {

@@ -13,6 +13,7 @@ use fermata_storage::{JobDir, JobLock, Runner};
 use fermata_sysio::tell;
 use fermata_types::JobRecord;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,8 @@ pub enum State {
     Running(Value),
     /// Somebody runs it, but does not answer.
     Silent(Runner),
+    /// Another user runs it, and it speaks with nobody else.
+    Theirs(u32),
     /// Somebody has it who is no coordinator yet, or no longer.
     Starting(Runner),
     /// Nobody runs it.
@@ -46,7 +49,7 @@ impl State {
     /// One word.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Running(_) => "running",
+            Self::Running(_) | Self::Theirs(_) => "running",
             Self::Silent(_) => "silent",
             Self::Starting(_) => "starting",
             Self::Ended => "ended",
@@ -70,6 +73,7 @@ impl State {
             Self::Running(_) => {
                 format!("job '{job}' is running\n  hint: fermata checkpoint {job} --stop")
             }
+            Self::Theirs(owner) => format!("job '{job}' is run by its owner, user {owner}"),
             Self::Silent(runner) => {
                 let here = runner.host == fermata_sysio::host_name() || runner.pid == 0;
                 let hint = if here {
@@ -94,8 +98,11 @@ impl State {
 
 /// How a job is. `ours`: the lock is this process's own, so it says nothing.
 pub fn look(job: &JobDir, record: &JobRecord, ours: bool) -> State {
-    let asked = reach::client(job, record).map(|mut client| client.status(ANSWER_WAIT));
     let runner = || job.runner().filter(|_| !ours);
+    if let Some(owner) = job.other_owner() {
+        return runner().map_or(State::Ended, |_| State::Theirs(owner));
+    }
+    let asked = reach::client(job, record).map(|mut client| client.status(ANSWER_WAIT));
     let recorded = Runner { pid: record.coordinator_pid, host: record.host.clone() };
     match asked {
         Ok(Ok(answer)) => {
@@ -112,13 +119,27 @@ pub fn look(job: &JobDir, record: &JobRecord, ours: bool) -> State {
     }
 }
 
+/// Refuses to do something to another user's job, which only root could come to: the coordinator
+/// obeys its owner alone, and what is written there has to stay the owner's.
+pub fn check_own(job: &JobDir, command: &str) -> Result<()> {
+    let Some(owner) = job.other_owner() else { return Ok(()) };
+    let name = job.path().file_name().unwrap_or_default().to_string_lossy();
+    let dir = job.path().parent().filter(|dir| !dir.as_os_str().is_empty());
+    Err(refused(format!(
+        "job '{name}' belongs to user {owner}, not to you (user {})\n  \
+         hint: a job obeys its owner: sudo -u '#{owner}' fermata --dir {} {command} {name}",
+        fermata_sysio::effective_uid(),
+        dir.unwrap_or(Path::new(".")).display()
+    )))
+}
+
 /// How a job is. One that begins or ends just now is given a moment.
 pub fn state_of(job: &JobDir, record: &JobRecord) -> State {
     let begun = Instant::now();
     let mut record = record.clone();
     loop {
         let state = look(job, &record, false);
-        let settled = matches!(state, State::Running(_) | State::Ended);
+        let settled = matches!(state, State::Running(_) | State::Theirs(_) | State::Ended);
         if settled || begun.elapsed() >= MOMENT {
             return state;
         }
