@@ -42,17 +42,45 @@ def _wrong_lines(text, names):
         elif not tests:
             yield f"has no test: {line}"
         for test in tests:
-            if not any(name == test or name.startswith(f"{test}_") for name in names):
+            if not _exists(test, names):
                 yield f"no test is called {test}: {line}"
+
+
+def _names():
+    names = []
+    for more in ([], ["--cluster"]):
+        listed = process.run([ROOT / "tests/run", "--list", *more], cwd=ROOT)
+        names += listed.expect_success("tests/run --list").out.split()
+    return names
+
+
+def _exists(test, names):
+    return any(name == test or name.startswith(f"{test}_") for name in names)
+
+
+def _tests_in(text, names):
+    """What looks like a test's name in it: SUITE.NAME."""
+    suites = {name.split(".")[0] for name in names}
+    return [test for test in re.findall(r"`(\w+\.\w+)`", text) if test.split(".")[0] in suites]
+
+
+def test_security(_work):
+    """Each promise names the tests that hold it, and they exist."""
+    text, names = (ROOT / "docs/security.md").read_text(), _names()
+    section = text.split("## What is promised\n")[1].split("\n## ")[0]
+    promises = re.split(r"^- ", section, flags=re.M)[1:]
+    check(len(promises) > 5, f"{len(promises)} promises")
+    for promise in promises:
+        check(_tests_in(promise, names), f"no test holds this: {promise}")
+    for test in _tests_in(text, names):
+        check(_exists(test, names), f"no test is called {test}")
+    check(not _exists("trust.no_such_test", names), "every test exists")
 
 
 def test_process_state(_work):
     """Every line of the table has an answer, and the tests that it names exist."""
     text = (ROOT / "docs/process-state.md").read_text()
-    names = []
-    for more in ([], ["--cluster"]):
-        listed = process.run([ROOT / "tests/run", "--list", *more], cwd=ROOT)
-        names += listed.expect_success("tests/run --list").out.split()
+    names = _names()
     check_equal(list(_wrong_lines(text, names)), [], "docs/process-state.md")
     broken = "| a | kept | `items.no_such_test` |\n| b | not noticed | – |\n| c | perhaps | – |"
     check_equal(len(list(_wrong_lines(broken, names))), 3, "what a broken table has")

@@ -144,7 +144,7 @@ def _make_lammps(first, second):
     return test
 
 
-def _installation(work, name):
+def installation(work, name):
     """A copy of the installation that is the test's own."""
     prefix = work / name
     for part in ("bin", "lib", "libexec"):
@@ -152,7 +152,7 @@ def _installation(work, name):
     return prefix
 
 
-def _upgrade(prefix):
+def upgrade(prefix):
     """Front ends of another build: the build-id differs, the file is as good."""
     for path in prefix.glob("lib/fermata/front/*/libmpi*.so*"):
         contents = path.read_bytes()
@@ -167,14 +167,14 @@ def _make_installation(change):
     @timeout(180)
     def test(work):
         under = _install(work, "files_append", "openmpi")
-        prefix = _installation(work, "first")
+        prefix = installation(work, "first")
         job = fermata.Job(work)
         job.fermata = prefix / "bin/fermata"
         job.start("openmpi", _command(work), under=under)
         fermata.wait_for_step(job, 6)
         job.checkpoint_and_stop()
         if change == "upgraded":
-            _upgrade(prefix)
+            upgrade(prefix)
         else:
             prefix.rename(work / "second")
             prefix = work / "second"

@@ -18,12 +18,12 @@ REFUSED, LAUNCHER = 3, 70
 THESIS = "ten years of work\n"
 
 
-def _need_root():
+def need_root():
     if os.getuid() != 0:
         raise Skipped("only root can make files of other users")
 
 
-def _saved_job(work):
+def saved_job(work):
     """A stopped job with one snapshot."""
     job = fermata.Job(work)
     job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", STEPS, "--step-ms", 60])
@@ -40,7 +40,7 @@ def _exec_restore(work, snapshot):
                        mpis.environment(FERMATA_DIR=str(work / "fermata")), work)
 
 
-def _refused(result, *words, code=REFUSED):
+def refused(result, *words, code=REFUSED):
     check_equal(result.code, code, f"exit code\n{result.err}")
     for word in words:
         check(word in result.err, f"'{word}' is missing in\n{result.err}")
@@ -49,24 +49,24 @@ def _refused(result, *words, code=REFUSED):
 
 @timeout(120)
 def test_exec_restores_no_snapshot_of_another_user(work):
-    _need_root()
-    _, snapshot = _saved_job(work)
+    need_root()
+    _, snapshot = saved_job(work)
     for path in [snapshot, *snapshot.iterdir()]:
         os.chown(path, OTHER, OTHER)
-    _refused(_exec_restore(work, snapshot), f"belongs to user {OTHER}")
+    refused(_exec_restore(work, snapshot), f"belongs to user {OTHER}")
 
 
 @timeout(120)
 def test_a_link_to_an_image_of_another_user(work):
     """The link is one's own; what counts is the file that was opened."""
-    _need_root()
-    job, snapshot = _saved_job(work)
+    need_root()
+    job, snapshot = saved_job(work)
     image, elsewhere = snapshot / "rank-1.img", work / "elsewhere.img"
     image.rename(elsewhere)
     image.symlink_to(elsewhere)
     os.chown(elsewhere, OTHER, OTHER)
-    _refused(fermata.fermata(work, "restart", job.name), f"belongs to user {OTHER}", code=4)
-    _refused(_exec_restore(work, snapshot), f"the image belongs to user {OTHER}", code=LAUNCHER)
+    refused(fermata.fermata(work, "restart", job.name), f"belongs to user {OTHER}", code=4)
+    refused(_exec_restore(work, snapshot), f"the image belongs to user {OTHER}", code=LAUNCHER)
     os.chown(elsewhere, 0, 0)
     job.restart("mpich")
     check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
@@ -74,11 +74,11 @@ def test_a_link_to_an_image_of_another_user(work):
 
 @timeout(120)
 def test_an_image_that_others_may_write(work):
-    job, snapshot = _saved_job(work)
+    job, snapshot = saved_job(work)
     image = snapshot / "rank-1.img"
     image.chmod(0o666)
-    _refused(fermata.fermata(work, "restart", job.name), "others may write to it", code=4)
-    _refused(_exec_restore(work, snapshot), "others may write to the image", code=LAUNCHER)
+    refused(fermata.fermata(work, "restart", job.name), "others may write to it", code=4)
+    refused(_exec_restore(work, snapshot), "others may write to the image", code=LAUNCHER)
     image.chmod(0o600)
     job.restart("mpich")
     check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
@@ -113,7 +113,7 @@ def _rename_job(snapshot, name):
 @timeout(120)
 def test_a_manifest_that_names_a_directory_elsewhere(work):
     """`lock` and `snapshots` would be made there."""
-    _, snapshot = _saved_job(work)
+    _, snapshot = saved_job(work)
     taken = work / "taken"
     snapshot.rename(taken)
     victim = work / "home"
@@ -128,8 +128,8 @@ def test_a_manifest_that_names_a_directory_elsewhere(work):
 
 @timeout(120)
 def test_a_snapshot_of_another_user_is_not_written_beside(work):
-    _need_root()
-    job, snapshot = _saved_job(work)
+    need_root()
+    job, snapshot = saved_job(work)
     thesis = work / "thesis"
     thesis.write_text(THESIS)
     lock = job.work / "fermata" / job.name / "lock"
@@ -137,14 +137,14 @@ def test_a_snapshot_of_another_user_is_not_written_beside(work):
     lock.symlink_to(thesis)
     for path in [snapshot, *snapshot.iterdir()]:
         os.chown(path, OTHER, OTHER)
-    _refused(fermata.fermata(work, "restart", snapshot), f"belongs to user {OTHER}")
+    refused(fermata.fermata(work, "restart", snapshot), f"belongs to user {OTHER}")
     check_equal(thesis.read_text(), THESIS, "what a link named `lock` leads to")
 
 
 @timeout(60)
 def test_a_job_directory_of_another_user(work):
     """Made before the job began, with links that lead to files of the user."""
-    _need_root()
+    need_root()
     directory = work / "fermata" / "melt"
     (directory / "snapshots").mkdir(parents=True)
     victims = {name: work / f"{name}.victim" for name in ("job.json.partial", "coordinator.log",
@@ -157,7 +157,7 @@ def test_a_job_directory_of_another_user(work):
     run = [fermata.FERMATA, "run", "-n", "1", "--mpi", "openmpi", "--name", "melt", "--",
            mpis.program("openmpi", "selfcheck"), "--steps", "1"]
     environment = mpis.environment(FERMATA_DIR=str(work / "fermata"))
-    _refused(process.run([*map(str, run)], 60, environment, work), str(directory), f"user {OTHER}")
+    refused(process.run([*map(str, run)], 60, environment, work), str(directory), f"user {OTHER}")
     for name, victim in victims.items():
         check_equal(victim.read_text(), THESIS, f"what a link named {name} leads to")
 
@@ -189,7 +189,7 @@ while True:
 """
 
 
-def _socket_of(job):
+def socket_of(job):
     record = json.loads((job.work / "fermata" / job.name / "job.json").read_text())
     return pathlib.Path(record["socket"])
 
@@ -211,14 +211,14 @@ def _thief(work, socket):
 
 @timeout(120)
 def test_a_socket_at_which_another_user_answers_commands(work):
-    _need_root()
+    need_root()
     job = fermata.Job(work)
     job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", STEPS, "--step-ms", 60])
     fermata.wait_for_step(job, 2)
     job.checkpoint()
     process.kill_tree(job.running.process.pid)
     job.running.wait(60)
-    with _thief(work, _socket_of(job)):
+    with _thief(work, socket_of(job)):
         told = fermata.fermata(work, "jobs", timeout_s=20)
         check("running" not in told.out, told.out)
         asked = fermata.fermata(work, "checkpoint", job.name, timeout_s=20)
@@ -230,11 +230,11 @@ def test_a_socket_at_which_another_user_answers_commands(work):
 @timeout(120)
 def test_a_socket_at_which_another_user_answers_ranks(work):
     """They look for a coordinator for some seconds, and go on without one."""
-    _need_root()
+    need_root()
     job = fermata.Job(work)
     job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", 400, "--step-ms", 50])
     fermata.wait_for_step(job, 2)
-    socket = _socket_of(job)
+    socket = socket_of(job)
     os.kill(job.running.process.pid, signal.SIGKILL)
     with _thief(work, socket):
         time.sleep(7)
