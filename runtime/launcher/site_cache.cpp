@@ -4,6 +4,7 @@
 #include "base/crc32c.h"
 #include "base/sha1.h"
 #include "base/text.h"
+#include "sites/revision.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -21,7 +22,7 @@ struct CacheHeader {  // the sites tool's format
   u8 build_id[20];
   u32 build_id_bytes;
   u32 crc;            // CRC32C of the offsets
-  u32 reserved;
+  u32 revision;       // of the rules that made it
 };
 static_assert(sizeof(CacheHeader) == 64);
 
@@ -63,6 +64,11 @@ i32 open_sites(const image::BuildId& key, const char* directory, SiteFile& out) 
       __builtin_memcmp(header->magic, kCacheMagic, sizeof header->magic) ||
       header->version != kCacheVersion)
     return sys::kEinval;
+  if (header->revision != sites::kFinderRevision) {
+    close_sites(out);
+    out = SiteFile{};
+    return sys::kEnoent;
+  }
   out.offsets = reinterpret_cast<const u64*>(header + 1);
   out.count = header->count;
   if (header->status == 1) {

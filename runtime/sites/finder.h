@@ -6,11 +6,9 @@
 #include <vector>
 
 #include "sites/elf_file.h"
+#include "sites/revision.h"
 
 namespace fermata::sites {
-
-// Raise this when the rules change: results cached under another revision are computed again.
-inline constexpr u32 kFinderRevision = 6;
 
 struct Findings {
   std::vector<u64> offsets;  // file offsets of the 0x64 bytes, ascending
