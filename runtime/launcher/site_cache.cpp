@@ -3,8 +3,8 @@
 
 #include "base/crc32c.h"
 #include "base/sha1.h"
+#include "base/sites_revision.h"
 #include "base/text.h"
-#include "sites/revision.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -64,7 +64,7 @@ i32 open_sites(const image::BuildId& key, const char* directory, SiteFile& out) 
       __builtin_memcmp(header->magic, kCacheMagic, sizeof header->magic) ||
       header->version != kCacheVersion)
     return sys::kEinval;
-  if (header->revision != sites::kFinderRevision) {
+  if (header->revision != kFinderRevision) {
     close_sites(out);
     out = SiteFile{};
     return sys::kEnoent;

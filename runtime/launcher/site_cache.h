@@ -18,8 +18,8 @@ struct SiteFile {
 /// Of size zero if the file cannot be read. Blocks: a file without a build-id is read as a whole.
 image::BuildId site_key(int fd);
 
-/// Maps the cache entry. Returns 0; ENOENT: not cached, or by other rules; EPERM: the file was refused (reason says
-/// why); EINVAL: the entry is damaged; or the errno of open and mmap.
+/// Maps the cache entry. Returns 0; ENOENT: not cached, or by other rules; EPERM: the file was
+/// refused (reason says why); EINVAL: the entry is damaged; or the errno of open and mmap.
 i32 open_sites(const image::BuildId& key, const char* directory, SiteFile& out);
 void close_sites(const SiteFile& sites);
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/sites_revision.h"
 #include "sites/elf_file.h"
-#include "sites/revision.h"
 
 namespace fermata::sites {
 

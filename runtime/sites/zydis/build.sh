@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds build/zydis/libZydis.a, the decoder alone, and puts its headers beside it. Skips the work when
-# the locked version is what is there.
+# Builds build/zydis/libZydis.a, the decoder alone, and puts its headers beside it. Skips the work
+# when the locked version is what is there.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 here=runtime/sites/zydis
