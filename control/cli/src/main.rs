@@ -24,6 +24,7 @@ mod registry;
 mod restart;
 mod run;
 mod state;
+mod trial;
 mod wait;
 
 use clap::FromArgMatches;

@@ -2,7 +2,7 @@
 //! The installed tree and the MPIs registered in it.
 //!
 //!     PREFIX/bin/fermata
-//!     PREFIX/libexec/fermata/{launcher,sites}
+//!     PREFIX/libexec/fermata/{launcher,sites,trial}
 //!     PREFIX/lib/fermata/front/{ompi,mpich}/lib*.so.N      what applications see
 //!     PREFIX/lib/fermata/lower/NAME, NAME.json             one back end per MPI, and its record
 
@@ -94,6 +94,11 @@ impl Prefix {
     /// The finder of FS prefixes.
     pub fn sites_tool(&self) -> PathBuf {
         self.root.join("libexec/fermata/sites")
+    }
+
+    /// The program of one rank that `doctor` runs.
+    pub fn trial(&self) -> PathBuf {
+        self.root.join("libexec/fermata/trial")
     }
 
     /// Where found sites are remembered: beside the back ends if that can be written, else in the

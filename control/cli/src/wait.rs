@@ -70,7 +70,7 @@ pub fn for_coordinator(coordinator: Handle) -> Result<Ending> {
 
 /// Ends mpirun and what it has started on this host. What it started elsewhere ends there by itself
 /// when it finds mpirun gone.
-fn end_tree(child: &mut Child) {
+pub fn end_tree(child: &mut Child) {
     for pid in descendants(child.id()) {
         let _ = fermata_sysio::send_signal(pid, SIGKILL);
     }
