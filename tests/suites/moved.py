@@ -144,14 +144,6 @@ def _make_lammps(first, second):
     return test
 
 
-def installation(work, name):
-    """A copy of the installation that is the test's own."""
-    prefix = work / name
-    for part in ("bin", "lib", "libexec"):
-        shutil.copytree(mpis.BUILD / part, prefix / part, symlinks=True)
-    return prefix
-
-
 def upgrade(prefix):
     """Front ends of another build: the build-id differs, the file is as good."""
     for path in prefix.glob("lib/fermata/front/*/libmpi*.so*"):
@@ -167,7 +159,7 @@ def _make_installation(change):
     @timeout(180)
     def test(work):
         under = _install(work, "files_append", "openmpi")
-        prefix = installation(work, "first")
+        prefix = fermata.installation(work, "first")
         job = fermata.Job(work)
         job.fermata = prefix / "bin/fermata"
         job.start("openmpi", _command(work), under=under)

@@ -3,7 +3,6 @@
 libraries of both MPIs compared with an independent disassembler, and the cache files."""
 import pathlib
 import re
-import shutil
 import struct
 import subprocess
 
@@ -185,9 +184,7 @@ def test_cache_file(work):
 @timeout(120)
 def test_what_older_rules_found_is_found_again(work):
     """A cache of before an upgrade, in which the C library is refused: a job does not mind."""
-    prefix = work / "prefix"
-    for part in ("bin", "libexec", "lib"):
-        shutil.copytree(BUILD / part, prefix / part, symlinks=True)
+    prefix = fermata.installation(work)
     cache = prefix / "lib/fermata/sites"
     _find("--cache", work / "libc", LIBRARIES / "libc.so.6")
     name = next((work / "libc").iterdir()).name

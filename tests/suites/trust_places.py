@@ -8,7 +8,7 @@ import socket
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, timeout
-from suites.moved import installation, upgrade
+from suites.moved import upgrade
 from suites.trust import OTHER, REFUSED, THESIS, need_root, refused, saved_job, socket_of
 
 STEPS = 6
@@ -190,7 +190,7 @@ def test_root_is_told_whose_a_job_is(work):
 def test_a_part_of_fermata_that_others_may_write(work):
     """A front end that a job has kept is code that runs as its user."""
     need_root()
-    prefix = installation(work, "first")
+    prefix = fermata.installation(work, "first")
     job = fermata.Job(work)
     job.fermata = prefix / "bin/fermata"
     job.start("openmpi", _selfcheck())
