@@ -271,8 +271,11 @@ fn installation(prefix: &Prefix) -> Vec<Finding> {
     );
     let finder = trial::site_finder(prefix);
     out.push(
-        tried("site finder", "runs", &finder, "prepares the machine code of MPI libraries")
-            .unless(finder.is_ok(), State::Missing, rebuild),
+        tried("site finder", "runs", &finder, "prepares the machine code of MPI libraries").unless(
+            finder.is_ok(),
+            State::Missing,
+            rebuild,
+        ),
     );
     let cache = prefix.sites_cache();
     let text = cache.as_ref().map_or_else(|e| format!("{e:#}"), |dir| dir.display().to_string());
@@ -322,10 +325,11 @@ fn trials(prefix: &Prefix, lowers: &[Lower]) -> Vec<Finding> {
     }
     if usable.is_empty() && !lowers.is_empty() {
         let advice = "install one of them again, or another: fermata mpi add mpicc";
-        out.push(
-            Finding::new("a job", "none of the registered MPIs can be used", MEANS)
-                .unless(false, State::Missing, advice),
-        );
+        out.push(Finding::new("a job", "none of the registered MPIs can be used", MEANS).unless(
+            false,
+            State::Missing,
+            advice,
+        ));
     }
     out
 }

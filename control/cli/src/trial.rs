@@ -67,8 +67,9 @@ fn run(command: &mut Command, room: &Room, limit: Duration) -> Result<String, St
     };
     // Files, since what a job leaves behind would hold a pipe open.
     command.stdin(Stdio::null()).stdout(file(&out)?).stderr(file(&errors)?);
-    let ended = finish(command, limit)
-        .map_err(|why| format!("cannot start {}: {why}", command.get_program().to_string_lossy()))?;
+    let ended = finish(command, limit).map_err(|why| {
+        format!("cannot start {}: {why}", command.get_program().to_string_lossy())
+    })?;
     if ended.is_some_and(|status| status.success()) {
         return fs::read_to_string(&out).map_err(|why| why.to_string());
     }
