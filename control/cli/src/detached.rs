@@ -29,7 +29,7 @@ const ENDING_WAIT: Duration = Duration::from_secs(8);
 /// The job is refused: somebody runs it, or ranks of it still live.
 pub fn begin(job: &JobDir, record: &JobRecord, service: &Service) -> Result<()> {
     make_directory(job)?;
-    let lock = take(job, &record.job, ENDING_WAIT)?;
+    let lock = take(job, ENDING_WAIT)?;
     let before = job.read_record().unwrap_or_default();
     refuse_living_ranks(job, &record.job, before.size.max(record.size), &before.lost_host)?;
     job.write_record(record)?;

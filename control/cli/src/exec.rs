@@ -432,7 +432,7 @@ fn wait_for_coordinator(
             if record.run != run && begun.elapsed() >= look_at {
                 let state = state_of(job, &record);
                 if state.is_at_work() {
-                    return Err(state.refusal(name));
+                    return Err(state.refusal(job));
                 }
                 look_at = begun.elapsed() + BESIDE_WAIT;
             }

@@ -3,6 +3,7 @@
 //! prune. Listing and verifying need no coordinator.
 
 use crate::exit::{DAMAGED, FAILURE, REFUSED, damaged, refused};
+use crate::hints;
 use crate::output::{Output, Progress, human_bytes};
 use crate::reach;
 use crate::state::{State, check_own, look, state_of};
@@ -40,8 +41,8 @@ impl Place {
     /// `--dir`, else `$FERMATA_DIR`, else `./fermata`.
     pub fn new(dir: Option<PathBuf>) -> Self {
         let dir = dir
-            .or_else(|| std::env::var_os("FERMATA_DIR").map(PathBuf::from))
-            .unwrap_or_else(|| PathBuf::from("fermata"));
+            .or_else(|| std::env::var_os(hints::VARIABLE).map(PathBuf::from))
+            .unwrap_or_else(|| PathBuf::from(hints::DEFAULT_DIRECTORY));
         Self { dir }
     }
 
@@ -64,8 +65,9 @@ impl Place {
                 Ok(_) => Ok(job),
                 Err(_) if !list_snapshots(&job).is_empty() => Ok(job),
                 Err(_) => Err(refused(format!(
-                    "there is no job '{name}' in {}\n  hint: fermata jobs, or --dir DIR",
-                    self.dir.display()
+                    "there is no job '{name}' in {}\n  hint: {}, or another --dir",
+                    self.dir.display(),
+                    hints::in_directory(&self.dir, "jobs")
                 ))),
             };
         }
@@ -125,13 +127,13 @@ pub fn checkpoint(
         Err(_) => match state_of(&job, &record) {
             // It has come up since the record was read.
             State::Running(_) => reach::client(&job, &job.read_record()?)?,
-            state => return Err(state.refusal(&record.job)),
+            state => return Err(state.refusal(&job)),
         },
     };
     // One that is suspended must not take a checkpoint when it wakes up and nobody wants it.
     match client.status(Duration::from_millis(timeout_ms).max(ANSWER_WAIT_MIN)) {
-        Err(ClientError::Silent) => return Err(State::silent(&record).refusal(&record.job)),
-        Err(error) => return Err(lost(&record.job, &error)),
+        Err(ClientError::Silent) => return Err(State::silent(&record).refusal(&job)),
+        Err(error) => return Err(lost(&job, &error)),
         Ok(_) => {}
     }
     let mut progress = Progress::new(output, "asking the ranks", 0);
@@ -140,7 +142,7 @@ pub fn checkpoint(
         let answer = client.checkpoint(stop, timeout_ms, |step| {
             progress.say(format!("{}: {} of {} ranks", step.phase, step.done, step.ranks));
         });
-        let (outcome, answer) = answer.map_err(|error| lost(&record.job, &error))?;
+        let (outcome, answer) = answer.map_err(|error| lost(&job, &error))?;
         let figures: Value = serde_json::from_str(&answer.figures).unwrap_or(Value::Null);
         // What nobody asked for, a periodic one say, must not keep a job from being saved at last.
         let is_busy = outcome == Outcome::Refused && figures["busy"] == json!(true);
@@ -181,10 +183,12 @@ pub fn checkpoint(
 }
 
 /// The coordinator's end is most often the job's.
-fn lost(job: &str, error: &ClientError) -> anyhow::Error {
+fn lost(job: &JobDir, error: &ClientError) -> anyhow::Error {
     anyhow::anyhow!(
-        "{error}: job '{job}' has ended, or whoever ran it was killed\n  \
-         hint: fermata jobs tells whether it runs, fermata snapshots {job} what there is of it"
+        "{error}: job '{}' has ended, or whoever ran it was killed\n  \
+         hint: what there is of it: {}",
+        hints::name_of(job),
+        hints::for_job(job, "snapshots", "")
     )
 }
 
@@ -267,18 +271,21 @@ fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
 
 /// There is a job, but nothing to go on from.
 pub fn no_snapshot(job: &JobDir) -> anyhow::Error {
-    let place = job.snapshots();
-    let name = job.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     refused(format!(
-        "there is no snapshot in {}\n  hint: fermata checkpoint {name}, while it runs",
-        place.display()
+        "there is no snapshot in {}\n  hint: {}, while it runs",
+        job.snapshots().display(),
+        hints::for_job(job, "checkpoint", "")
     ))
 }
 
 /// What a job with --keep does to its old snapshots, or somebody else, while they are read.
 fn removed(snapshot: &Path) -> anyhow::Error {
+    let what_there_is = JobDir::with_snapshot(snapshot).map_or_else(
+        || "it was a copy".into(),
+        |job| format!("what there is: {}", hints::for_job(&job, "snapshots", "")),
+    );
     anyhow::anyhow!(
-        "the snapshot {} has been removed meanwhile\n  hint: fermata snapshots tells what there is",
+        "the snapshot {} has been removed meanwhile\n  hint: {what_there_is}",
         snapshot.display()
     )
 }
@@ -456,8 +463,7 @@ pub fn prune(place: &Place, name: Option<&str>, keep: u32, output: Output) -> Re
     let state = look(&job, &record, lock.is_some());
     if let State::Starting(_) = state {
         // A restart may be checking a snapshot that the record does not name yet.
-        let name = job.path().file_name().unwrap_or_default().to_string_lossy();
-        return Err(state.refusal(&name));
+        return Err(state.refusal(&job));
     }
     let spared = (!has_new_snapshot(&job, &record)).then_some(record.restored_epoch);
     let removed: Vec<u32> = prune_job(&job, keep, spared).iter().map(|s| s.epoch).collect();

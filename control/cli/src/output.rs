@@ -125,6 +125,16 @@ pub fn human_bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
+/// 7500 -> "2 h"
+pub fn human_age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
 /// "90", "90s", "10m", "2h", "500ms" -> milliseconds
 pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -180,6 +190,7 @@ mod tests {
     fn sizes() {
         assert_eq!(human_bytes(1023), "1023 B");
         assert_eq!(human_bytes(1536), "1.5 KiB");
+        assert_eq!([90, 3600, 7500, 400_000].map(human_age), ["90 s", "60 min", "2 h", "4 days"]);
         assert_eq!(parse_bytes("12"), Ok(12));
         assert_eq!(parse_bytes("3m"), Ok(3 << 20));
         assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));

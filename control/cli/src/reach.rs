@@ -27,7 +27,7 @@ const DAEMON_WAIT: Duration = Duration::from_secs(40);
 const FETCH_SILENCE_MAX: Duration = Duration::from_secs(1800);
 const POLL: Duration = Duration::from_millis(20);
 /// A rank that has lost its coordinator tries as long to find it again.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 const READY: &str = "ready";
 
 /// Where a run's coordinator is.

@@ -4,6 +4,7 @@
 
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
+use crate::hints::quoted_path;
 use crate::jobs::{Place, check_readable, no_snapshot, unix_now_s, verify_shown};
 use crate::moved::{Images, Moves};
 use crate::output::Output;
@@ -47,8 +48,7 @@ pub fn restart(
     let prefix = Prefix::find()?;
     let (job, given) = find_job(place, what)?;
     make_directory(&job)?;
-    let name = job.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let _lock = take(&job, &name, STOP_WAIT)?; // until this process ends
+    let _lock = take(&job, STOP_WAIT)?; // until this process ends
     let snapshot = given.map_or_else(|| newest(&job), Ok)?;
     let manifest = check_snapshot(&job, &snapshot, output)?;
     fault(Fault::RestartChecked);
@@ -74,7 +74,7 @@ pub fn restart(
     };
     let hosts = start.hosts(record.size, record.checkpointer)?;
     let images = Images::of(&snapshot, &manifest, how.moves);
-    tell_what_moves(&images, &manifest)?;
+    tell_what_moves(&snapshot, &images, &manifest)?;
     let moves = images.moves.clone();
     let images = parts::found(&prefix, &job, images);
     if !spans_hosts(start) {
@@ -115,7 +115,7 @@ fn paths(images: &Images) -> BTreeSet<String> {
 ///
 /// # Errors
 /// A directory is said to have moved that nothing of the snapshot is in.
-fn tell_what_moves(images: &Images, manifest: &Manifest) -> Result<()> {
+fn tell_what_moves(snapshot: &Path, images: &Images, manifest: &Manifest) -> Result<()> {
     if images.moves.is_empty() {
         return Ok(());
     }
@@ -126,9 +126,10 @@ fn tell_what_moves(images: &Images, manifest: &Manifest) -> Result<()> {
         if count == 0 {
             return Err(refused(format!(
                 "--map {}: the snapshot has nothing there\n  \
-                 hint: the job's working directory was {}; its files: fermata inspect --rank 0",
+                 hint: the job's working directory was {}; its files: fermata inspect {} --rank 0",
                 one.text(),
-                manifest.cwd
+                manifest.cwd,
+                quoted_path(snapshot)
             )));
         }
         let paths = if count == 1 { "path" } else { "paths" };
@@ -198,7 +199,7 @@ pub fn check_owner(snapshot: &Path) -> Result<()> {
                  hint: what is restored runs as whoever restores it; as its owner: \
                  sudo -u '#{owner}' fermata restart {}",
                 path.display(),
-                snapshot.display()
+                quoted_path(snapshot)
             )));
         }
     }
@@ -225,7 +226,7 @@ fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manif
         Some(other) => format!(
             "\n  hint: the newest intact one is checkpoint {}: fermata restart {}",
             other.epoch,
-            other.path.display()
+            quoted_path(&other.path)
         ),
         None => "\n  hint: no other intact snapshot of this job exists".into(),
     };

@@ -6,8 +6,10 @@
 //! Invariant: this process holds the job's lock from before it looks at the job until its own end.
 
 use crate::app::App;
+use crate::ending::{End, command_to_go_on};
 use crate::exit::refused;
 use crate::files::{self, Rule};
+use crate::hints;
 use crate::hosts::{self, Hosts};
 use crate::jobs::{Place, unix_now_s};
 use crate::kept;
@@ -20,17 +22,15 @@ use crate::wait;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
 use fermata_storage::{JobDir, JobLock, list_snapshots, within};
-use fermata_sysio::{FileLimit, Process, host_name, tell};
+use fermata_sysio::{FileLimit, Process, host_name};
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, JobRecord};
-use serde_json::json;
 use std::fs::{self, File};
 use std::io::Seek;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -175,15 +175,18 @@ fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, Stri
         check_name(name)?;
         let job = place.job(name);
         make_directory(&job)?;
-        let lock = take(&job, name, ENDING_WAIT)?;
+        let lock = take(&job, ENDING_WAIT)?;
         if let Ok(record) = job.read_record() {
             refuse_living_ranks(&job, name, record.size, &record.lost_host)?;
         }
         if !list_snapshots(&job).is_empty() {
+            // What has ended well is not to be done again.
+            let ended_well = job.read_record().is_ok_and(|record| record.ended_well);
+            let restart = format!("{}, or ", hints::for_job(&job, "restart", ""));
             return Err(refused(format!(
-                "a job '{name}' with snapshots exists in {}\n  \
-                 hint: fermata restart {name}, or another --name",
-                place.dir().display()
+                "a job '{name}' with snapshots exists in {}\n  hint: {}another --name",
+                place.dir().display(),
+                if ended_well { "" } else { &restart }
             )));
         }
         return Ok((job, name.to_owned(), lock));
@@ -196,7 +199,7 @@ fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, Stri
         let job = place.job(&name);
         if job.create_new().map_err(|error| no_directory(&error.to_string()))? {
             make_directory(&job)?;
-            let lock = take(&job, &name, ENDING_WAIT)?;
+            let lock = take(&job, ENDING_WAIT)?;
             return Ok((job, name, lock));
         }
     }
@@ -253,15 +256,21 @@ pub fn launch(
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))
     };
-    let status = spawn().and_then(|child| wait::for_mpirun(child, &coordinator, &record.job));
+    let go_on = |host: &str| command_to_go_on(&job, start, Some(host));
+    let waited = spawn().and_then(|child| wait::for_mpirun(child, &coordinator, &go_on));
     let ending = wait::for_coordinator(coordinator)?;
-    record.lost_host = ending.lost_host.unwrap_or_default();
+    let end = waited.map(|waited| End::of(&waited, &ending));
+    record.ended_well = end.as_ref().is_ok_and(End::is_well);
+    record.lost_host = ending.lost_host.filter(|_| !record.ended_well).unwrap_or_default().name;
     // Other hosts cannot see that this process is gone. If this fails, they are only less sure.
     record.socket.clear();
     record.addresses.clear();
-    let last = record.clone();
-    within(ending.patience, move || job.write_record(&last));
-    report(&record, status?, ending.stopped, ending.committed_epoch, output)
+    let (last, directory) = (record.clone(), job.clone());
+    within(ending.patience, move || directory.write_record(&last));
+    let end = end?;
+    end.tell(&job, start, ending.patience);
+    end.answer(&record, output);
+    Ok(end.code)
 }
 
 /// Makes the job's directory and sees to it that snapshots can be kept there.
@@ -302,6 +311,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         argv: record.argv.clone(),
         front: record.front.clone(),
         cwd: record.cwd.clone(),
+        restart: hints::restart_from_anywhere(job),
         checkpointer: record.checkpointer,
         keep: record.keep,
         every_ms: service.every_ms,
@@ -323,30 +333,6 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
             Err(error.into())
         }
     }
-}
-
-fn report(
-    record: &JobRecord,
-    status: ExitStatus,
-    stopped: bool,
-    epoch: u32,
-    output: Output,
-) -> Result<u8> {
-    let native = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-    // mpirun calls ranks that end without MPI_Finalize a failure; here it was asked for.
-    let code = if stopped { 0 } else { u8::try_from(native).unwrap_or(1) };
-    if stopped {
-        tell(format_args!(
-            "job {} stopped at checkpoint {epoch}; go on with: fermata restart {}",
-            record.job, record.job
-        ));
-    }
-    if output.json {
-        let value = json!({"job": record.job, "stopped": stopped, "epoch": epoch, "code": code,
-                           "ranks": record.size, "mpi": record.lower});
-        output.result("", &value);
-    }
-    Ok(code)
 }
 
 fn mpirun_command(means: &Means, record: &JobRecord) -> Result<Command> {

@@ -6,6 +6,7 @@
 //! every file system has locks.
 
 use crate::exit::refused;
+use crate::hints;
 use crate::reach;
 use anyhow::Result;
 use fermata_coordinator::ClientError;
@@ -64,14 +65,16 @@ impl State {
     }
 
     /// Why a command cannot have the job now, and what to do.
-    pub fn refusal(&self, job: &str) -> anyhow::Error {
+    pub fn refusal(&self, job: &JobDir) -> anyhow::Error {
+        let name = hints::name_of(job);
         let place = |runner: &Runner| match runner.pid {
             0 => String::new(),
             pid => format!(" on host {} as process {pid}", runner.host),
         };
         refused(match self {
             Self::Running(_) => {
-                format!("job '{job}' is running\n  hint: fermata checkpoint {job} --stop")
+                let stop = hints::for_job(job, "checkpoint", "--stop");
+                format!("job '{name}' is running\n  hint: {stop}")
             }
             Self::Theirs(owner) => format!("job '{job}' is run by its owner, user {owner}"),
             Self::Silent(runner) => {
@@ -82,16 +85,24 @@ impl State {
                     "it may be suspended, or out of reach from here: ask there; if that host is \
                      gone for good, remove the file 'lock' in the job's directory"
                 };
-                format!("job '{job}' runs{}, but does not answer\n  hint: {hint}", place(runner))
+                format!("job '{name}' runs{}, but does not answer\n  hint: {hint}", place(runner))
             }
             Self::Starting(runner) => format!(
-                "job '{job}' is just being started or ended{}\n  \
-                 hint: try again in a moment; fermata jobs tells how it is",
-                place(runner)
+                "job '{name}' is just being started or ended{}\n  \
+                 hint: try again in a moment; how it is: {}",
+                place(runner),
+                hints::beside(job, "jobs")
             ),
-            Self::Ended => {
-                format!("job '{job}' is not running\n  hint: fermata restart {job}")
-            }
+            // What has ended well is not to be done again.
+            Self::Ended if job.read_record().is_ok_and(|record| record.ended_well) => format!(
+                "job '{name}' is not running: it has come to its end\n  \
+                 hint: what there is of it: {}",
+                hints::for_job(job, "snapshots", "")
+            ),
+            Self::Ended => format!(
+                "job '{name}' is not running\n  hint: {}",
+                hints::for_job(job, "restart", "")
+            ),
         })
     }
 }
@@ -149,7 +160,7 @@ pub fn state_of(job: &JobDir, record: &JobRecord) -> State {
 }
 
 /// Takes a job, whose directory exists, for a new run. One that is ending is waited for.
-pub fn take(job: &JobDir, name: &str, patience: Duration) -> Result<JobLock> {
+pub fn take(job: &JobDir, patience: Duration) -> Result<JobLock> {
     let begun = Instant::now();
     loop {
         let lock = job.hold(POLL).map_err(|error| {
@@ -164,7 +175,7 @@ pub fn take(job: &JobDir, name: &str, patience: Duration) -> Result<JobLock> {
                 // Somebody else has just had it, again and again.
                 let is_taken = lock.is_none() && state == State::Ended;
                 let state = if is_taken { State::Starting(Runner::default()) } else { state };
-                return Err(state.refusal(name));
+                return Err(state.refusal(job));
             }
             _ => thread::sleep(POLL),
         }

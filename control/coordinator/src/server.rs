@@ -4,6 +4,7 @@
 use crate::depot::Depot;
 use crate::door::{Door, Place};
 use crate::lines::{Input, Reception};
+use crate::losses::{Losses, LostHost};
 use crate::storekeeper::Storekeeper;
 use crate::strangers::Strangers;
 use fermata_core::{Action, Config, Event, Machine};
@@ -14,7 +15,7 @@ use fermata_transport::{
     Outlet, Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir,
 };
 use fermata_types::{Checkpointer, encode_frame};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -49,6 +50,8 @@ pub struct Options {
     pub front: String,
     /// Goes into manifests.
     pub cwd: String,
+    /// The command that goes on from the job's newest snapshot, for whoever is told of it.
+    pub restart: String,
     /// What saves the ranks.
     pub checkpointer: Checkpointer,
     /// Snapshots to keep.
@@ -72,8 +75,18 @@ struct Shared {
     stop: AtomicBool,
     stop_at_once: AtomicBool,
     stopped_by_checkpoint: AtomicBool,
-    lost_host: Mutex<Option<String>>,
+    losses: Losses,
     committed: Mutex<u32>,
+    ends: Mutex<Ends>,
+}
+
+/// How the ranks of a job have ended.
+#[derive(Clone, Debug, Default)]
+pub struct Ends {
+    /// A rank has come up.
+    pub have_begun: bool,
+    /// Why not all that were there have come to MPI_Finalize; `None`: they have.
+    pub shortfall: Option<String>,
 }
 
 /// What a coordinator knew of its job when it ended.
@@ -82,8 +95,10 @@ pub struct Ending {
     pub stopped: bool,
     /// Newest committed epoch, 0 if none.
     pub committed_epoch: u32,
-    /// The first host that was lost while it had ranks.
-    pub lost_host: Option<String>,
+    /// A host that is lost with ranks.
+    pub lost_host: Option<LostHost>,
+    /// How its ranks have ended.
+    pub ends: Ends,
     /// How long the job's directory may be waited for: it may hang.
     pub patience: Duration,
 }
@@ -125,10 +140,10 @@ impl Handle {
         self.shared.stopped_by_checkpoint.load(Ordering::Acquire)
     }
 
-    /// The first host that was lost while it had ranks.
+    /// A host that is lost with ranks, and has not come back.
     #[must_use]
-    pub fn lost_host(&self) -> Option<String> {
-        self.shared.lost_host.lock().ok()?.clone()
+    pub fn lost_host(&self) -> Option<LostHost> {
+        self.shared.losses.worst()
     }
 
     /// Ends the coordinator and waits for its thread, which may be storing a snapshot, as long as
@@ -152,6 +167,7 @@ impl Handle {
             stopped: self.was_stopped(),
             committed_epoch: self.shared.committed.lock().map_or(0, |epoch| *epoch),
             lost_host: self.lost_host(),
+            ends: self.shared.ends.lock().map_or_else(|_| Ends::default(), |ends| ends.clone()),
             patience,
         }
     }
@@ -199,6 +215,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
     let log = options.job.log().map_err(io::Error::other)?;
     let config = Config {
         job: options.name.clone(),
+        restart: options.restart.clone(),
         snapshots: options.job.snapshots().to_string_lossy().into_owned(),
         last_epoch: restored_epoch,
         committed_epoch,
@@ -287,14 +304,16 @@ impl Server {
                     self.peers.remove(&conn);
                     Event::Closed(conn)
                 }
-                Ok(Input::HostLost(host, why, conns)) => {
+                Ok(Input::HostLost(host, end, conns)) => {
                     for conn in &conns {
                         self.peers.remove(conn);
                     }
-                    if let Ok(mut lost) = self.shared.lost_host.lock() {
-                        lost.get_or_insert_with(|| host.clone());
-                    }
-                    Event::HostLost { host, why, conns }
+                    self.shared.losses.add(&host, end.is_silent);
+                    Event::HostLost { host, why: end.why, silent: end.is_silent, conns }
+                }
+                Ok(Input::HostThere(host)) => {
+                    self.shared.losses.remove(&host);
+                    continue;
                 }
                 Ok(Input::Done(event)) => {
                     self.storekeeper.note_done();
@@ -337,6 +356,7 @@ impl Server {
             }
         }
         self.handle(Event::Over);
+        self.tell_ends();
         for peer in self.peers.values_mut() {
             peer.end();
         }
@@ -346,10 +366,23 @@ impl Server {
         self.say("coordinator ends");
     }
 
-    /// Whether lines of a job that has ended are still being read, and a snapshot depends on it.
+    /// Whether lines of a job that has ended are still being read, and a snapshot depends on it, or
+    /// whether the job has ended well.
     fn may_hear_more(&self, since: Instant) -> bool {
         let is_reading = self.machine.agent_count() > 0 && since.elapsed() < READ_WAIT;
-        is_reading && self.machine.is_writing_images()
+        is_reading && (self.machine.is_writing_images() || self.machine.has_undecided_ranks())
+    }
+
+    /// Whoever holds the handle may ask how the ranks have ended. Those that could not say so have
+    /// left a word in the job's directory.
+    fn tell_ends(&self) {
+        let mut shortfall = self.machine.shortfall(&BTreeSet::new());
+        if shortfall.is_some() && !self.shared.stop_at_once.load(Ordering::Acquire) {
+            shortfall = self.machine.shortfall(&self.options.job.ended_ranks());
+        }
+        if let Ok(mut ends) = self.shared.ends.lock() {
+            *ends = Ends { have_begun: self.machine.has_begun(), shortfall };
+        }
     }
 
     fn handle(&mut self, event: Event) {

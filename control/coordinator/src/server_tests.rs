@@ -67,6 +67,7 @@ fn options(dir: &std::path::Path) -> Options {
         argv: vec!["app".into()],
         front: "ompi".into(),
         cwd: "/".into(),
+        restart: "fermata restart job".into(),
         checkpointer: Checkpointer::Native,
         keep: 2,
         every_ms: 0,
@@ -89,6 +90,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
     let (inputs, receiver) = channel();
     let config = Config {
         job: "job".into(),
+        restart: options.restart.clone(),
         snapshots: job.snapshots().to_string_lossy().into_owned(),
         last_epoch: 0,
         committed_epoch: 0,

@@ -164,6 +164,7 @@ impl Job {
             argv: vec!["app".into()],
             front: "ompi".into(),
             cwd: "/".into(),
+            restart: "fermata restart fake".into(),
             checkpointer: Checkpointer::Native,
             keep: 2,
             every_ms: 0,
@@ -346,4 +347,7 @@ fn a_lost_host_ends_the_checkpoint_by_name() {
     let (outcome, answer) = waiting.join().unwrap();
     assert_eq!(outcome, Outcome::Failed);
     assert!(answer.message.contains("host far is lost"), "{}", answer.message);
+    // Closed, as a daemon's line is that has been killed; its host may be well.
+    let lost = coordinator.lost_host().unwrap();
+    assert_eq!((lost.name.as_str(), lost.is_silent), ("far", false));
 }

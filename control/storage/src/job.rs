@@ -4,8 +4,9 @@
 use crate::own::{self, Whose};
 use crate::snapshot::StorageError;
 use fermata_types::JobRecord;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const HOLD_POLL: Duration = Duration::from_millis(50);
+/// A rank's byte when it has come to MPI_Finalize.
+const ENDED: u8 = b'F';
+const RANKS_MAX: u64 = 1 << 20;
 
 /// The right to run a job. It ends with the last process that has the file open, however that
 /// process ends.
@@ -146,7 +150,8 @@ impl JobDir {
         self.path.join("job.json")
     }
 
-    /// `<dir>/<job>/ranks`: each living rank has locked the byte with its number.
+    /// `<dir>/<job>/ranks`: each living rank has locked the byte with its number. The byte says
+    /// whether the rank has come to MPI_Finalize.
     #[must_use]
     pub fn ranks_path(&self) -> PathBuf {
         self.path.join("ranks")
@@ -218,6 +223,17 @@ impl JobDir {
         };
         let holder = |rank| fermata_sysio::lock_holder(&file, u64::from(rank)).ok().flatten();
         (0..size).filter_map(|rank| Some((rank, holder(rank)?.pid))).collect()
+    }
+
+    /// The ranks that have left word that they came to MPI_Finalize (`runtime/agent/leftovers`).
+    #[must_use]
+    pub fn ended_ranks(&self) -> BTreeSet<u32> {
+        let Ok(file) = own::open(&self.via(&self.ranks_path()), Whose::Own) else {
+            return BTreeSet::new();
+        };
+        let mut words = Vec::new();
+        let _ = file.take(RANKS_MAX).read_to_end(&mut words); // what could be read counts
+        (0..).zip(words).filter(|(_, word)| *word == ENDED).map(|(rank, _)| rank).collect()
     }
 
     /// Makes the directories, for the owner alone: images hold the whole memory of a job. One that

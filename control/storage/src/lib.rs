@@ -42,17 +42,17 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// Does something with a directory that may hang, and waits for it no longer than `patience`. It is
-/// not done where no thread can be had.
-pub fn within<T>(patience: Duration, act: impl FnOnce() -> T + Send + 'static) {
+/// Does something with a directory that may hang, and waits for it no longer than `patience`; then
+/// there is no result. It is not done where no thread can be had.
+pub fn within<T: Send + 'static>(
+    patience: Duration,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (done, waiting) = channel();
     let begun = thread::Builder::new().spawn(move || {
-        act();
-        let _ = done.send(());
+        let _ = done.send(act());
     });
-    if begun.is_ok() {
-        let _ = waiting.recv_timeout(patience);
-    }
+    begun.ok().and_then(|_| waiting.recv_timeout(patience).ok())
 }
 
 /// Builders of small valid images, for the tests of this crate and of the coordinator.

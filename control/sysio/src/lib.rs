@@ -172,6 +172,13 @@ fn look_at(pid: u32) -> Option<(char, u64)> {
     Some((words.next()?.chars().next()?, words.nth(18)?.parse().ok()?))
 }
 
+/// Whether the keys of the terminal that standard error goes to reach this process.
+#[must_use]
+pub fn is_in_foreground() -> bool {
+    let foreground = rustix::termios::tcgetpgrp(io::stderr());
+    foreground.is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
 /// Sends a signal by number to one process.
 ///
 /// # Errors

@@ -172,6 +172,8 @@ pub struct JobRecord {
     pub started_unix_s: u64,
     /// A host that this run has lost; empty: none.
     pub lost_host: String,
+    /// This run is over: all ranks came to MPI_Finalize, and mpirun was content.
+    pub ended_well: bool,
     /// Epoch this run was restored from; 0 if it began afresh.
     pub restored_epoch: u32,
     /// Newest epoch when this run began: later ones are its own.
