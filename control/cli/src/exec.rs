@@ -9,6 +9,7 @@
 
 use crate::app::App;
 use crate::detached;
+use crate::environment;
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::hosts::check_shares;
@@ -20,15 +21,16 @@ use crate::programs;
 use crate::reach::{self, Whereabouts, tag};
 use crate::registry::{Family, Prefix};
 use crate::restart::check_owner;
-use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name};
+use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name, name_after};
 use crate::state::state_of;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
 use fermata_storage::{JobDir, Whose, read_manifest};
 use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
-use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY};
+use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY, words};
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
@@ -150,7 +152,8 @@ impl Manager {
 }
 
 /// `fermata exec`: returns only if it fails.
-pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<Infallible> {
+pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Result<Infallible> {
+    environment::take_back();
     let prefix = Prefix::find()?;
     let manager = Manager::detect();
     let lower = prefix.choose(options.mpi.as_deref(), manager.family)?;
@@ -261,9 +264,10 @@ fn checkpointer_of(options: &ExecOptions) -> Result<Checkpointer> {
 }
 
 /// A spawned program that is none for us (static, say) is the MPI's own affair.
-fn without_us(command: &[String], why: anyhow::Error) -> Result<Infallible> {
+fn without_us(command: &[OsString], why: anyhow::Error) -> Result<Infallible> {
     let error = Command::new(&command[0]).args(&command[1..]).exec();
-    Err(why.context(format!("cannot start the spawned program {}: {error}", command[0])))
+    let name = words::shown(&command[0]);
+    Err(why.context(format!("cannot start the spawned program {name}: {error}")))
 }
 
 /// The files of a restored rank as they were, and rank 0's standard input. MPI_Init has not begun:
@@ -326,10 +330,7 @@ fn coordinator_for(
 ) -> Result<(String, String)> {
     let name = match &options.name {
         Some(name) => name.clone(),
-        None => {
-            let program = Path::new(&app.argv[0]).file_name().unwrap_or_default();
-            format!("{:.40}-{:08x}", program.to_string_lossy(), tag(&manager.identity))
-        }
+        None => format!("{}-{:08x}", name_after(&app.argv[0]), tag(&manager.identity)),
     };
     check_name(&name)?;
     let job = job_of(options, place, &name);

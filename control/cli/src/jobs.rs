@@ -5,6 +5,7 @@
 use crate::exit::{DAMAGED, FAILURE, REFUSED, damaged, refused};
 use crate::output::{Output, Progress, human_bytes};
 use crate::reach;
+use crate::several;
 use crate::state::{State, look, state_of};
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
@@ -13,7 +14,7 @@ use fermata_storage::{
     read_manifest, remove_leftovers, verify,
 };
 use fermata_sysio::tell;
-use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind};
+use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind, words};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -204,7 +205,7 @@ pub fn jobs(place: &Place, output: Output) -> Result<u8> {
             newest.map_or(String::new(), |epoch| format!(", newest {epoch}")),
         );
         rows.push(json!({"job": record.job, "state": state, "ranks": record.size,
-            "mpi": record.lower, "front": record.front, "argv": record.argv,
+            "mpi": record.lower, "front": record.front, "argv": words::value(&record.argv),
             "snapshots": snapshots.len(), "newest_epoch": newest,
             "path": job.path(), "socket": record.socket}));
     }
@@ -325,14 +326,14 @@ pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> 
     let manifest =
         read_manifest(&path, Whose::Anybodys).map_err(|error| unusable(error.to_string()))?;
     let mut text = format!(
-        "job {}, checkpoint {}, {} ranks, front end {}, saved on {}{}\n  {}\n",
+        "job {}, checkpoint {}, {} ranks, front end {}, saved on {}{}\n{}",
         manifest.job,
         manifest.epoch,
         manifest.size,
         manifest.front,
         manifest.lower,
         if manifest.checkpointer == Checkpointer::Itself { " by the program itself" } else { "" },
-        manifest.argv.join(" ")
+        several::shown(&manifest.programs, &manifest.argv)
     );
     let mut rows = Vec::new();
     for record in &manifest.images {

@@ -3,9 +3,11 @@
 //! table of flags; this file joins them and maps errors to exit codes (`exit.rs`).
 
 mod app;
+mod choice;
 mod cli;
 mod detached;
 mod doctor;
+mod environment;
 mod exec;
 mod exit;
 mod files;
@@ -23,6 +25,7 @@ mod reach;
 mod registry;
 mod restart;
 mod run;
+mod several;
 mod state;
 mod wait;
 

@@ -6,6 +6,8 @@
 //!     PREFIX/lib/fermata/front/{ompi,mpich}/lib*.so.N      what applications see
 //!     PREFIX/lib/fermata/lower/NAME, NAME.json             one back end per MPI, and its record
 
+use crate::choice;
+use crate::environment;
 use crate::exit::refused;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -147,7 +149,8 @@ impl Prefix {
         lowers
     }
 
-    /// The MPI of that name; without a name one of that family, else the first.
+    /// The MPI of that name. Without a name one of that family, if there is any; of several the one
+    /// at hand.
     pub fn choose(&self, name: Option<&str>, family: Option<Family>) -> Result<Lower> {
         let lowers = self.lowers();
         let names: Vec<&str> = lowers.iter().map(|lower| lower.name.as_str()).collect();
@@ -160,7 +163,13 @@ impl Prefix {
         }
         let found = match name {
             Some(name) => lowers.iter().find(|lower| lower.name == name),
-            None => lowers.iter().find(|lower| Some(lower.family) == family).or(lowers.first()),
+            None => {
+                let fits = |lower: &&Lower| Some(lower.family) == family;
+                let fitting: Vec<&Lower> = lowers.iter().filter(fits).collect();
+                let mut all: Vec<&Lower> = lowers.iter().collect();
+                all.sort_by_key(|lower| lower.family != Family::OpenMpi);
+                choice::default_of(if fitting.is_empty() { &all } else { &fitting })
+            }
         };
         let Some(lower) = found else {
             let name = name.unwrap_or_default();
@@ -202,7 +211,8 @@ impl Prefix {
             return Err(gone(format!("its mpirun '{mpirun}' is not there")));
         }
         let program = self.lower_program(name);
-        let listing = Command::new("ldd")
+        let mut ldd = Command::new("ldd");
+        let listing = environment::for_mpi(&mut ldd, lower)
             .arg(&program)
             .stdin(Stdio::null())
             .output()
