@@ -212,7 +212,10 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Resul
     rank.arg("--lower").arg(prefix.lower_program(&lower.name));
     rank.arg("--fronts").arg(prefix.front(""));
     rank.arg("--sites-tool").arg(prefix.sites_tool());
-    rank.arg("--sites-cache").arg(prefix.sites_cache()?);
+    rank.arg("--sites-shared").arg(prefix.sites_shared());
+    if let Ok(cache) = prefix.sites_cache() {
+        rank.arg("--sites-cache").arg(cache);
+    }
     rank.arg("--fermata").arg(prefix.fermata()?);
     rank.args(["--socket", &socket, "--job", &name]);
     rank.args(["--rank", &manager.rank.to_string(), "--collectives", &options.collectives]);

@@ -9,7 +9,8 @@
 use crate::choice;
 use crate::environment;
 use crate::exit::refused;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use fermata_storage::make_own;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -98,19 +99,27 @@ impl Prefix {
         self.root.join("libexec/fermata/sites")
     }
 
-    /// Where found sites are remembered: beside the back ends if that can be written, else in the
-    /// user's own cache.
+    /// The lists of sites that came with the MPIs, for everybody to read.
+    pub fn sites_shared(&self) -> PathBuf {
+        self.root.join("lib/fermata/sites")
+    }
+
+    /// Where new ones are kept: with the MPIs if that is ours and can be written, else in the
+    /// user's own cache, of which there may be none. By these lists code is rewritten: nobody else
+    /// may write to them.
     pub fn sites_cache(&self) -> Result<PathBuf> {
-        let shared = self.root.join("lib/fermata/sites");
-        if fs::create_dir_all(&shared).is_ok() && is_writable(&shared) {
-            return Ok(shared);
+        let is_good = |dir: &Path| make_own(dir).is_ok() && fermata_sysio::is_writable(dir);
+        if is_good(&self.sites_shared()) {
+            return Ok(self.sites_shared());
         }
-        let home = std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-            .unwrap_or_else(std::env::temp_dir);
-        let own = home.join("fermata/sites");
-        fs::create_dir_all(&own).with_context(|| format!("cannot make {}", own.display()))?;
+        let base =
+            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|at| at.is_absolute());
+        let cache = base("XDG_CACHE_HOME").or_else(|| Some(base("HOME")?.join(".cache")));
+        let own = cache.context("there is neither XDG_CACHE_HOME nor HOME")?.join("fermata/sites");
+        make_own(&own).with_context(|| format!("cannot use {}", own.display()))?;
+        if !fermata_sysio::is_writable(&own) {
+            return Err(anyhow!("{} is not writable", own.display()));
+        }
         Ok(own)
     }
 
@@ -224,11 +233,4 @@ impl Prefix {
             None => Ok(()),
         }
     }
-}
-
-fn is_writable(dir: &Path) -> bool {
-    let probe = dir.join(format!(".probe-{}", std::process::id()));
-    let written = fs::write(&probe, b"").is_ok();
-    let _ = fs::remove_file(&probe);
-    written
 }

@@ -26,7 +26,7 @@ mod verify;
 pub use build_id::{build_id, copy_mapped};
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, JobLock, Runner, list_jobs};
-pub use own::Whose;
+pub use own::{Whose, make_own};
 pub use program::{prepare_program, program_files};
 pub use prune::{prune, remove_leftovers};
 pub use snapshot::{
