@@ -223,7 +223,8 @@ def _make_arguments(mpi):
     def test(work):
         """Latin-1 in old input decks: the program gets the bytes, the records keep them."""
         out = work / "arguments"
-        script = f'printf "%s|" "$@" >> {shlex.quote(str(out))}; exec "$PROGRAM" --steps 8 --step-ms 60'
+        script = (f'printf "%s|" "$@" >> {shlex.quote(str(out))}; '
+                  'exec "$PROGRAM" --steps 8 --step-ms 60')
         command = ["sh", "-c", script, "sh", os.fsdecode(LATIN), "plain"]
         job = fermata.Job(work)
         job.start(mpi, command, env={"PROGRAM": str(mpis.program(mpi, "selfcheck"))})
@@ -244,6 +245,26 @@ def test_a_program_of_any_name_gives_a_job_its_name(work):
     shutil.copy("/bin/true", program)
     _run(work, "mpich", [program]).expect_success("run")
     check_equal([path.name for path in (work / "fermata").iterdir()], ["caf____co-1"], "its name")
+
+
+@timeout(90)
+def test_limited_address_space_is_named_once(work):
+    """ulimit -v, which some batch systems set: before a rank starts, and by mpirun once, too."""
+    said = "address space is limited to 8.0 GiB (ulimit -v)"
+    program = mpis.program("openmpi", "selfcheck")
+    under = ["prlimit", f"--as={8 << 30}"]
+    result = _run(work, "openmpi", [program], options=["-n", 2], under=under)
+    check_equal((result.code, result.err.count(said)), (REFUSED, 1), result.err)
+    check("hint: ulimit -v unlimited" in result.err, result.err)
+    check(not (work / "fermata").exists(), "a job was begun")
+    for mpi in mpis.MPIS:
+        command = [fermata.FERMATA, "exec", "--name", "job", mpis.program(mpi, "selfcheck")]
+        result = process.run([*under, *mpis.mpirun(mpi, 2), *command], 60,
+                             mpis.environment(FERMATA_DIR=str(work / "fermata")), work)
+        check(result.code != 0 and result.err.count(said) == 1, f"{mpi}: {result.err}")
+    enough = _run(work, "mpich", [mpis.program("mpich", "selfcheck"), "--steps", 2],
+                  under=["prlimit", f"--as={48 << 30}"], options=["-n", 2])
+    mpis.checksum(enough.expect_success("run with enough").out)
 
 
 def generate():

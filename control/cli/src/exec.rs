@@ -15,6 +15,7 @@ use crate::files::{self, Rule};
 use crate::hosts::check_shares;
 use crate::jobs::{Place, unix_now_s};
 use crate::kept;
+use crate::limits;
 use crate::moved::{Images, Moves};
 use crate::parts;
 use crate::programs;
@@ -91,6 +92,8 @@ struct Manager {
     size: u32,
     /// How many ranks it has started on this host, if it tells.
     local_size: Option<u32>,
+    /// Whether what all ranks of this host have to say is said by this one.
+    is_first_here: bool,
     family: Option<Family>,
     /// Something all ranks of the job and no other job share.
     identity: String,
@@ -132,6 +135,12 @@ impl Manager {
                 .unwrap_or(0),
             size: number(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"]).unwrap_or(1),
             local_size: number(&["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]),
+            is_first_here: number(&[
+                "OMPI_COMM_WORLD_LOCAL_RANK",
+                "MPI_LOCALRANKID",
+                "SLURM_LOCALID",
+            ])
+            .is_none_or(|local| local == 0),
             family: match (open_mpi, mpich) {
                 (true, _) => Some(Family::OpenMpi),
                 (_, true) => Some(Family::Mpich),
@@ -174,6 +183,9 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Resul
                  hint: set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
             ));
         }
+    }
+    if let Some(why) = limits::address_space_refusal() {
+        return Err(refused(if manager.is_first_here { why } else { String::new() }));
     }
     let app = match App::resolve(command) {
         Ok(app) => app,

@@ -15,6 +15,7 @@ mod flavour;
 mod hosts;
 mod jobs;
 mod kept;
+mod limits;
 mod manual;
 mod moved;
 mod mpi;
@@ -143,6 +144,9 @@ fn parse() -> Result<Cli, ExitCode> {
 }
 
 fn fail(text: &str, code: u8, json: bool) -> ExitCode {
+    if text.is_empty() {
+        return ExitCode::from(code); // another process says it
+    }
     tell(text.trim_end());
     if json {
         let value = json!({"ok": false, "error": text.trim_end(), "code": code});

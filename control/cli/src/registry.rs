@@ -9,6 +9,7 @@
 use crate::choice;
 use crate::environment;
 use crate::exit::refused;
+use crate::limits;
 use anyhow::{Context, Result, anyhow};
 use fermata_storage::make_own;
 use serde::{Deserialize, Serialize};
@@ -202,6 +203,9 @@ impl Prefix {
     /// Asked once before a job starts: can ranks be started here, and on this MPI?
     pub fn check_ready(&self, lower: &Lower) -> Result<()> {
         self.check_installed(lower)?;
+        if let Some(why) = limits::address_space_refusal() {
+            return Err(refused(why));
+        }
         self.probe("machine")
     }
 

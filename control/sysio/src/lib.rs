@@ -275,6 +275,12 @@ impl FileLimit {
     }
 }
 
+/// How much address space a process may have; `None`: all there is.
+#[must_use]
+pub fn address_space_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::As).current
+}
+
 /// Makes names in a directory durable.
 ///
 /// # Errors
