@@ -388,7 +388,8 @@ fn mpirun_command(
             command.arg(":");
         }
         command.args(template.iter().map(|arg| arg.replace("{n}", &program.ranks.to_string())));
-        if let Some(hosts) = hosts {
+        // Open MPI's wants the hosts for each program, MPICH's once.
+        if let Some(hosts) = hosts.as_ref().filter(|_| i == 0 || family == Family::OpenMpi) {
             hosts.tell(&mut command, family);
         }
         if i == 0 {
