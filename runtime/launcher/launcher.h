@@ -34,7 +34,8 @@ struct Config {
   const char* fronts = "";       // directory of the front ends
   const char* front = "";        // the front-end library that the application has been given
   const char* sites_tool = "";
-  const char* sites_cache = "";
+  const char* sites_shared = "";  // directory of the lists that came with the MPIs
+  const char* sites_cache = "";   // the user's own; "" = there is none
   const char* socket = "";
   const char* job = "";
   const char* ranks = "";        // the file in which each living rank of the job locks its byte

@@ -50,10 +50,13 @@ inline Result<u64> mprotect(u64 address, u64 bytes, int prot) {
 inline constexpr int kAtCwd = -100;
 inline constexpr int kReadOnly = 0, kWriteOnly = 1, kReadWrite = 2, kCreate = 0100, kExcl = 0200,
                      kTruncate = 01000, kAppend = 02000, kNonBlock = 04000, kDirectory = 0200000,
-                     kCloseOnExec = 02000000;
+                     kNoFollow = 0400000, kCloseOnExec = 02000000;
 
 inline Result<u64> open(const char* path, int flags, u32 mode = 0) {
   return call(SYS_openat, u64(i64(kAtCwd)), word(path), u64(flags), mode);
+}
+inline Result<u64> open_at(int directory, const char* path, int flags) {
+  return call(SYS_openat, u64(i64(directory)), word(path), u64(flags));
 }
 inline Result<u64> close(int fd) { return call(SYS_close, u64(fd)); }
 inline Result<u64> read(int fd, void* to, u64 bytes) {

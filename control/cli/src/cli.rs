@@ -12,6 +12,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use fermata_sysio::Process;
 use fermata_types::Checkpointer;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 const OVERVIEW_EXAMPLE: &str = "\
@@ -116,11 +117,12 @@ pub enum Command {
     #[command(after_help = "\
 Example:
   fermata run -n 4 --mpi openmpi --name work --every 10m -- ./app args
-  fermata run -n 8 --host node1,node2 -- ./app args")]
+  fermata run -n 8 --host node1,node2 -- ./app args
+  fermata run -n 1 -- ./ocean args : -n 2 ./atmos args")]
     Run {
         #[command(flatten)]
         start: StartArgs,
-        /// Number of ranks
+        /// Number of ranks, of the first of several programs
         #[arg(short = 'n', value_name = "N", default_value_t = 1,
               value_parser = clap::value_parser!(u32).range(1..))]
         ranks: u32,
@@ -139,9 +141,9 @@ Example:
         checkpointer: Checkpointer,
         #[command(flatten)]
         files: FilesArgs,
-        /// The program and its arguments, after --
+        /// The program and its arguments, after --; further ones after : and -n N
         #[arg(last = true, required = true, value_hint = ValueHint::CommandWithArguments)]
-        command: Vec<String>,
+        command: Vec<OsString>,
     },
     /// Become one rank, under any mpirun or srun
     #[command(after_help = "\
@@ -208,7 +210,7 @@ Example:
         /// The program and its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true,
               value_hint = ValueHint::CommandWithArguments)]
-        command: Vec<String>,
+        command: Vec<OsString>,
     },
     /// Take a checkpoint and wait until it is committed
     #[command(after_help = "\

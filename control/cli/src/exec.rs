@@ -9,26 +9,29 @@
 
 use crate::app::App;
 use crate::detached;
+use crate::environment;
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::hosts::check_shares;
 use crate::jobs::{Place, unix_now_s};
 use crate::kept;
+use crate::limits;
 use crate::moved::{Images, Moves};
 use crate::parts;
 use crate::programs;
 use crate::reach::{self, Whereabouts, tag};
 use crate::registry::{Family, Prefix};
 use crate::restart::check_owner;
-use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name};
+use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name, name_after};
 use crate::state::state_of;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
 use fermata_storage::{JobDir, Whose, read_manifest};
 use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
-use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY};
+use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY, words};
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
@@ -89,6 +92,8 @@ struct Manager {
     size: u32,
     /// How many ranks it has started on this host, if it tells.
     local_size: Option<u32>,
+    /// Whether what all ranks of this host have to say is said by this one.
+    is_first_here: bool,
     family: Option<Family>,
     /// Something all ranks of the job and no other job share.
     identity: String,
@@ -130,6 +135,12 @@ impl Manager {
                 .unwrap_or(0),
             size: number(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"]).unwrap_or(1),
             local_size: number(&["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]),
+            is_first_here: number(&[
+                "OMPI_COMM_WORLD_LOCAL_RANK",
+                "MPI_LOCALRANKID",
+                "SLURM_LOCALID",
+            ])
+            .is_none_or(|local| local == 0),
             family: match (open_mpi, mpich) {
                 (true, _) => Some(Family::OpenMpi),
                 (_, true) => Some(Family::Mpich),
@@ -150,7 +161,8 @@ impl Manager {
 }
 
 /// `fermata exec`: returns only if it fails.
-pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<Infallible> {
+pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Result<Infallible> {
+    environment::take_back();
     let prefix = Prefix::find()?;
     let manager = Manager::detect();
     let lower = prefix.choose(options.mpi.as_deref(), manager.family)?;
@@ -171,6 +183,9 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
                  hint: set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
             ));
         }
+    }
+    if let Some(why) = limits::address_space_refusal() {
+        return Err(refused(if manager.is_first_here { why } else { String::new() }));
     }
     let app = match App::resolve(command) {
         Ok(app) => app,
@@ -209,7 +224,10 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     rank.arg("--lower").arg(prefix.lower_program(&lower.name));
     rank.arg("--fronts").arg(prefix.front(""));
     rank.arg("--sites-tool").arg(prefix.sites_tool());
-    rank.arg("--sites-cache").arg(prefix.sites_cache()?);
+    rank.arg("--sites-shared").arg(prefix.sites_shared());
+    if let Ok(cache) = prefix.sites_cache() {
+        rank.arg("--sites-cache").arg(cache);
+    }
     rank.arg("--fermata").arg(prefix.fermata()?);
     rank.args(["--socket", &socket, "--job", &name]);
     rank.args(["--rank", &manager.rank.to_string(), "--collectives", &options.collectives]);
@@ -261,9 +279,10 @@ fn checkpointer_of(options: &ExecOptions) -> Result<Checkpointer> {
 }
 
 /// A spawned program that is none for us (static, say) is the MPI's own affair.
-fn without_us(command: &[String], why: anyhow::Error) -> Result<Infallible> {
+fn without_us(command: &[OsString], why: anyhow::Error) -> Result<Infallible> {
     let error = Command::new(&command[0]).args(&command[1..]).exec();
-    Err(why.context(format!("cannot start the spawned program {}: {error}", command[0])))
+    let name = words::shown(&command[0]);
+    Err(why.context(format!("cannot start the spawned program {name}: {error}")))
 }
 
 /// The files of a restored rank as they were, and rank 0's standard input. MPI_Init has not begun:
@@ -326,10 +345,7 @@ fn coordinator_for(
 ) -> Result<(String, String)> {
     let name = match &options.name {
         Some(name) => name.clone(),
-        None => {
-            let program = Path::new(&app.argv[0]).file_name().unwrap_or_default();
-            format!("{:.40}-{:08x}", program.to_string_lossy(), tag(&manager.identity))
-        }
+        None => format!("{}-{:08x}", name_after(&app.argv[0]), tag(&manager.identity)),
     };
     check_name(&name)?;
     let job = job_of(options, place, &name);

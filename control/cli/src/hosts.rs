@@ -8,6 +8,7 @@ use crate::exit::usage;
 use crate::registry::Family;
 use anyhow::{Context, Result};
 use fermata_types::Checkpointer;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -107,7 +108,7 @@ pub fn use_remote_shell(mpirun: &mut Command, shell: &str) {
 }
 
 /// Gives the ranks on all hosts a variable whose value no command line shows.
-pub fn hand_over(mpirun: &mut Command, family: Family, name: &str, value: &str) {
+pub fn hand_over(mpirun: &mut Command, family: Family, name: &str, value: impl AsRef<OsStr>) {
     mpirun.env(name, value);
     if family == Family::OpenMpi {
         mpirun.args(["-x", name]);

@@ -6,6 +6,7 @@ use crate::exit::{DAMAGED, FAILURE, REFUSED, damaged, refused};
 use crate::hints;
 use crate::output::{Output, Progress, human_bytes};
 use crate::reach;
+use crate::several;
 use crate::state::{State, check_own, look, state_of};
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
@@ -14,7 +15,7 @@ use fermata_storage::{
     read_manifest, remove_leftovers, verify,
 };
 use fermata_sysio::tell;
-use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind};
+use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind, words};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -211,7 +212,7 @@ pub fn jobs(place: &Place, output: Output) -> Result<u8> {
                 + &owner.map_or(String::new(), |owner| format!(", of user {owner}")),
         );
         rows.push(json!({"job": record.job, "state": state, "ranks": record.size,
-            "mpi": record.lower, "front": record.front, "argv": record.argv,
+            "mpi": record.lower, "front": record.front, "argv": words::value(&record.argv),
             "snapshots": snapshots.len(), "newest_epoch": newest,
             "path": job.path(), "socket": record.socket}));
     }
@@ -335,14 +336,14 @@ pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> 
     let manifest =
         read_manifest(&path, Whose::Anybodys).map_err(|error| unusable(error.to_string()))?;
     let mut text = format!(
-        "job {}, checkpoint {}, {} ranks, front end {}, saved on {}{}\n  {}\n",
+        "job {}, checkpoint {}, {} ranks, front end {}, saved on {}{}\n{}",
         manifest.job,
         manifest.epoch,
         manifest.size,
         manifest.front,
         manifest.lower,
         if manifest.checkpointer == Checkpointer::Itself { " by the program itself" } else { "" },
-        manifest.argv.join(" ")
+        several::shown(&manifest.programs, &manifest.argv)
     );
     let mut rows = Vec::new();
     for record in &manifest.images {

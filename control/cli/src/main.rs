@@ -3,10 +3,12 @@
 //! table of flags; this file joins them and maps errors to exit codes (`exit.rs`).
 
 mod app;
+mod choice;
 mod cli;
 mod detached;
 mod doctor;
 mod ending;
+mod environment;
 mod exec;
 mod exit;
 mod files;
@@ -15,6 +17,7 @@ mod hints;
 mod hosts;
 mod jobs;
 mod kept;
+mod limits;
 mod manual;
 mod moved;
 mod mpi;
@@ -25,6 +28,7 @@ mod reach;
 mod registry;
 mod restart;
 mod run;
+mod several;
 mod state;
 mod trial;
 mod wait;
@@ -143,6 +147,9 @@ fn parse() -> Result<Cli, ExitCode> {
 }
 
 fn fail(text: &str, code: u8, json: bool) -> ExitCode {
+    if text.is_empty() {
+        return ExitCode::from(code); // another process says it
+    }
     tell(text.trim_end());
     if json {
         let value = json!({"ok": false, "error": text.trim_end(), "code": code});

@@ -19,9 +19,11 @@ use anyhow::Result;
 use fermata_faults::{Fault, fault};
 use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, verify};
 use fermata_sysio::tell;
-use fermata_types::{JobRecord, Manifest};
+use fermata_types::{JobRecord, Manifest, ProgramRecord, each_program};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -61,7 +63,8 @@ pub fn restart(
     prefix.check_ready(&lower)?;
     let record = JobRecord {
         job: manifest.job.clone(),
-        argv: argv_from_its_directory(&manifest, &how.moves),
+        argv: from_its_directory(&manifest.argv, &manifest.cwd, &how.moves),
+        programs: programs_from_their_directory(&manifest, &how.moves),
         cwd: how.moves.path(&manifest.cwd),
         size: manifest.size,
         lower: lower.name.clone(),
@@ -87,12 +90,23 @@ pub fn restart(
 }
 
 /// The program as it is called from where the job was started, which may be elsewhere.
-fn argv_from_its_directory(manifest: &Manifest, moves: &Moves) -> Vec<String> {
-    let mut argv = manifest.argv.clone();
-    if let Some(program) = argv.first_mut().filter(|name| name.contains('/')) {
-        *program = moves.path(&Path::new(&manifest.cwd).join(&*program).to_string_lossy());
+fn from_its_directory(argv: &[OsString], cwd: &str, moves: &Moves) -> Vec<OsString> {
+    let mut argv = argv.to_vec();
+    if let Some(program) = argv.first_mut().filter(|name| name.as_bytes().contains(&b'/')) {
+        let path = Path::new(cwd).join(&*program);
+        // A path that is no text is not moved.
+        *program =
+            path.to_str().map_or_else(|| path.clone().into(), |path| moves.path(path).into());
     }
     argv
+}
+
+fn programs_from_their_directory(manifest: &Manifest, moves: &Moves) -> Vec<ProgramRecord> {
+    let moved = |program: &ProgramRecord| ProgramRecord {
+        ranks: program.ranks,
+        argv: from_its_directory(&program.argv, &manifest.cwd, moves),
+    };
+    manifest.programs.iter().map(moved).collect()
 }
 
 /// Every path of these images, as it was saved.
@@ -121,7 +135,10 @@ fn tell_what_moves(snapshot: &Path, images: &Images, manifest: &Manifest) -> Res
     }
     let mut paths = paths(images);
     paths.insert(manifest.cwd.clone());
-    paths.extend(argv_from_its_directory(manifest, &Moves::default()).into_iter().next());
+    for program in each_program(&manifest.programs, &manifest.argv, manifest.size) {
+        let argv = from_its_directory(&program.argv, &manifest.cwd, &Moves::default());
+        paths.extend(argv.first().and_then(|name| name.to_str()).map(str::to_owned));
+    }
     for (one, count) in images.moves.uses(&paths) {
         if count == 0 {
             return Err(refused(format!(

@@ -7,6 +7,7 @@
 
 use crate::app::App;
 use crate::ending::{End, command_to_go_on};
+use crate::environment;
 use crate::exit::refused;
 use crate::files::{self, Rule};
 use crate::hints;
@@ -17,6 +18,7 @@ use crate::moved::{Images, Moves};
 use crate::output::Output;
 use crate::parts;
 use crate::registry::{Family, Lower, Prefix};
+use crate::several;
 use crate::state::{refuse_living_ranks, take};
 use crate::wait;
 use anyhow::{Context, Result};
@@ -24,7 +26,8 @@ use fermata_coordinator::{Handle, Options};
 use fermata_storage::{JobDir, JobLock, list_snapshots, within};
 use fermata_sysio::{FileLimit, Process, host_name};
 use fermata_transport::Secret;
-use fermata_types::{Checkpointer, JobRecord};
+use fermata_types::{Checkpointer, JobRecord, each_program};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Seek;
 use std::os::fd::AsFd;
@@ -127,6 +130,9 @@ pub struct Service {
 /// Snapshots kept when nobody says.
 pub const KEEP_DEFAULT: u32 = 2;
 
+/// What a job's name may consist of, beside letters and digits.
+const NAME_SIGNS: &str = "._-+";
+const PROGRAM_IN_NAME_MAX: usize = 40;
 /// So long a new run waits for one that is just ending.
 const ENDING_WAIT: Duration = Duration::from_secs(3);
 
@@ -137,21 +143,25 @@ pub fn run(
     place: &Place,
     name: Option<&str>,
     front: Option<&str>,
-    command: &[String],
+    command: &[OsString],
     output: Output,
 ) -> Result<u8> {
     let prefix = Prefix::find()?;
-    let app = App::resolve(command)?;
-    let native = app.front(front, None)?.family;
-    let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
+    let mut programs = several::split(command, ranks)?;
+    let apps = programs.iter().map(|program| App::resolve(&program.argv));
+    let app = apps.collect::<Result<Vec<_>>>()?.swap_remove(0);
+    let native = if front.is_some() { Some(app.front(front, None)?.family) } else { app.family()? };
+    let lower = prefix.choose(start.mpi.as_deref(), native)?;
     let front = app.front(front, Some(lower.family))?;
     front.path(&prefix)?;
     prefix.check_ready(&lower)?;
+    let ranks = several::ranks(&programs);
     let hosts = start.hosts(ranks, start.checkpointer)?;
     let (job, name, _lock) = new_job(place, name, &app)?; // the lock: until this process ends
     let record = JobRecord {
         job: name,
-        argv: command.to_vec(),
+        argv: programs[0].argv.clone(),
+        programs: if programs.len() > 1 { std::mem::take(&mut programs) } else { vec![] },
         cwd: cwd(),
         size: ranks,
         lower: lower.name.clone(),
@@ -191,9 +201,7 @@ fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, Stri
         }
         return Ok((job, name.to_owned(), lock));
     }
-    let program = Path::new(&app.argv[0])
-        .file_name()
-        .map_or("job".into(), |name| name.to_string_lossy().into_owned());
+    let program = name_after(&app.argv[0]);
     for number in 1..=10_000 {
         let name = format!("{program}-{number}");
         let job = place.job(&name);
@@ -206,9 +214,17 @@ fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, Stri
     Err(refused(format!("too many jobs in {}", place.dir().display())))
 }
 
+/// The name of a program as a part of a job's name.
+pub fn name_after(program: &OsStr) -> String {
+    let name = Path::new(program).file_name().unwrap_or("job".as_ref()).to_string_lossy();
+    let name = name.trim_start_matches('.');
+    let fine = |c: char| if NAME_SIGNS.contains(c) || c.is_ascii_alphanumeric() { c } else { '_' };
+    name.chars().map(fine).take(PROGRAM_IN_NAME_MAX).collect()
+}
+
 /// A name becomes a directory and goes into every image.
 pub fn check_name(name: &str) -> Result<()> {
-    let fine = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
+    let fine = |c: char| c.is_ascii_alphanumeric() || NAME_SIGNS.contains(c);
     if name.is_empty() || name.len() > 63 || name.starts_with('.') || !name.chars().all(fine) {
         return Err(crate::exit::usage(format!(
             "'{name}' is no job name: use up to 63 letters, digits and . _ - +"
@@ -234,14 +250,12 @@ pub fn launch(
     let file_limit = FileLimit::of_this_process();
     let coordinator = start_coordinator(&job, &mut record, service)?;
     let spawn = || {
-        let mut command = mpirun_command(means, &record)?;
         // Where hosts share the job's directory they read it there: what mpirun hands over crosses
         // the network in clear.
-        command.env_remove(Secret::VARIABLE);
-        if let Some(secret) = coordinator.secret().filter(|_| start.local_dir.is_some()) {
-            hosts::hand_over(&mut command, means.lower.family, Secret::VARIABLE, &secret.to_text());
-        }
-        rank_command(&mut command, means, &record, &job, restore.as_ref())?;
+        let secret = coordinator.secret().filter(|_| start.local_dir.is_some());
+        let secret = secret.map(Secret::to_text);
+        let mut command =
+            mpirun_command(means, &record, secret.as_deref(), &job, restore.as_ref())?;
         if record.checkpointer == Checkpointer::Itself {
             command.current_dir(&record.cwd); // as an image has it, where there is one
         }
@@ -309,6 +323,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         job: job.clone(),
         name: record.job.clone(),
         argv: record.argv.clone(),
+        programs: record.programs.clone(),
         front: record.front.clone(),
         cwd: record.cwd.clone(),
         restart: hints::restart_from_anywhere(job),
@@ -335,73 +350,124 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
     }
 }
 
-fn mpirun_command(means: &Means, record: &JobRecord) -> Result<Command> {
+/// mpirun with all that it is told: once for each program of the job.
+fn mpirun_command(
+    means: &Means,
+    record: &JobRecord,
+    secret: Option<&str>,
+    job: &JobDir,
+    restore: Option<&Restore>,
+) -> Result<Command> {
     let Means { lower, start, hosts, .. } = means;
-    let (program, template) = lower
+    let (mpirun, template) = lower
         .mpirun
         .split_first()
         .with_context(|| format!("MPI '{}' has no mpirun; add it again", lower.name))?;
-    let mut command = Command::new(program);
-    command.args(template.iter().map(|arg| arg.replace("{n}", &record.size.to_string())));
-    let mut here = record.size;
-    if let Some(hosts) = hosts {
-        hosts.tell(&mut command, lower.family);
-        here = hosts.most_ranks();
-    }
+    let mut command = Command::new(mpirun);
+    command.env_remove(Secret::VARIABLE);
+    environment::for_mpi(&mut command, lower);
+    let family = lower.family;
     if let Some(shell) = &start.remote_shell {
         hosts::use_remote_shell(&mut command, shell);
     }
-    command.args(&start.mpirun_args);
-    if lower.family == Family::OpenMpi {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let crowded = here as usize > cores;
-        command.arg("--oversubscribe");
-        command.env("OMPI_MCA_mpi_yield_when_idle", if crowded { "1" } else { "0" });
-        if fermata_sysio::effective_uid() == 0 {
-            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
-            command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    let stdin = give_stdin(&mut command, record, family, restore.is_some());
+    let rank = rank_words(means, record, job, restore, stdin)?;
+    let programs = each_program(&record.programs, &record.argv, record.size);
+    for (i, program) in programs.iter().enumerate() {
+        if i > 0 {
+            command.arg(":");
         }
+        command.args(template.iter().map(|arg| arg.replace("{n}", &program.ranks.to_string())));
+        // Open MPI's wants the hosts for each program, MPICH's once.
+        if let Some(hosts) = hosts.as_ref().filter(|_| i == 0 || family == Family::OpenMpi) {
+            hosts.tell(&mut command, family);
+        }
+        if i == 0 {
+            command.args(&start.mpirun_args);
+            let here = hosts.as_ref().map_or(record.size, Hosts::most_ranks);
+            settle_open_mpi(&mut command, family, here);
+        }
+        environment::hand_over(&mut command, family, spans_hosts(start));
+        if let Some(secret) = secret {
+            hosts::hand_over(&mut command, family, Secret::VARIABLE, secret);
+        }
+        command.args(&rank).arg("--").args(&program.argv);
     }
     Ok(command)
 }
 
-/// What mpirun starts as each rank.
-fn rank_command(
-    command: &mut Command,
+/// What Open MPI's mpirun is told in any case. `here`: the most ranks of a host.
+fn settle_open_mpi(command: &mut Command, family: Family, here: u32) {
+    if family != Family::OpenMpi {
+        return;
+    }
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let crowded = here as usize > cores;
+    command.arg("--oversubscribe");
+    command.env("OMPI_MCA_mpi_yield_when_idle", if crowded { "1" } else { "0" });
+    if fermata_sysio::effective_uid() == 0 {
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
+        command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    }
+}
+
+/// What mpirun starts as each rank, up to the program.
+fn rank_words(
     means: &Means,
     record: &JobRecord,
     job: &JobDir,
     restore: Option<&Restore>,
-) -> Result<()> {
+    stdin: Option<String>,
+) -> Result<Vec<OsString>> {
     let start = means.start;
-    command.arg(means.prefix.fermata()?);
-    command.args(["exec", "--mpi", &record.lower, "--front", &record.front]);
-    command.args(["--name", &record.job, "--socket", &record.socket]);
-    command.arg("--job-dir").arg(job.path());
-    command.args(["--collectives", &start.collectives]);
+    let mut words = vec![means.prefix.fermata()?.into_os_string()];
+    let mut add = |option: &[&str]| words.extend(option.iter().map(OsString::from));
+    add(&["exec", "--mpi", &record.lower, "--front", &record.front]);
+    add(&["--name", &record.job, "--socket", &record.socket]);
+    add(&["--collectives", &start.collectives]);
     if let Some(which) = kept::chosen(start.save_files.which.as_deref())? {
-        command.args(["--save-files", &kept::text_of(&which)]);
-        command.args(["--files-limit", &start.save_files.limit.to_string()]);
+        add(&["--save-files", &kept::text_of(&which)]);
+        add(&["--files-limit", &start.save_files.limit.to_string()]);
     }
     if !record.addresses.is_empty() {
         let found_at = format!("{},{}", record.host, record.addresses.join(","));
-        command.args(["--coordinator", &found_at]);
-    }
-    if let Some(dir) = &start.local_dir {
-        command.arg("--local-dir").arg(dir);
+        add(&["--coordinator", &found_at]);
     }
     if let Some(restore) = restore {
-        command.arg("--restore").arg(&restore.snapshot);
-        command.args(["--files", restore.files.name(), "--settled", &host_name()]);
-        command.args(restore.moves.arguments().flatten());
+        add(&["--files", restore.files.name(), "--settled", &host_name()]);
+        restore.moves.arguments().for_each(|[option, text]| add(&[&option, &text]));
     }
+    if let Some(stdin) = stdin {
+        add(&["--stdin", &stdin]);
+    }
+    let paths = [
+        ("--job-dir", Some(job.path())),
+        ("--local-dir", start.local_dir.as_deref()),
+        ("--restore", restore.map(|restore| restore.snapshot.as_path())),
+    ];
+    for (option, path) in paths.iter().filter_map(|(option, path)| Some((option, (*path)?))) {
+        words.extend([OsString::from(option), path.as_os_str().to_owned()]);
+    }
+    Ok(words)
+}
+
+/// Gives mpirun its standard input. Returns what rank 0 has to read instead, if it is a file.
+fn give_stdin(
+    command: &mut Command,
+    record: &JobRecord,
+    family: Family,
+    restores: bool,
+) -> Option<String> {
     // An image has its own standard input.
-    let begins = restore.is_none() || record.checkpointer == Checkpointer::Itself;
-    if let Some(stdin) = stdin_file().filter(|_| begins) {
-        command.args(["--stdin", &stdin]).stdin(Stdio::null());
+    let begins = !restores || record.checkpointer == Checkpointer::Itself;
+    let file = stdin_file().filter(|_| begins);
+    // MPICH's mpirun would read a terminal whose shell has put the job in the background, and be
+    // stopped with all of us: as our child it does not see that it may not.
+    let stops = family == Family::Mpich && fermata_sysio::is_behind_terminal(std::io::stdin());
+    if file.is_some() || stops {
+        command.stdin(Stdio::null());
     }
-    command.arg("--").args(&record.argv);
-    Ok(())
+    file
 }
 
 /// `OFFSET:PATH` of the file that standard input is. mpirun would forward its bytes through a pipe,

@@ -76,7 +76,7 @@ impl State {
                 let stop = hints::for_job(job, "checkpoint", "--stop");
                 format!("job '{name}' is running\n  hint: {stop}")
             }
-            Self::Theirs(owner) => format!("job '{job}' is run by its owner, user {owner}"),
+            Self::Theirs(owner) => format!("job '{name}' is run by its owner, user {owner}"),
             Self::Silent(runner) => {
                 let here = runner.host == fermata_sysio::host_name() || runner.pid == 0;
                 let hint = if here {

@@ -140,7 +140,8 @@ fn descendants(root: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let Some((pid, parent)) = pid.and_then(|pid| Some((pid, parent_of(pid)?))) else {
+        let Some((pid, parent)) = pid.and_then(|pid| Some((pid, fermata_sysio::parent_of(pid)?)))
+        else {
             continue;
         };
         children.entry(parent).or_default().push(pid);
@@ -152,9 +153,4 @@ fn descendants(root: u32) -> Vec<u32> {
         next.extend(below);
     }
     found
-}
-
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
 }

@@ -14,8 +14,9 @@ use fermata_sysio::Process;
 use fermata_transport::{
     Outlet, Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir,
 };
-use fermata_types::{Checkpointer, encode_frame};
+use fermata_types::{Checkpointer, ProgramRecord, encode_frame};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -45,7 +46,9 @@ pub struct Options {
     /// Job name.
     pub name: String,
     /// Goes into manifests.
-    pub argv: Vec<String>,
+    pub argv: Vec<OsString>,
+    /// Goes into manifests.
+    pub programs: Vec<ProgramRecord>,
     /// Goes into manifests.
     pub front: String,
     /// Goes into manifests.

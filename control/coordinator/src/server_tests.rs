@@ -65,6 +65,7 @@ fn options(dir: &std::path::Path) -> Options {
         job: JobDir::new(dir, "job"),
         name: "job".into(),
         argv: vec!["app".into()],
+        programs: vec![],
         front: "ompi".into(),
         cwd: "/".into(),
         restart: "fermata restart job".into(),

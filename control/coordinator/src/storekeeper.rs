@@ -129,6 +129,7 @@ fn store(options: &Options, plan: CommitPlan) -> Result<String, String> {
         lower: plan.lower,
         front: options.front.clone(),
         argv: options.argv.clone(),
+        programs: options.programs.clone(),
         cwd: options.cwd.clone(),
         checkpointer: options.checkpointer,
         files,

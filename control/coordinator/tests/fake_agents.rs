@@ -162,6 +162,7 @@ impl Job {
             job: JobDir::new(&dir, "fake"),
             name: "fake".into(),
             argv: vec!["app".into()],
+            programs: vec![],
             front: "ompi".into(),
             cwd: "/".into(),
             restart: "fermata restart fake".into(),

@@ -6,9 +6,9 @@
 //! asked: what counts is a regular file, or a directory, that belongs to the user and that nobody
 //! else may write to. Opening never waits: a pipe is refused.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Who may have written what is read.
@@ -134,6 +134,21 @@ pub fn open_directory(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Makes a directory, and those above it, that others may read; or takes from an own one that is
+/// there what others may do beyond that.
+///
+/// # Errors
+/// What mkdir(2) and open(2) say, or it is not the user's own.
+pub fn make_own(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+    let mode = fs::symlink_metadata(path)?.mode();
+    if mode & WRITABLE_FOR_OTHERS != 0 {
+        // Of another user's it fails, and is said below.
+        let _ = fs::set_permissions(path, Permissions::from_mode(mode & 0o755));
+    }
+    open_directory(path).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +178,9 @@ mod tests {
         let link = path.join("link");
         symlink(&path, &link).unwrap();
         assert!(open_directory(&link).is_err());
+        assert!(make_own(&link).is_err());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o775)).unwrap();
+        make_own(&path).unwrap();
         fs::remove_dir_all(&path).unwrap();
     }
 

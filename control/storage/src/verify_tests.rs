@@ -52,6 +52,7 @@ impl Scratch {
             lower: String::new(),
             front: String::new(),
             argv: vec![],
+            programs: vec![],
             cwd: String::new(),
             checkpointer: Checkpointer::Native,
             images,

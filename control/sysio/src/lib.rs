@@ -3,6 +3,7 @@
 //! `unsafe`; rustix's safe functions are enough for nearly all of it.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -179,6 +180,35 @@ pub fn is_in_foreground() -> bool {
     foreground.is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
+/// The parent of a process.
+#[must_use]
+pub fn parent_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether this is a terminal whose shell has put this process in the background: who reads it is
+/// stopped.
+#[must_use]
+pub fn is_behind_terminal(stream: impl AsFd) -> bool {
+    let front = rustix::termios::tcgetpgrp(stream);
+    front.is_ok_and(|group| group != rustix::process::getpgrp())
+}
+
+/// Gives a variable of this process a value, or takes it away.
+///
+/// Call it first in a program, before there is another thread: those may be reading.
+pub fn set_variable(name: &str, value: Option<&OsStr>) {
+    // SAFETY: by the contract above no other thread reads or writes the environment.
+    #[allow(unsafe_code)]
+    unsafe {
+        match value {
+            Some(value) => std::env::set_var(name, value),
+            None => std::env::remove_var(name),
+        }
+    }
+}
+
 /// Sends a signal by number to one process.
 ///
 /// # Errors
@@ -250,6 +280,12 @@ impl FileLimit {
             command.pre_exec(set);
         }
     }
+}
+
+/// How much address space a process may have; `None`: all there is.
+#[must_use]
+pub fn address_space_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::As).current
 }
 
 /// Makes names in a directory durable.

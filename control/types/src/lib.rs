@@ -11,6 +11,7 @@ mod image_gen;
 mod protocol_gen;
 mod records;
 mod wire;
+pub mod words;
 
 pub use checkpointer::*;
 pub use image_gen::*;

@@ -4,8 +4,9 @@
 //! A manifest carries its own checksum, because a restart believes what it says (which ranks exist,
 //! how large their images are) before it looks at any image.
 
-use crate::Checkpointer;
+use crate::{Checkpointer, words};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fmt;
 
 /// The version of `manifest.json`.
@@ -37,6 +38,16 @@ pub struct FileRecord {
     pub bytes: u64,
 }
 
+/// One of the programs of a job that has several.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramRecord {
+    /// Its ranks: those behind the ranks of the programs before it.
+    pub ranks: u32,
+    /// The program and its arguments.
+    #[serde(with = "words")]
+    pub argv: Vec<OsString>,
+}
+
 /// `manifest.json` of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -54,8 +65,12 @@ pub struct Manifest {
     pub lower: String,
     /// The application's MPI family as a front end's name.
     pub front: String,
-    /// The application and its arguments.
-    pub argv: Vec<String>,
+    /// The application and its arguments; of several programs the first one's.
+    #[serde(with = "words")]
+    pub argv: Vec<OsString>,
+    /// Each of several programs; else none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramRecord>,
     /// Where the job was started.
     pub cwd: String,
     /// What saved the ranks, and so what a restart needs.
@@ -142,14 +157,30 @@ impl Manifest {
     }
 }
 
+/// The programs of a job, of one that has no list of them as well.
+#[must_use]
+pub fn each_program(
+    programs: &[ProgramRecord],
+    argv: &[OsString],
+    size: u32,
+) -> Vec<ProgramRecord> {
+    if programs.is_empty() {
+        return vec![ProgramRecord { ranks: size, argv: argv.to_vec() }];
+    }
+    programs.to_vec()
+}
+
 /// `job.json`: what commands need to find and restart a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobRecord {
     /// Job name.
     pub job: String,
-    /// The application and its arguments.
-    pub argv: Vec<String>,
+    /// The application and its arguments; of several programs the first one's.
+    #[serde(with = "words")]
+    pub argv: Vec<OsString>,
+    /// Each of several programs; else none.
+    pub programs: Vec<ProgramRecord>,
     /// Where it was started.
     pub cwd: String,
     /// Ranks it was started with; 0 if a foreign process manager decides.
@@ -198,6 +229,7 @@ mod tests {
             lower: "openmpi".into(),
             front: "ompi".into(),
             argv: vec!["./app".into()],
+            programs: vec![],
             cwd: "/".into(),
             images: vec![ImageRecord {
                 rank: 0,
@@ -218,6 +250,11 @@ mod tests {
         assert_eq!(Manifest::unseal(&text).unwrap(), manifest());
         assert!(text.contains("\"checkpointer\": \"self\""), "{text}");
         assert_eq!(manifest().bytes(), 8192 + 7);
+    }
+
+    #[test]
+    fn a_manifest_of_one_program_does_not_speak_of_several() {
+        assert!(!manifest().seal().unwrap().contains("programs"), "or older ones lose their seal");
     }
 
     #[test]
