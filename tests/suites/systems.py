@@ -32,13 +32,17 @@ exec chroot "$0" /usr/bin/env -i HOME=/newcomer LC_ALL=C PATH=/usr/sbin:/usr/bin
 CLONE = """
 git config --global --replace-all safe.directory '*'
 test -d /newcomer/fermata/.git || git clone -q /fermata.git /newcomer/fermata
-cd /newcomer/fermata && git fetch -q /fermata.git HEAD && git checkout -q --force FETCH_HEAD
+cd /newcomer/fermata && git fetch -q /fermata.git {commit} && git checkout -q --force {commit}
 """
 
 
+def _git(*words):
+    done = process.run(["git", *words], cwd=mpis.ROOT)
+    return done.expect_success(f"git {words[0]}").out.strip()
+
+
 def _inside(root, script, timeout_s):
-    git = process.run(["git", "rev-parse", "--path-format=absolute", "--git-common-dir"],
-                      cwd=mpis.ROOT).expect_success("git rev-parse").out.strip()
+    git = _git("rev-parse", "--path-format=absolute", "--git-common-dir")
     return process.run(["unshare", "-m", "--propagation", "private", "bash", "-euc", INSIDE, root,
                         git, script], timeout_s)
 
@@ -81,7 +85,7 @@ def _install(root, *packages):
 
 def _journey(name, root, *expected):
     _install(root, "git")
-    clone = _inside(root, CLONE, 300)
+    clone = _inside(root, CLONE.format(commit=_git("rev-parse", "HEAD")), 300)
     clone.expect_success("cloning")
     result = _inside(root, "cd /newcomer/fermata && exec 2>&1 && tests/systems/journey", 2 * HOURS)
     TRANSCRIPTS.mkdir(parents=True, exist_ok=True)

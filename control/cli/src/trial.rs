@@ -17,7 +17,8 @@ const TICK: Duration = Duration::from_millis(20);
 const LIMIT: Duration = Duration::from_secs(60);
 /// So long a command has to end its own children when it is asked to.
 const GRACE: Duration = Duration::from_secs(5);
-/// Of what a command that failed has said, its end is shown.
+/// Of what a command that failed has said so much is shown: from our own first line on, else its
+/// end.
 const LINES_SHOWN: usize = 6;
 
 /// A directory for a trial, gone with it.
@@ -76,12 +77,15 @@ fn run(command: &mut Command, room: &Room, limit: Duration) -> Result<String, St
     let words = fs::read(&errors).unwrap_or_default();
     let words = String::from_utf8_lossy(&words);
     let lines: Vec<&str> = words.trim_end().lines().collect();
-    let last = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n");
+    let end = lines.len().saturating_sub(LINES_SHOWN);
+    // What mpirun says of the end of a rank comes behind what the rank itself has said.
+    let from = lines.iter().position(|line| line.starts_with("fermata: ")).unwrap_or(end);
+    let shown: Vec<&str> = lines.into_iter().skip(from).take(LINES_SHOWN).collect();
     let how = ended.map_or_else(
         || format!("had not ended after {} s", limit.as_secs()),
         |status| format!("failed ({status})"),
     );
-    Err(format!("{how}\n{}", fermata_sysio::printable(&last)))
+    Err(format!("{how}\n{}", fermata_sysio::printable(&shown.join("\n"))))
 }
 
 /// Whether the finder of FS prefixes can be started here, and reads a file.
