@@ -24,6 +24,7 @@ use crate::registry::{Family, Prefix};
 use crate::restart::check_owner;
 use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name, name_after};
 use crate::state::state_of;
+use crate::versions;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
 use fermata_storage::{JobDir, Whose, read_manifest};
@@ -300,6 +301,7 @@ fn prepare_files(
     let settled = options.settled.as_ref() == Some(&host_name());
     if let Some((snapshot, own)) = image.filter(|_| !settled) {
         // Of a snapshot on another host's disk only this rank's image has been brought here.
+        versions::check(&own, "")?;
         programs::check(&own)?;
         let images = if options.local_dir.is_some() {
             own

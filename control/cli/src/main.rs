@@ -31,6 +31,7 @@ mod run;
 mod several;
 mod state;
 mod trial;
+mod versions;
 mod wait;
 
 use clap::FromArgMatches;

@@ -15,6 +15,7 @@ use crate::run::{
     KEEP_DEFAULT, Means, Restore, Start, check_name, launch, make_directory, spans_hosts,
 };
 use crate::state::{refuse_living_ranks, take};
+use crate::versions;
 use anyhow::Result;
 use fermata_faults::{Fault, fault};
 use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, verify};
@@ -77,6 +78,7 @@ pub fn restart(
     };
     let hosts = start.hosts(record.size, record.checkpointer)?;
     let images = Images::of(&snapshot, &manifest, how.moves);
+    versions::check(&images, &manifest.fermata)?;
     tell_what_moves(&snapshot, &images, &manifest)?;
     let moves = images.moves.clone();
     let images = parts::found(&prefix, &job, images);
