@@ -246,8 +246,9 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Resul
     let image = restore.filter(|_| !itself);
     let own = image.as_ref().map(|snapshot| {
         let its_own = snapshot.canonicalize().ok().and_then(|path| JobDir::with_snapshot(&path));
-        let job = its_own.unwrap_or_else(|| job_of(options, place, &name));
-        parts::found(&prefix, &job, Images::one(snapshot, manager.rank, options.moves.clone()))
+        let jobs = [Some(job_of(options, place, &name)), its_own];
+        let images = Images::one(snapshot, manager.rank, options.moves.clone());
+        parts::found(&prefix, jobs.iter().flatten(), images)
     });
     if let (Some(snapshot), Some(own)) = (&image, &own) {
         rank.arg("--restore").arg(snapshot);
@@ -378,6 +379,7 @@ fn coordinator_for(
             started_unix_s: unix_now_s(),
             restored_epoch: options.restore.as_ref().map_or(0, |path| epoch_in(&job, path)),
             keep: options.keep.unwrap_or(KEEP_DEFAULT),
+            every_ms: options.every_ms,
             checkpointer: options.checkpointer,
             ..JobRecord::default()
         };

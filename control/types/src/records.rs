@@ -217,6 +217,16 @@ pub struct JobRecord {
     pub keep: u32,
     /// What saves its ranks.
     pub checkpointer: Checkpointer,
+    /// Interval of periodic checkpoints in ms, 0 = none.
+    pub every_ms: u64,
+    /// The hosts that were given, `NAME:RANKS`.
+    pub hosts: Vec<String>,
+    /// What mpirun started commands on them with, if that was given.
+    pub remote_shell: String,
+    /// Each host's own directory for images, if there was one.
+    pub local_dir: String,
+    /// Arguments for mpirun itself.
+    pub mpirun_args: Vec<String>,
 }
 
 #[cfg(test)]
