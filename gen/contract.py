@@ -3,9 +3,9 @@
 """Turns the contract in spec/ into the C++ of the runtime and the Rust of the control plane.
 
 The two programs share only spec/image.toml (what an image file looks like), spec/protocol.toml
-(what agents, coordinator and commands say to each other) and spec/faults.toml (where a fault can be
-made to happen). Writing both sides by hand would let them drift apart silently, so both are
-generated, committed, and proved fresh by `--check`.
+(what agents, coordinator and commands say to each other), spec/faults.toml (where a fault can be
+made to happen) and spec/crossing.toml (gen/crossing.py). Writing both sides by hand would let them
+drift apart silently, so both are generated, committed, and proved fresh by `--check`.
 
 Invariant: structures have no hidden padding. Every field lies at a multiple of its own alignment
 and every size is a multiple of the structure's alignment, so the C++ struct *is* the file format
@@ -455,12 +455,12 @@ def outputs():
     return out
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(description, files):
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only tell whether all is fresh")
     options = parser.parse_args()
     stale = 0
-    for name, text in outputs().items():
+    for name, text in files.items():
         path = ROOT / name
         if path.exists() and path.read_text() == text:
             continue
@@ -476,6 +476,6 @@ def main():
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(main(__doc__, outputs()))
     except ContractError as error:
         sys.exit(f"contract.py: {error}")

@@ -21,12 +21,20 @@ using faults::fault;
 constexpr const char* kAdvice =
     "check the snapshot with `fermata verify`; older ones: `fermata snapshots`";
 
-void check_fits(const image::ImageHeader& h, const char* path, const LowerCalls* lower,
-                u32 world_rank, u32 world_size) {
+/// Whether the front end in the image is one that this launcher serves.
+void check_crossing(const image::ImageHeader& h, const char* path) {
+  if (h.calls_hash && h.calls_hash == served_calls_hash(h.crossing_version)) return;
+  Message why;
+  why << "the image was made by another version of Fermata (crossing " << h.crossing_version
+      << "; this one reads ";
+  if (kCrossingOldest < kCrossingVersion) why << kCrossingOldest << " to ";
+  why << kCrossingVersion << ")";
+  die(why.data, path, 0, "`fermata restart` says which version can use it");
+}
+
+void check_fits(const image::ImageHeader& h, const char* path, u32 world_rank, u32 world_size) {
   if (h.machine != 62) die("the image is for another machine", path, 0, kAdvice);
-  if (h.crossing_version != kCrossingVersion || h.calls_hash != lower->mpi_calls_hash_low)
-    die("the image was written by another version of Fermata", path, 0,
-        "restart it with the version that wrote it");
+  check_crossing(h, path);
   if (h.world_rank != world_rank || h.world_size != world_size)
     die("the image belongs to another rank or job size", path, 0,
         "restart with as many ranks as were saved");
@@ -243,7 +251,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   if (!moved)
     die("no memory for the paths of the image", path.data, moved.error, "check `ulimit -v`");
   const image::ImageHeader& h = *reader.header;
-  check_fits(h, path.data, lower, world_rank, world_size);
+  check_fits(h, path.data, world_rank, world_size);
   fault(Fault::kRestoreOpened);
 
   const u64 all = ~kOurSignals | sys::signal_bit(kSignalQuiesce);

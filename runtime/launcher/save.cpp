@@ -70,8 +70,9 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   image::ImageHeader& h = writer.header();
   const Crossing& shared = crossing();
   h.machine = 62;
-  h.crossing_version = kCrossingVersion;
-  h.calls_hash = shared.lower->mpi_calls_hash_low;
+  // Those of the front end, which may have been made by the Fermata before this one.
+  h.crossing_version = shared.version;
+  h.calls_hash = served_calls_hash(shared.version);
   h.epoch = request.epoch;
   h.world_rank = request.world_rank;
   h.world_size = request.world_size;

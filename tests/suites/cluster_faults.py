@@ -97,7 +97,7 @@ def _end(job):
 
 def _restart(job, host, mpi):
     """On a host where ranks of the run that has lost its coordinator may still live."""
-    line = f"restart job --mpi {mpi}"
+    line = f"restart job --here --mpi {mpi}"
     answer = job.command(line, host=host, timeout_s=90)
     if host == "node1" and answer.code == errors.REFUSED:
         errors.expect(answer.err, "rank 2 is process", f"on host {host}", "end them (kill)")

@@ -27,12 +27,12 @@ def fermata(work, *arguments, timeout_s=60, env=None):
                        env or mpis.environment(FERMATA_DIR=str(work / "fermata")), work)
 
 
-def installation(work, name="prefix"):
-    """A copy of the installed tree that is the test's own."""
+def installation(work, name="prefix", build=mpis.BUILD):
+    """A copy of an installed tree that is the test's own."""
     need_built()
     prefix = work / name
     for part in ("bin", "libexec", "lib"):
-        shutil.copytree(mpis.BUILD / part, prefix / part, symlinks=True)
+        shutil.copytree(build / part, prefix / part, symlinks=True)
     return prefix
 
 

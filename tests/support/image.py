@@ -32,13 +32,32 @@ def header_offsets():
 
 def set_header_bit(snapshot, field, bit):
     """Sets a bit of a field, counted from its first byte, in the image of every rank."""
+    def change(block, offset):
+        block[offset + bit // 8] |= 1 << bit % 8
+    _change_header(snapshot, field, change)
+
+
+def set_header_field(snapshot, field, value):
+    """Sets a field of 32 bits in the image of every rank."""
+    def change(block, offset):
+        struct.pack_into("<I", block, offset, value)
+    _change_header(snapshot, field, change)
+
+
+def header_field(snapshot, field):
+    """A field of 32 bits of rank 0's image."""
+    block = (snapshot / "rank-0.img").read_bytes()[:HEADER_BYTES]
+    return struct.unpack_from("<I", block, header_offsets()[field])[0]
+
+
+def _change_header(snapshot, field, change):
     offsets = header_offsets()
     manifest_path = snapshot / "manifest.json"
     sealed = json.loads(manifest_path.read_text())
     for record in sealed["manifest"]["images"]:
         with open(snapshot / record["file"], "r+b") as file:
             block = bytearray(file.read(HEADER_BYTES))
-            block[offsets[field] + bit // 8] |= 1 << bit % 8
+            change(block, offsets[field])
             struct.pack_into("<I", block, offsets["header_crc"], 0)
             record["header_crc"] = crc32c(block)
             struct.pack_into("<I", block, offsets["header_crc"], record["header_crc"])

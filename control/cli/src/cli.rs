@@ -47,16 +47,17 @@ const COLLECTIVES: [&str; 2] = ["clock", "2pc"];
 /// What `run` and `restart` have in common.
 #[derive(Args)]
 pub struct StartArgs {
-    /// MPI to run on (see `fermata mpi list`)
+    /// MPI to run on (see `fermata mpi list`) [default: one that the program was built for; at a
+    /// restart, as before]
     #[arg(long, value_name = "NAME")]
     mpi: Option<String>,
-    /// Take a checkpoint this often, e.g. 10m
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ms, default_value = "0s")]
-    every: u64,
+    /// Take a checkpoint this often, e.g. 10m; 0: never [default: never; at a restart, as before]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_ms)]
+    every: Option<u64>,
     /// Snapshots to keep [default: 2; at a restart, as before]
     #[arg(long, value_name = "K")]
     keep: Option<u32>,
-    /// Hosts to run on, e.g. a,b or a:4,b:4 [default: this one]
+    /// Hosts to run on, e.g. a,b or a:4,b:4 [default: this one; at a restart, as before]
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', conflicts_with = "hostfile")]
     host: Vec<String>,
     /// File of hosts, one a line: NAME, NAME:RANKS or NAME slots=RANKS
@@ -230,10 +231,14 @@ Example:
     #[command(after_help = "\
 Example:
   fermata restart work --mpi mpich
-  fermata restart ./fermata/work/snapshots/3")]
+  fermata restart ./fermata/work/snapshots/3
+  fermata restart /archive/work/snapshots/3 --dir /scratch/jobs")]
     Restart {
         #[command(flatten)]
         start: StartArgs,
+        /// On this host, though the job last ran on others
+        #[arg(long, conflicts_with_all = ["host", "hostfile"])]
+        here: bool,
         /// What to do about files that changed after the checkpoint
         #[arg(long, value_name = "RULE", value_enum, default_value_t)]
         files: Rule,
@@ -241,7 +246,8 @@ Example:
         /// and its working directory are looked for there; may be repeated, the longest OLD holds
         #[arg(long, value_name = "OLD=NEW", value_parser = Move::parse)]
         map: Vec<Move>,
-        /// A job (its newest snapshot) or a snapshot's directory
+        /// A job (its newest snapshot) or a snapshot's directory; with --dir, what comes is kept
+        /// there and not beside that snapshot
         #[arg(value_name = "JOB|SNAPSHOT", value_hint = ValueHint::DirPath)]
         what: Option<String>,
     },

@@ -134,7 +134,8 @@ pub fn command_to_go_on(job: &JobDir, start: &Start, lost_host: Option<&str>) ->
     hints::for_job(job, "restart", &words.join(" "))
 }
 
-fn hosts_left(given: &[String], lost: &str) -> Vec<String> {
+/// The names of these hosts without the one that was lost.
+pub fn hosts_left(given: &[String], lost: &str) -> Vec<String> {
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let names = given.iter().map(|word| word.split(':').next().unwrap_or_default());
     names.filter(|name| short(name) != short(lost)).map(str::to_owned).collect()

@@ -24,6 +24,7 @@ use crate::registry::{Family, Prefix};
 use crate::restart::check_owner;
 use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name, name_after};
 use crate::state::state_of;
+use crate::versions;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
 use fermata_storage::{JobDir, Whose, read_manifest};
@@ -245,8 +246,9 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Resul
     let image = restore.filter(|_| !itself);
     let own = image.as_ref().map(|snapshot| {
         let its_own = snapshot.canonicalize().ok().and_then(|path| JobDir::with_snapshot(&path));
-        let job = its_own.unwrap_or_else(|| job_of(options, place, &name));
-        parts::found(&prefix, &job, Images::one(snapshot, manager.rank, options.moves.clone()))
+        let jobs = [Some(job_of(options, place, &name)), its_own];
+        let images = Images::one(snapshot, manager.rank, options.moves.clone());
+        parts::found(&prefix, jobs.iter().flatten(), images)
     });
     if let (Some(snapshot), Some(own)) = (&image, &own) {
         rank.arg("--restore").arg(snapshot);
@@ -300,6 +302,7 @@ fn prepare_files(
     let settled = options.settled.as_ref() == Some(&host_name());
     if let Some((snapshot, own)) = image.filter(|_| !settled) {
         // Of a snapshot on another host's disk only this rank's image has been brought here.
+        versions::check(&own, "")?;
         programs::check(&own)?;
         let images = if options.local_dir.is_some() {
             own
@@ -376,6 +379,7 @@ fn coordinator_for(
             started_unix_s: unix_now_s(),
             restored_epoch: options.restore.as_ref().map_or(0, |path| epoch_in(&job, path)),
             keep: options.keep.unwrap_or(KEEP_DEFAULT),
+            every_ms: options.every_ms,
             checkpointer: options.checkpointer,
             ..JobRecord::default()
         };

@@ -59,6 +59,11 @@ impl Hosts {
         Ok(Self(shared))
     }
 
+    /// Each with its number of ranks.
+    pub fn all(&self) -> &[(String, u32)] {
+        &self.0
+    }
+
     /// The most ranks that any host gets.
     pub fn most_ranks(&self) -> u32 {
         self.0.iter().map(|(_, count)| *count).max().unwrap_or(0)
@@ -66,11 +71,29 @@ impl Hosts {
 
     /// Adds them to an mpirun's command line.
     pub fn tell(&self, mpirun: &mut Command, family: Family) {
-        let list: Vec<String> =
-            self.0.iter().map(|(name, count)| format!("{name}:{count}")).collect();
+        let list: Vec<String> = self.0.iter().map(word).collect();
         mpirun.arg(if family == Family::OpenMpi { "--host" } else { "-hosts" });
         mpirun.arg(list.join(","));
     }
+}
+
+/// `a:4`, as both mpiruns write a host.
+pub fn word((name, count): &(String, u32)) -> String {
+    format!("{name}:{count}")
+}
+
+const HOST_FILES: [&str; 3] = ["PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE"];
+
+/// Whether mpirun has its hosts from a batch system.
+pub fn batch_system_names_hosts() -> bool {
+    let is_set = |name: &&str| std::env::var_os(name).is_some();
+    HOST_FILES.iter().chain([&"SLURM_JOB_NUM_NODES"]).any(is_set)
+}
+
+/// Whether these may be several.
+pub fn batch_system_has_several() -> bool {
+    let one = std::env::var("SLURM_JOB_NUM_NODES").is_ok_and(|count| count == "1");
+    batch_system_names_hosts() && !one
 }
 
 /// `a`, `a:4`

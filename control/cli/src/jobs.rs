@@ -36,15 +36,25 @@ pub fn unix_now_s() -> u64 {
 #[derive(Clone, Debug)]
 pub struct Place {
     dir: PathBuf,
+    /// By `--dir`, not by the environment or nobody.
+    given: bool,
 }
 
 impl Place {
     /// `--dir`, else `$FERMATA_DIR`, else `./fermata`.
     pub fn new(dir: Option<PathBuf>) -> Self {
+        let given = dir.is_some();
         let dir = dir
             .or_else(|| std::env::var_os(hints::VARIABLE).map(PathBuf::from))
             .unwrap_or_else(|| PathBuf::from(hints::DEFAULT_DIRECTORY));
-        Self { dir }
+        Self { dir, given }
+    }
+
+    /// Whether `--dir` says that what becomes of a job is not to lie where the job does.
+    pub fn is_elsewhere(&self, job: &JobDir) -> bool {
+        let real = |path: &Path| path.canonicalize().ok();
+        let above = job.path().parent().and_then(real);
+        self.given && (above.is_none() || above != real(&self.dir))
     }
 
     /// The directory.

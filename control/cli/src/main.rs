@@ -2,6 +2,7 @@
 //! `fermata`: the command line. Each command is one function in its own module, `cli.rs` holds the
 //! table of flags; this file joins them and maps errors to exit codes (`exit.rs`).
 
+mod again;
 mod app;
 mod choice;
 mod cli;
@@ -31,6 +32,7 @@ mod run;
 mod several;
 mod state;
 mod trial;
+mod versions;
 mod wait;
 
 use clap::FromArgMatches;
@@ -52,8 +54,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let start = run::Start { collectives, checkpointer, save_files, ..start.into() };
             run::run(&start, ranks, &place, name, front, &command, output)
         }
-        Command::Restart { start, files, map, what } => {
-            let how = restart::How { files, moves: moved::Moves::of(map) };
+        Command::Restart { start, here, files, map, what } => {
+            let how = restart::How { here, files, moves: moved::Moves::of(map) };
             restart::restart(&start.into(), &place, what.as_deref(), how, output)
         }
         Command::Exec {

@@ -156,6 +156,13 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
     Ok(ms as u64)
 }
 
+/// The reverse of `parse_duration_ms`.
+pub fn duration(ms: u64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")];
+    let fits = units.into_iter().find(|(unit, _)| ms % *unit == 0);
+    fits.map_or(String::new(), |(unit, name)| format!("{}{name}", ms / unit))
+}
+
 /// "4096", "500m", "2g" -> bytes
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -181,6 +188,9 @@ mod tests {
         assert_eq!(parse_duration_ms("90"), Ok(90_000));
         assert_eq!(parse_duration_ms("1.5m"), Ok(90_000));
         assert_eq!(parse_duration_ms("250ms"), Ok(250));
+        for text in ["250ms", "90s", "10m", "5h", "2d"] {
+            assert_eq!(parse_duration_ms(text).map(duration), Ok(text.to_owned()));
+        }
         assert!(parse_duration_ms("-1s").is_err());
         assert!(parse_duration_ms("soon").is_err());
         assert!(parse_duration_ms("").is_err());

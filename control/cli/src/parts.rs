@@ -35,14 +35,19 @@ fn copy(job: &JobDir, from: &Path, to: &Path) -> Result<()> {
 pub fn keep(prefix: &Prefix, job: &JobDir, front: &str) {
     let Ok(entries) = fs::read_dir(prefix.front(front)) else { return };
     for from in entries.flatten().map(|entry| entry.path()) {
-        let Some(id) = build_id(&from).ok().filter(|id| !id.is_empty()) else { continue };
-        let to = place(job, &id);
-        if to.exists() {
-            continue;
+        if let Some(id) = build_id(&from).ok().filter(|id| !id.is_empty()) {
+            keep_one(job, &from, &id);
         }
-        if let Err(why) = copy(job, &from, &to) {
-            tell(format_args!("{why:#}\n  hint: snapshots need this very Fermata then"));
-        }
+    }
+}
+
+fn keep_one(job: &JobDir, from: &Path, id: &str) {
+    let to = place(job, id);
+    if to.exists() {
+        return;
+    }
+    if let Err(why) = copy(job, from, &to) {
+        tell(format_args!("{why:#}\n  hint: snapshots need this very Fermata then"));
     }
 }
 
@@ -52,7 +57,23 @@ fn has_id(path: &Path, id: &str) -> bool {
 
 /// Where the front ends of these images are that are not where they were: in this installation, or
 /// with the job. Those that are nowhere are left out.
-fn moves(prefix: &Prefix, job: &JobDir, images: &Images) -> Vec<Move> {
+fn moves(prefix: &Prefix, jobs: &[&JobDir], images: &Images) -> Vec<Move> {
+    let now = |path: &str, id: &str| {
+        let ours = path.rsplit_once(FRONTS).map(|(_, name)| prefix.front(name));
+        // It is code that will run.
+        let own = |path: &PathBuf| open_file(path, Whose::Own).is_ok();
+        let kept = jobs.iter().map(|job| place(job, id)).filter(own);
+        ours.into_iter().chain(kept).find(|candidate| has_id(candidate, id))
+    };
+    wanted(images)
+        .iter()
+        .filter(|(path, id)| !has_id(Path::new(&images.moves.path(path)), id))
+        .filter_map(|(path, id)| Some(Move::of_file(path, &now(path, id)?)))
+        .collect()
+}
+
+/// The front ends of these images: the path that each had, and its build-id.
+fn wanted(images: &Images) -> BTreeSet<(String, String)> {
     let mut wanted = BTreeSet::new();
     for (_, image) in images.open() {
         for region in image.regions.iter().filter(|region| region.build_id_string != 0) {
@@ -63,22 +84,28 @@ fn moves(prefix: &Prefix, job: &JobDir, images: &Images) -> Vec<Move> {
             }
         }
     }
-    let now = |path: &str, id: &str| {
-        let ours = path.rsplit_once(FRONTS).map(|(_, name)| prefix.front(name));
-        let kept = place(job, id);
-        let kept = open_file(&kept, Whose::Own).ok().map(|_| kept); // it is code that will run
-        ours.into_iter().chain(kept).find(|candidate| has_id(candidate, id))
-    };
     wanted
-        .iter()
-        .filter(|(path, id)| !has_id(Path::new(&images.moves.path(path)), id))
-        .filter_map(|(path, id)| Some(Move::of_file(path, &now(path, id)?)))
-        .collect()
 }
 
-/// These images, with their front ends where they are now.
-pub fn found(prefix: &Prefix, job: &JobDir, mut images: Images) -> Images {
-    let own = moves(prefix, job, &images);
+/// These images, with their front ends where they are now: in this installation or with one of
+/// these jobs.
+pub fn found<'a>(
+    prefix: &Prefix,
+    jobs: impl IntoIterator<Item = &'a JobDir>,
+    mut images: Images,
+) -> Images {
+    let own = moves(prefix, &jobs.into_iter().collect::<Vec<_>>(), &images);
     images.moves = Moves::of([images.moves.all(), &own].concat());
     images
+}
+
+/// Keeps the front ends of these images, which have been found, with a job: those that it has from
+/// another one, or from a Fermata that was installed before.
+pub fn adopt(job: &JobDir, images: &Images) {
+    for (path, id) in wanted(images) {
+        let from = images.moves.path(&path);
+        if has_id(Path::new(&from), &id) {
+            keep_one(job, Path::new(&from), &id);
+        }
+    }
 }

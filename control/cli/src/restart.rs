@@ -2,6 +2,7 @@
 //! `restart`: everything is looked at first, from the job's lock to every byte of the snapshot.
 //! Then the job is launched as `run` does it.
 
+use crate::again::{Again, again};
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::hints::quoted_path;
@@ -12,9 +13,11 @@ use crate::parts;
 use crate::programs;
 use crate::registry::{Family, Prefix};
 use crate::run::{
-    KEEP_DEFAULT, Means, Restore, Start, check_name, launch, make_directory, spans_hosts,
+    KEEP_DEFAULT, Means, Restore, Start, check_name, hint_elsewhere, launch, make_directory,
+    spans_hosts,
 };
-use crate::state::{refuse_living_ranks, take};
+use crate::state::{State, refuse_living_ranks, state_of, take};
+use crate::versions;
 use anyhow::Result;
 use fermata_faults::{Fault, fault};
 use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, verify};
@@ -31,9 +34,11 @@ use std::time::Duration;
 /// `checkpoint --stop` returns when the snapshot is committed; the ranks and mpirun end after that.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
-/// How the job's files are found again.
+/// How the job is taken up again.
 pub struct How {
-    /// What to do about those that have changed.
+    /// Not on the hosts that it last ran on, but here.
+    pub here: bool,
+    /// What to do about files that have changed.
     pub files: Rule,
     /// Where directories are now.
     pub moves: Moves,
@@ -48,18 +53,21 @@ pub fn restart(
     output: Output,
 ) -> Result<u8> {
     let prefix = Prefix::find()?;
-    let (job, given) = find_job(place, what)?;
-    make_directory(&job)?;
+    let Found { job, origin, snapshot } = find_job(place, what)?;
+    make_directory(&job).map_err(|why| elsewhere(why, &job, snapshot.as_deref()))?;
     let _lock = take(&job, STOP_WAIT)?; // until this process ends
-    let snapshot = given.map_or_else(|| newest(&job), Ok)?;
-    let manifest = check_snapshot(&job, &snapshot, output)?;
+    let snapshot = snapshot.map_or_else(|| newest(&job), Ok)?;
+    let last_run = origin.as_ref().unwrap_or(&job);
+    let manifest = check_snapshot(last_run, &snapshot, output)?;
     fault(Fault::RestartChecked);
-    let before = job.read_record().ok();
-    let lost_host = before.as_ref().map_or("", |record| &record.lost_host);
-    refuse_living_ranks(&job, &manifest.job, manifest.size, lost_host)?;
+    // It names commands and hosts, so it is believed only where the directory is the user's own.
+    let before = last_run.open().and_then(|()| last_run.read_record()).ok();
+    refuse_those_who_run(&job, origin.as_ref(), &manifest, before.as_ref())?;
     warn_of_another_host(before.as_ref());
+    let before = before.unwrap_or_else(|| record_of(&manifest));
     let native = if manifest.front == "ompi" { Family::OpenMpi } else { Family::Mpich };
-    let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
+    let Again { start, lower } = again(&prefix, start, how.here, &before, native)?;
+    let start = &start;
     prefix.check_ready(&lower)?;
     let record = JobRecord {
         job: manifest.job.clone(),
@@ -71,20 +79,22 @@ pub fn restart(
         front: manifest.front.clone(),
         started_unix_s: unix_now_s(),
         restored_epoch: manifest.epoch,
-        keep: start.keep.or(before.map(|record| record.keep)).unwrap_or(KEEP_DEFAULT),
+        keep: start.keep.unwrap_or(KEEP_DEFAULT),
         checkpointer: manifest.checkpointer,
         ..JobRecord::default()
     };
     let hosts = start.hosts(record.size, record.checkpointer)?;
     let images = Images::of(&snapshot, &manifest, how.moves);
+    versions::check(&images, &manifest.fermata)?;
     tell_what_moves(&snapshot, &images, &manifest)?;
     let moves = images.moves.clone();
-    let images = parts::found(&prefix, &job, images);
+    let images = parts::found(&prefix, [&job].into_iter().chain(&origin), images);
     if !spans_hosts(start) {
         files::check_there(&images, &record.cwd)?;
         programs::check(&images)?;
     }
     files::check(&images, how.files)?;
+    parts::adopt(&job, &images);
     let restore = Some(Restore { snapshot, images, files: how.files, moves });
     launch(&Means { prefix: &prefix, lower: &lower, start, hosts }, &job, record, restore, output)
 }
@@ -168,22 +178,61 @@ fn warn_of_another_host(before: Option<&JobRecord>) {
     }
 }
 
+/// Two runs of a job would write to the same files. `origin`: where it was before, if that is
+/// another directory, whose lock is not taken: it may be one that nobody can write to.
+fn refuse_those_who_run(
+    job: &JobDir,
+    origin: Option<&JobDir>,
+    manifest: &Manifest,
+    before: Option<&JobRecord>,
+) -> Result<()> {
+    let lost_host = before.map_or("", |record| &record.lost_host);
+    refuse_living_ranks(job, &manifest.job, manifest.size, lost_host)?;
+    let Some((origin, record)) = origin.zip(before) else { return Ok(()) };
+    match state_of(origin, record) {
+        State::Ended => refuse_living_ranks(origin, &manifest.job, manifest.size, lost_host),
+        state => Err(state.refusal(origin)),
+    }
+}
+
+/// What a snapshot that has been copied away from its job tells of the job's last run.
+fn record_of(manifest: &Manifest) -> JobRecord {
+    JobRecord { lower: manifest.lower.clone(), ..JobRecord::default() }
+}
+
+/// An error about a job's directory, with the way out: another one.
+fn elsewhere(why: anyhow::Error, job: &JobDir, snapshot: Option<&Path>) -> anyhow::Error {
+    let newest = || list_snapshots(job).pop().map(|newest| newest.path);
+    let Some(snapshot) = snapshot.map(Path::to_owned).or_else(newest) else { return why };
+    let text = format!("{why:#}");
+    let what = text.split("\n  hint:").next().unwrap_or_default();
+    refused(format!("{what}\n  {}", hint_elsewhere(&snapshot)))
+}
+
+/// What a restart finds.
+struct Found {
+    /// Where what comes is kept.
+    job: JobDir,
+    /// The job that the snapshot lies with, if that is another directory.
+    origin: Option<JobDir>,
+    /// The snapshot, if one was given.
+    snapshot: Option<PathBuf>,
+}
+
 /// A job, and the directory of a snapshot if one was given.
-fn find_job(place: &Place, what: Option<&str>) -> Result<(JobDir, Option<PathBuf>)> {
+fn find_job(place: &Place, what: Option<&str>) -> Result<Found> {
     if let Some(path) = what.map(Path::new).filter(|path| path.is_dir()) {
         if path.join("manifest.json").exists() || what.is_some_and(|text| text.contains('/')) {
             let path = fs::canonicalize(path)?;
             check_owner(&path)?; // before anything is written beside it, or believed
-            let job = match JobDir::with_snapshot(&path) {
-                Some(job) => job,
-                None => {
-                    let manifest =
-                        read_manifest(&path, Whose::Own).map_err(|e| damaged(e.to_string()))?;
-                    check_name(&manifest.job)?;
-                    place.job(&manifest.job)
-                }
-            };
-            return Ok((job, Some(path)));
+            let origin = JobDir::with_snapshot(&path);
+            if let Some(job) = origin.clone().filter(|job| !place.is_elsewhere(job)) {
+                return Ok(Found { job, origin: None, snapshot: Some(path) });
+            }
+            let manifest = read_manifest(&path, Whose::Own).map_err(|e| damaged(e.to_string()))?;
+            check_name(&manifest.job)?;
+            let job = place.job(&manifest.job);
+            return Ok(Found { job, origin, snapshot: Some(path) });
         }
     }
     if let Some(path) = what.filter(|what| what.contains('/')) {
@@ -191,7 +240,7 @@ fn find_job(place: &Place, what: Option<&str>) -> Result<(JobDir, Option<PathBuf
         let hint = "name a job, or a directory .../snapshots/NUMBER";
         return Err(refused(format!("there is no snapshot {path}\n  hint: {hint}")));
     }
-    Ok((place.find(what)?, None))
+    Ok(Found { job: place.find(what)?, origin: None, snapshot: None })
 }
 
 /// The newest snapshot of a job.

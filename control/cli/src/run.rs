@@ -5,6 +5,7 @@
 //!
 //! Invariant: this process holds the job's lock from before it looks at the job until its own end.
 
+use crate::again;
 use crate::app::App;
 use crate::ending::{End, command_to_go_on};
 use crate::environment;
@@ -42,8 +43,8 @@ use std::time::Duration;
 pub struct Start {
     /// Name of the registered MPI to run on.
     pub mpi: Option<String>,
-    /// Interval of periodic checkpoints in ms, 0 = none.
-    pub every_ms: u64,
+    /// Interval of periodic checkpoints in ms, 0 = none; `None`: as the job was started with.
+    pub every_ms: Option<u64>,
     /// Snapshots to keep; `None`: as the job was started with, else 2.
     pub keep: Option<u32>,
     /// What saves the ranks; at a restart the snapshot knows.
@@ -246,7 +247,9 @@ pub fn launch(
     let job = job.canonical()?;
     let network = spans_hosts(start);
     let restored = restore.as_ref().map(|restore| restore.snapshot.clone());
-    let service = Service { every_ms: start.every_ms, network, restored, ..Service::default() };
+    let every_ms = start.every_ms.unwrap_or(0);
+    let service = Service { every_ms, network, restored, ..Service::default() };
+    again::note(&mut record, start, means.hosts.as_ref().map_or(&[], Hosts::all));
     let file_limit = FileLimit::of_this_process();
     let coordinator = start_coordinator(&job, &mut record, service)?;
     let spawn = || {
@@ -296,6 +299,18 @@ pub fn make_directory(job: &JobDir) -> Result<()> {
     Err(no_directory(&format!("{} is not writable", job.snapshots().display())))
 }
 
+/// What to do where a directory is read-only or full, and a snapshot is in it.
+pub fn hint_elsewhere(snapshot: &Path) -> String {
+    let snapshot = fs::canonicalize(snapshot).unwrap_or_else(|_| snapshot.to_owned());
+    format!("hint: go on elsewhere: fermata restart {} --dir DIR", hints::quoted_path(&snapshot))
+}
+
+/// The job's record cannot be written: most often the disk is full.
+pub fn no_record(why: &str, restored: Option<&Path>) -> anyhow::Error {
+    let new = || "hint: make room there, or give another directory with --dir".to_owned();
+    refused(format!("{why}\n  {}", restored.map_or_else(new, hint_elsewhere)))
+}
+
 fn no_directory(why: &str) -> anyhow::Error {
     let hint = "give a directory of yours with --dir or FERMATA_DIR";
     refused(format!("snapshots cannot be kept: {why}\n  hint: {hint}"))
@@ -303,15 +318,11 @@ fn no_directory(why: &str) -> anyhow::Error {
 
 /// Whether ranks may be on other hosts, also on those that only mpirun knows of.
 pub fn spans_hosts(start: &Start) -> bool {
-    let several = |name| std::env::var(name).is_ok_and(|count| count != "1");
     !start.hosts.is_empty()
         || start.hostfile.is_some()
         || start.local_dir.is_some()
         || !start.mpirun_args.is_empty()
-        || several("SLURM_JOB_NUM_NODES")
-        || ["PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE"]
-            .iter()
-            .any(|name| std::env::var_os(name).is_some())
+        || hosts::batch_system_has_several()
 }
 
 /// Starts the job's coordinator inside this process and records where it is to be found.
@@ -319,6 +330,7 @@ pub fn spans_hosts(start: &Start) -> bool {
 pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service) -> Result<Handle> {
     FileLimit::raise();
     let newest_before = list_snapshots(job).last().map_or(0, |snapshot| snapshot.epoch);
+    let restored = service.restored.clone();
     let handle = fermata_coordinator::start(Options {
         job: job.clone(),
         name: record.job.clone(),
@@ -345,7 +357,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         Ok(()) => Ok(handle),
         Err(error) => {
             handle.stop(|| true); // nobody would find it
-            Err(error.into())
+            Err(no_record(&error.to_string(), restored.as_deref()))
         }
     }
 }

@@ -133,6 +133,7 @@ fn store(options: &Options, plan: CommitPlan) -> Result<String, String> {
         cwd: options.cwd.clone(),
         checkpointer: options.checkpointer,
         files,
+        fermata: env!("CARGO_PKG_VERSION").into(),
         images: images
             .into_iter()
             .map(|image| ImageRecord {

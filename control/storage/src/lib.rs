@@ -27,8 +27,8 @@ pub use build_id::{build_id, copy_mapped};
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, JobLock, Runner, list_jobs};
 pub use own::{
-    Whose, create as create_own, make_own, open as open_file,
-    open_directory as open_own_directory, open_to_change,
+    Whose, create as create_own, make_own, open as open_file, open_directory as open_own_directory,
+    open_to_change,
 };
 pub use program::{prepare_program, program_files};
 pub use prune::{prune, remove_leftovers};

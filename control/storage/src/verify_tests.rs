@@ -57,6 +57,7 @@ impl Scratch {
             checkpointer: Checkpointer::Native,
             images,
             files: vec![],
+            fermata: String::new(),
         }
     }
 

@@ -6,6 +6,8 @@
 
 mod checkpointer;
 #[rustfmt::skip]
+mod crossing_gen;
+#[rustfmt::skip]
 mod image_gen;
 #[rustfmt::skip]
 mod protocol_gen;
@@ -14,6 +16,7 @@ mod wire;
 pub mod words;
 
 pub use checkpointer::*;
+pub use crossing_gen::*;
 pub use image_gen::*;
 pub use protocol_gen::*;
 pub use records::*;

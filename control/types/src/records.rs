@@ -81,6 +81,10 @@ pub struct Manifest {
     /// What a program that saves itself has left, by path.
     #[serde(default)]
     pub files: Vec<FileRecord>,
+    /// The version of Fermata that wrote it, if it said so. Whatever joins this record is left out
+    /// where it is empty: the checksum of an older manifest is over its own text.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fermata: String,
 }
 
 /// Why a manifest cannot be believed.
@@ -213,6 +217,16 @@ pub struct JobRecord {
     pub keep: u32,
     /// What saves its ranks.
     pub checkpointer: Checkpointer,
+    /// Interval of periodic checkpoints in ms, 0 = none.
+    pub every_ms: u64,
+    /// The hosts that were given, `NAME:RANKS`.
+    pub hosts: Vec<String>,
+    /// What mpirun started commands on them with, if that was given.
+    pub remote_shell: String,
+    /// Each host's own directory for images, if there was one.
+    pub local_dir: String,
+    /// Arguments for mpirun itself.
+    pub mpirun_args: Vec<String>,
 }
 
 #[cfg(test)]
@@ -241,6 +255,7 @@ mod tests {
             }],
             checkpointer: Checkpointer::Itself,
             files: vec![FileRecord { path: "program/state".into(), bytes: 7 }],
+            fermata: "0.1.0".into(),
         }
     }
 
@@ -255,6 +270,16 @@ mod tests {
     #[test]
     fn a_manifest_of_one_program_does_not_speak_of_several() {
         assert!(!manifest().seal().unwrap().contains("programs"), "or older ones lose their seal");
+    }
+
+    #[test]
+    fn a_manifest_of_before_is_read() {
+        let text = r#"{"crc32c": 2441001658, "manifest":
+            {"format":2,"job":"melt","epoch":3,"size":1,"created_unix_s":1,"lower":"openmpi",
+             "front":"ompi","argv":["./app"],"cwd":"/","checkpointer":"native","images":[],
+             "files":[]}}"#;
+        let read = Manifest::unseal(text).unwrap();
+        assert_eq!((read.job.as_str(), read.fermata.as_str()), ("melt", ""));
     }
 
     #[test]
