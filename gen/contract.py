@@ -188,6 +188,7 @@ def image_rust(spec):
                 (arrays if count else scalars).add(base)
     header = next(s for s in spec["struct"] if s["name"] == "ImageHeader")
     crc = next(f["offset"] for f in header["fields"] if f["name"] == "header_crc")
+    mac = next(f["offset"] for f in header["fields"] if f["name"] == "mac")
     out = [
         "// SPDX-License-Identifier: Apache-2.0",
         "//! " + NOTE.format(source="spec/image.toml"),
@@ -200,6 +201,8 @@ def image_rust(spec):
         f"pub const IMAGE_HEADER_BYTES: usize = {spec['header_bytes']};",
         "/// Where `header_crc` lies in the header block.",
         f"pub const IMAGE_HEADER_CRC_OFFSET: usize = {crc};",
+        "/// Where `mac` lies in the header block.",
+        f"pub const IMAGE_HEADER_MAC_OFFSET: usize = {mac};",
     ]
     for base in sorted(scalars | arrays):
         size = SCALARS[base]

@@ -6,7 +6,7 @@
 
 namespace fermata::image {
 
-inline constexpr u32 kVersion = 7;
+inline constexpr u32 kVersion = 8;
 inline constexpr u64 kHeaderBytes = 4096;
 inline constexpr char kMagic[9] = "FERMIMG1";  // without the closing NUL
 
@@ -69,6 +69,16 @@ enum ObjectKind : u32 {
   // on disk, which must be there at the restart
   kFile = 3,
   kSegment = 4,
+};
+
+// How an image is sealed.
+enum Sealing : u32 {
+  // there was no key
+  kUnsealed = 0,
+  // tags of extents: BLAKE3, keyed
+  kAuthentic = 1,
+  // tags of extents: ChaCha20-Poly1305 under the extent's number
+  kEncrypted = 2,
 };
 
 // Where one table lies in the file.
@@ -150,9 +160,12 @@ struct ImageHeader {
   u64 arguments[6];
   // which files are saved with their contents (runtime/files/kept.cpp); 0 = none
   u32 save_files_string;
-  u32 reserved;
+  u32 sealing;  // Sealing
+  u8 key_id[8];  // tells which key it is sealed with
+  u8 salt[32];  // random: what the image's keys are derived with
+  u8 mac[32];  // of this block, with mac and header_crc as zero, and of the tables in their order
 };
-static_assert(sizeof(ImageHeader) == 1176);
+static_assert(sizeof(ImageHeader) == 1248);
 static_assert(offsetof(ImageHeader, magic) == 0);
 static_assert(offsetof(ImageHeader, version) == 8);
 static_assert(offsetof(ImageHeader, header_bytes) == 12);
@@ -208,7 +221,10 @@ static_assert(offsetof(ImageHeader, clocks) == 1080);
 static_assert(offsetof(ImageHeader, ticks) == 1112);
 static_assert(offsetof(ImageHeader, arguments) == 1120);
 static_assert(offsetof(ImageHeader, save_files_string) == 1168);
-static_assert(offsetof(ImageHeader, reserved) == 1172);
+static_assert(offsetof(ImageHeader, sealing) == 1172);
+static_assert(offsetof(ImageHeader, key_id) == 1176);
+static_assert(offsetof(ImageHeader, salt) == 1184);
+static_assert(offsetof(ImageHeader, mac) == 1216);
 
 // One mapping of the upper half.
 struct ImageRegion {
@@ -286,13 +302,15 @@ struct ImageExtent {
   u64 offset;  // in the file
   u32 crc;  // CRC32C of the bytes
   u32 flags;  // bit 0: of a private mapping, and never written: the file held this
+  u8 tag[16];  // of a sealed image: see Sealing
 };
-static_assert(sizeof(ImageExtent) == 32);
+static_assert(sizeof(ImageExtent) == 48);
 static_assert(offsetof(ImageExtent, address) == 0);
 static_assert(offsetof(ImageExtent, bytes) == 8);
 static_assert(offsetof(ImageExtent, offset) == 16);
 static_assert(offsetof(ImageExtent, crc) == 24);
 static_assert(offsetof(ImageExtent, flags) == 28);
+static_assert(offsetof(ImageExtent, tag) == 32);
 
 // A thread of the upper half, stopped in a signal frame on its own stack.
 struct ImageThread {

@@ -8,6 +8,28 @@ namespace fermata::image {
 
 using faults::Fault;
 
+Status Writer::seal_with(const char* key, bool encrypted, Message& why) {
+  ImageHeader& h = header();
+  const Result<u64> salted = sys::call(SYS_getrandom, sys::word(h.salt), sizeof h.salt, 0);
+  if (!salted || salted.value != sizeof h.salt) {
+    why << "there are no random numbers";
+    return failure(salted ? sys::kEio : salted.error);
+  }
+  const Status derived = derive_keys(key, h.salt, keys_, h.key_id, why);
+  if (!derived) return derived;
+  if (encrypted) {
+    const Result<u64> map = sys::mmap(0, kExtentMost, sys::kProtRead | sys::kProtWrite,
+                                      sys::kMapPrivate | sys::kMapAnonymous);
+    if (!map) {
+      why << "memory is short";
+      return failure(map.error);
+    }
+    encrypted_ = reinterpret_cast<void*>(map.value);
+  }
+  h.sealing = encrypted ? kEncrypted : kAuthentic;
+  return success();
+}
+
 Status Writer::create(const char* path) {
   const Result<u64> file =
       sys::open(path, sys::kReadWrite | sys::kCreate | sys::kExcl | sys::kCloseOnExec, 0600);
@@ -41,7 +63,15 @@ u32 Writer::string(const char* text) {
 Status Writer::pages(u64 address, const void* from, u64 bytes) {
   ImageExtent* extent = extents.add();
   if (!extent) return failure(sys::kEnomem);
-  *extent = {address, bytes, at_, crc32c(from, bytes), 0};
+  *extent = {address, bytes, at_, 0, 0, {}};
+  if (header().sealing == kEncrypted) {
+    __builtin_memcpy(encrypted_, from, bytes);
+    fermata_seal_encrypt(&keys_, extents.count - 1, encrypted_, bytes, extent->tag);
+    from = encrypted_;
+  } else if (header().sealing == kAuthentic) {
+    fermata_seal_tag(&keys_, from, bytes, extent->tag);
+  }
+  extent->crc = crc32c(from, bytes);
   const Status done = faults::pwrite_full(Fault::kWriterPages, fd_, from, bytes, at_);
   at_ += bytes;
   return done;
@@ -71,6 +101,12 @@ Status Writer::finish() {
   h.file_bytes = at_;
   const Result<u64> size = sys::call(SYS_ftruncate, u64(fd_), at_);
   if (!size) return failure(size.error);
+  if (h.sealing != kUnsealed) {
+    const Tables places = {regions.entries, objects.entries, extents.entries, threads.entries,
+                           files.entries,   members.entries, actions.entries, signals.entries,
+                           timers.entries,  strings_.entries};
+    header_mac(keys_, h, places, h.mac);
+  }
   h.header_crc = 0;
   h.header_crc = crc32c(header_page_, kHeaderBytes);
   const Status put =

@@ -17,6 +17,7 @@ mod hints;
 mod hosts;
 mod jobs;
 mod kept;
+mod key;
 mod limits;
 mod manual;
 mod moved;
@@ -31,6 +32,7 @@ mod run;
 mod several;
 mod state;
 mod trial;
+mod trust;
 mod wait;
 
 use clap::FromArgMatches;
@@ -46,10 +48,21 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
     let output = Output { json: cli.json };
     let place = Place::new(cli.dir);
     match cli.command {
-        Command::Run { start, ranks, name, front, collectives, checkpointer, files, command } => {
+        Command::Run {
+            start,
+            ranks,
+            name,
+            front,
+            collectives,
+            checkpointer,
+            files,
+            encrypt,
+            command,
+        } => {
             let (name, front) = (name.as_deref(), front.as_deref());
             let save_files = files.into();
-            let start = run::Start { collectives, checkpointer, save_files, ..start.into() };
+            let start =
+                run::Start { collectives, checkpointer, save_files, encrypt, ..start.into() };
             run::run(&start, ranks, &place, name, front, &command, output)
         }
         Command::Restart { start, files, map, what } => {
@@ -71,6 +84,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             map,
             save_files,
             files_limit,
+            encrypt,
             settled,
             stdin,
             every,
@@ -92,6 +106,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 files,
                 moves: moved::Moves::of(map),
                 save_files: run::SaveFiles { which: save_files, limit: files_limit },
+                encrypt,
                 settled,
                 stdin,
                 every_ms: every,
@@ -106,7 +121,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Jobs => jobs::jobs(&place, output),
         Command::Snapshots { job } => jobs::snapshots(&place, job.as_deref(), output),
         Command::Inspect { snapshot, rank } => jobs::inspect(&place, &snapshot, rank, output),
-        Command::Verify { snapshot } => jobs::verify_snapshot(&place, &snapshot, output),
+        Command::Verify { snapshot } => trust::verify_snapshot(&place, &snapshot, output),
+        Command::Trust { snapshot } => trust::trust(&place, &snapshot, output),
         Command::Prune { job, keep } => jobs::prune(&place, job.as_deref(), keep, output),
         Command::Mpi(MpiCommand::List) => mpi::list(output),
         Command::Mpi(MpiCommand::Add { what, name }) => mpi::add(&what, name.as_deref(), output),

@@ -66,7 +66,7 @@ fn moves(prefix: &Prefix, job: &JobDir, images: &Images) -> Vec<Move> {
     let now = |path: &str, id: &str| {
         let ours = path.rsplit_once(FRONTS).map(|(_, name)| prefix.front(name));
         let kept = place(job, id);
-        let kept = open_file(&kept, Whose::Own).ok().map(|_| kept); // it is code that will run
+        let kept = open_file(&kept, Whose::Own(None)).ok().map(|_| kept); // code that will run
         ours.into_iter().chain(kept).find(|candidate| has_id(candidate, id))
     };
     wanted

@@ -14,6 +14,7 @@ use crate::hints;
 use crate::hosts::{self, Hosts};
 use crate::jobs::{Place, unix_now_s};
 use crate::kept;
+use crate::key;
 use crate::moved::{Images, Moves};
 use crate::output::Output;
 use crate::parts;
@@ -62,6 +63,8 @@ pub struct Start {
     pub collectives: String,
     /// Files whose contents are saved; a restart goes on with what the image has.
     pub save_files: SaveFiles,
+    /// Images are encrypted; a restart goes on as the image is.
+    pub encrypt: bool,
 }
 
 /// Which files are saved with their contents.
@@ -157,6 +160,9 @@ pub fn run(
     prefix.check_ready(&lower)?;
     let ranks = several::ranks(&programs);
     let hosts = start.hosts(ranks, start.checkpointer)?;
+    if start.encrypt {
+        key::check_encryption(start.checkpointer)?;
+    }
     let (job, name, _lock) = new_job(place, name, &app)?; // the lock: until this process ends
     let record = JobRecord {
         job: name,
@@ -247,6 +253,7 @@ pub fn launch(
     let network = spans_hosts(start);
     let restored = restore.as_ref().map(|restore| restore.snapshot.clone());
     let service = Service { every_ms: start.every_ms, network, restored, ..Service::default() };
+    key::tell_if_missing();
     let file_limit = FileLimit::of_this_process();
     let coordinator = start_coordinator(&job, &mut record, service)?;
     let spawn = || {
@@ -334,6 +341,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         outlives: service.outlives,
         network: service.network,
         restored: service.restored,
+        key: key::found().map(|user| user.key),
     })
     .context("cannot start the coordinator")?;
     record.begun_after_epoch = newest_before;
@@ -428,6 +436,9 @@ fn rank_words(
     if let Some(which) = kept::chosen(start.save_files.which.as_deref())? {
         add(&["--save-files", &kept::text_of(&which)]);
         add(&["--files-limit", &start.save_files.limit.to_string()]);
+    }
+    if start.encrypt {
+        add(&["--encrypt"]);
     }
     if !record.addresses.is_empty() {
         let found_at = format!("{},{}", record.host, record.addresses.join(","));

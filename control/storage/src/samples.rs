@@ -20,6 +20,7 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
             offset: (IMAGE_HEADER_BYTES + i * PAGE) as u64,
             crc: crc32c::crc32c(&pages[i * PAGE..(i + 1) * PAGE]),
             flags: 0,
+            tag: [0; 16],
         })
         .collect();
     let region = ImageRegion {
@@ -99,7 +100,10 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         ticks: 0,
         arguments: [0; 6],
         save_files_string: 0,
-        reserved: 0,
+        sealing: 0,
+        key_id: [0; 8],
+        salt: [0; 32],
+        mac: [0; 32],
     };
     let crc = crc32c::crc32c(&header_block(&header));
     let block = header_block(&ImageHeader { header_crc: crc, ..header });

@@ -5,6 +5,7 @@
 //! Nothing here does I/O; everything here may be used by every other crate.
 
 mod checkpointer;
+mod hex;
 #[rustfmt::skip]
 mod image_gen;
 #[rustfmt::skip]
@@ -14,6 +15,7 @@ mod wire;
 pub mod words;
 
 pub use checkpointer::*;
+pub use hex::{hex, unhex};
 pub use image_gen::*;
 pub use protocol_gen::*;
 pub use records::*;
