@@ -95,7 +95,7 @@ def image_cpp(spec):
         "",
         "namespace fermata::image {",
         "",
-        f"inline constexpr u32 kVersion = {spec['version']};",
+        f"inline constexpr u32 kVersion = {spec['version']}, kOldest = {spec['oldest']};",
         f"inline constexpr u64 kHeaderBytes = {spec['header_bytes']};",
         f"inline constexpr char kMagic[9] = \"{spec['magic']}\";  // without the closing NUL",
     ]
@@ -188,18 +188,23 @@ def image_rust(spec):
                 (arrays if count else scalars).add(base)
     header = next(s for s in spec["struct"] if s["name"] == "ImageHeader")
     crc = next(f["offset"] for f in header["fields"] if f["name"] == "header_crc")
+    mac = next(f["offset"] for f in header["fields"] if f["name"] == "mac")
     out = [
         "// SPDX-License-Identifier: Apache-2.0",
         "//! " + NOTE.format(source="spec/image.toml"),
         "",
-        "/// The version of the format; a reader refuses any other.",
+        "/// The version of the format that is written.",
         f"pub const IMAGE_VERSION: u32 = {spec['version']};",
+        "/// The oldest one that is read.",
+        f"pub const IMAGE_OLDEST: u32 = {spec['oldest']};",
         "/// The first bytes of every image.",
         f"pub const IMAGE_MAGIC: [u8; 8] = *b\"{spec['magic']}\";",
         "/// Size of the header block.",
         f"pub const IMAGE_HEADER_BYTES: usize = {spec['header_bytes']};",
         "/// Where `header_crc` lies in the header block.",
         f"pub const IMAGE_HEADER_CRC_OFFSET: usize = {crc};",
+        "/// Where `mac` lies in the header block.",
+        f"pub const IMAGE_HEADER_MAC_OFFSET: usize = {mac};",
     ]
     for base in sorted(scalars | arrays):
         size = SCALARS[base]

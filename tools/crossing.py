@@ -71,9 +71,10 @@ def present():
     """The crossing of these sources: (title, lines) by parts, and the calls of MPI one by one."""
     layout, crossing, calls = (plain((HALVES / name).read_text())
                                for name in (LAYOUT, CROSSING, CALLS))
-    image = tomllib.loads((ROOT / "spec/image.toml").read_text())["version"]
+    image = tomllib.loads((ROOT / "spec/image.toml").read_text())
     of_calls = dict(structures(calls))
-    parts = {"image": [str(image)], "constants": constants(layout) + constants(crossing),
+    read = f"{image['oldest']} to {image['version']}"
+    parts = {"image": [read], "constants": constants(layout) + constants(crossing),
              **dict(enumerations(crossing)), **dict(structures(crossing)),
              "struct CanonStatus": of_calls["struct CanonStatus"], "hold": hold_frame()}
     return parts, of_calls["struct MpiCalls"]
@@ -117,8 +118,12 @@ def differences(old, parts, calls):
             yield title
         elif title.startswith("enum") or title == "constants":
             yield from (f"{title}: {line}" for line in lines if line not in parts[title])
-        elif title in ("image", "hold") and lines != parts[title]:
-            yield title
+        elif title == "image":
+            if int(lines[0].split()[-1]) < int(parts[title][0].split()[0]):
+                yield "its images are not read"
+        elif title == "hold":
+            if lines != parts[title]:
+                yield title
         elif not goes_on(lines, parts[title]):
             yield title
 

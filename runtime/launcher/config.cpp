@@ -29,7 +29,8 @@ constexpr Option kOptions[] = {
     {"--fermata", &Config::fermata}, {"--first", &Config::first},
     {"--limits", &Config::limits},   {"--ranks", &Config::ranks},
     {"--collectives", &Config::collectives}, {"--state", &Config::state},
-    {"--save-files", &Config::save_files},
+    {"--save-files", &Config::save_files}, {"--key", &Config::key},
+    {"--encrypt", &Config::encrypt},
     {"--stack-limit", &Config::stack_limit},
 };
 

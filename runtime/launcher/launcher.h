@@ -44,13 +44,13 @@ struct Config {
   const char* restore = "";      // snapshot directory; "" = start the application
   const char* state = "";        // directory that the program has saved itself in; "" = it has not
   const char* fermata = "";      // the program that makes ranks of spawned processes
+  const char *key = "", *encrypt = "";  // the file of the user's key; not "": images are encrypted
   const char* save_files = "";   // which files are saved with their contents (files/kept.cpp)
   const char* probe = "";        // not "": end, with status 0, where a rank would be started
   const char* collectives = "";  // "2pc": a barrier before each, to compare with
   // Not "": a program under this job's launcher has exec'ed this one. The pid of the first
   // launcher, and which resource limits, and settings from bit 16 on, have been changed since.
-  const char* first = "";
-  const char* limits = "0";
+  const char *first = "", *limits = "0";
   const char* stack_limit = "";  // not "": what the limit was before address_space.cpp lowered it
   char** options = nullptr;      // this launcher's own argv up to the "--"
   int option_count = 0;

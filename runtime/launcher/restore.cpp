@@ -199,6 +199,7 @@ void take_over_names(const image::Reader& reader) {
   config.front = front.data;
   save_files << reader.string(h.save_files_string);
   if (!config.save_files[0]) config.save_files = save_files.data;
+  if (h.sealing == image::kEncrypted) config.encrypt = "yes";
 }
 
 }  // namespace
@@ -227,10 +228,11 @@ void look_at_image() {
   path << config.restore << "/rank-" << (config.rank[0] ? config.rank : "0") << ".img";
   image::ImageHeader header;
   Message why;
-  const Result<u64> file = image::open_own(path.data, why);
+  const Result<u64> file =
+      image::open_own(path.data, image::kWritableForOthers, "the image", why);
   if (!file) return;  // restore_rank() says what is wrong with it
   const Result<u64> got = sys::pread_full(int(file.value), &header, sizeof header, 0);
-  const bool known = got && got.value == sizeof header && header.version == image::kVersion;
+  const bool known = got && got.value == sizeof header && image::is_known(header.version);
   if (known) plan_clocks(header);
   if (known) saved_thread_level << header.thread_level;
   if (known) saved_restarts = header.restarts;
@@ -245,7 +247,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   path << directory << "/rank-" << world_rank << ".img";
   Message why;
   Status opened = faults::failing(Fault::kRestoreBegun);
-  if (opened) opened = image::open_image(path.data, reader, why);
+  if (opened) opened = image::open_image(path.data, config.key, reader, why);
   if (!opened) die("cannot restart from this snapshot", why.data, opened.error, kAdvice);
   const Status moved = image::move_paths(reader, config.moves, config.move_count);
   if (!moved)

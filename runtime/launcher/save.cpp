@@ -179,6 +179,18 @@ void tell_described() {
   sys::futex_wake_shared(&outcome_page->described);
 }
 
+/// Where the key cannot be read the image is not sealed: whoever commits the snapshot does that.
+/// But what is to be encrypted never lies anywhere in clear.
+Status begin_seal(image::Writer& writer, Message& why) {
+  const bool encrypts = config.encrypt[0];
+  Message trouble;
+  if (!config.key[0]) trouble << "there is no key";
+  else if (writer.seal_with(config.key, encrypts, trouble)) return success();
+  if (!encrypts) return success();
+  why << "the image cannot be encrypted: " << trouble.data;
+  return failure(sys::kEperm);
+}
+
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
 [[noreturn]] void write_image(const SaveRequest& request) {
   end_with_rank();
@@ -188,8 +200,9 @@ void tell_described() {
   static Message why;
   SaveOutcome& outcome = outcome_page->outcome;
   Status status = faults::failing(Fault::kWriterBegun);
+  if (status) status = begin_seal(writer, why);
   if (status) status = writer.create(request.path);
-  if (!status) why << "cannot create " << request.path;
+  if (!status && !why.size) why << "cannot create " << request.path;
   outcome_page->image_fd = writer.fd();
   fault(Fault::kWriterCreated);
   const u32 job_pid = u32(sys::call(SYS_getppid).value);

@@ -84,13 +84,20 @@ def _make_goes_on(first, second):
     @timeout(1700)
     def test(work):
         """Saved under the version before, which is removed then; saved again under this one, which
-        leaves the front end and its crossing as they are."""
+        leaves the front end and its crossing as they are. What was saved without a seal has to be
+        taken over by its owner, once."""
         prefix = fermata.installation(work, "before", _version_before())
         job = _saved(work, first, prefix / "bin/fermata")
         shutil.rmtree(prefix)
         check_equal(image.header_field(fermata.newest_snapshot(job), "crossing_version"), NOW - 1,
                     "the crossing")
         job.fermata = fermata.FERMATA
+        if not image.is_sealed(fermata.newest_snapshot(job)):
+            refusal = job.restart(second).wait(30)
+            check_equal(refusal.code, 4, refusal.err)
+            check("not sealed with your key" in refusal.err, refusal.err)
+            check("fermata trust takes it over" in refusal.err, refusal.err)
+            fermata.fermata(work, "trust", job.name).expect_success("trust")
         for mpi, step in ((second, 6), (first, 9)):
             job.restart(mpi)
             fermata.wait_for_step(job, step)

@@ -43,7 +43,7 @@ VENV = BUILD / "venv-fuzz"  # ./x setup --fuzz
 CONTROL = {
     "frames": ["types/src/wire.rs", "types/src/protocol_gen.rs"],
     "identity": ["storage/src/build_id.rs"],
-    "image": ["storage/src/image.rs", "types/src/image_gen.rs"],
+    "image": ["storage/src/image.rs", "types/src/image_gen.rs", "seal/src/lib.rs"],
     "records": ["types/src/records.rs", "types/src/checkpointer.rs"],
 }
 

@@ -88,6 +88,7 @@ impl From<StartArgs> for Start {
             mpirun_args: args.mpirun_arg,
             collectives: COLLECTIVES[0].into(),
             save_files: SaveFiles::default(),
+            encrypt: false,
         }
     }
 }
@@ -142,6 +143,9 @@ Example:
         checkpointer: Checkpointer,
         #[command(flatten)]
         files: FilesArgs,
+        /// Encrypt the memory in snapshots, with your key; a restart goes on so
+        #[arg(long)]
+        encrypt: bool,
         /// The program and its arguments, after --; further ones after : and -n N
         #[arg(last = true, required = true, value_hint = ValueHint::CommandWithArguments)]
         command: Vec<OsString>,
@@ -193,6 +197,9 @@ Example:
         /// As for run
         #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "1g")]
         files_limit: u64,
+        /// As for run
+        #[arg(long)]
+        encrypt: bool,
         /// The host on which --files has been applied already
         #[arg(long, hide = true)]
         settled: Option<String>,
@@ -281,6 +288,16 @@ Example:
 Example:
   fermata verify work")]
     Verify {
+        /// A job or a snapshot's directory
+        #[arg(value_hint = ValueHint::DirPath)]
+        snapshot: String,
+    },
+    /// Seal a snapshot with your own key: somebody else's, or one made where you had none. What is
+    /// restarted runs as you, so know where it comes from
+    #[command(after_help = "\
+Example:
+  fermata trust ./copied/work/snapshots/3")]
+    Trust {
         /// A job or a snapshot's directory
         #[arg(value_hint = ValueHint::DirPath)]
         snapshot: String,

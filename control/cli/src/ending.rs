@@ -5,11 +5,12 @@
 use crate::exit::FAILURE;
 use crate::hints::{self, quoted, quoted_path};
 use crate::jobs::unix_now_s;
+use crate::key;
 use crate::output::{Output, human_age};
 use crate::run::Start;
 use crate::wait::Waited;
 use fermata_coordinator::Ending;
-use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, within};
+use fermata_storage::{JobDir, list_snapshots, read_manifest, within};
 use fermata_sysio::tell;
 use fermata_types::JobRecord;
 use serde_json::json;
@@ -115,7 +116,7 @@ fn why_not_well(waited: &Waited, ending: &Ending, native: u8) -> Option<String> 
 /// Number of the newest snapshot that can be read, and how old it is in seconds.
 fn newest(job: &JobDir) -> Option<(u32, u64)> {
     list_snapshots(job).into_iter().rev().find_map(|snapshot| {
-        let manifest = read_manifest(&snapshot.path, Whose::Own).ok()?;
+        let manifest = read_manifest(&snapshot.path, key::own()).ok()?;
         Some((snapshot.epoch, unix_now_s().saturating_sub(manifest.created_unix_s)))
     })
 }

@@ -15,6 +15,7 @@ use crate::files::{self, Rule};
 use crate::hosts::check_shares;
 use crate::jobs::{Place, unix_now_s};
 use crate::kept;
+use crate::key;
 use crate::limits;
 use crate::moved::{Images, Moves};
 use crate::parts;
@@ -27,7 +28,7 @@ use crate::state::state_of;
 use crate::versions;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
-use fermata_storage::{JobDir, Whose, read_manifest};
+use fermata_storage::{JobDir, read_manifest};
 use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY, words};
@@ -75,6 +76,8 @@ pub struct ExecOptions {
     pub moves: Moves,
     /// Files whose contents are saved.
     pub save_files: SaveFiles,
+    /// Images are encrypted.
+    pub encrypt: bool,
     /// The host on which that has been done.
     pub settled: Option<String>,
     /// `OFFSET:PATH` of rank 0's standard input.
@@ -233,6 +236,13 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Resul
     rank.args(["--socket", &socket, "--job", &name]);
     rank.args(["--rank", &manager.rank.to_string(), "--collectives", &options.collectives]);
     rank.arg("--ranks").arg(std::path::absolute(job_of(options, place, &name).ranks_path())?);
+    if let Some(user) = key::found() {
+        rank.arg("--key").arg(&user.path);
+    }
+    if options.encrypt {
+        key::check_encryption(options.checkpointer)?;
+        rank.args(["--encrypt", "yes"]);
+    }
     // What the user pre-loads is meant for the application.
     rank.args(["--lower-env", "LD_PRELOAD="]);
     let set_by_user = |key: &str| key.starts_with("OMPI_MCA_") && std::env::var_os(key).is_some();
@@ -273,7 +283,7 @@ fn checkpointer_of(options: &ExecOptions) -> Result<Checkpointer> {
     match options.restore.as_ref().filter(|path| path.is_dir() && options.local_dir.is_none()) {
         Some(snapshot) => {
             let manifest =
-                read_manifest(snapshot, Whose::Own).map_err(|why| damaged(why.to_string()))?;
+                read_manifest(snapshot, key::own()).map_err(|why| damaged(why.to_string()))?;
             Ok(manifest.checkpointer)
         }
         None => Ok(options.checkpointer),
@@ -308,7 +318,7 @@ fn prepare_files(
             own
         } else {
             let manifest =
-                read_manifest(snapshot, Whose::Own).map_err(|why| damaged(why.to_string()))?;
+                read_manifest(snapshot, key::own()).map_err(|why| damaged(why.to_string()))?;
             Images::of(snapshot, &manifest, own.moves)
         };
         files::settle(&images, Some(number), options.files)?;
@@ -391,6 +401,7 @@ fn coordinator_for(
             outlives: Some(Process::of(std::process::id())),
             ..Service::default()
         };
+        key::tell_if_missing();
         detached::begin(&job, &record, &service)?;
         if options.restore.is_none() {
             parts::keep(&Prefix::find()?, &job, front);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The commands about jobs and snapshots that exist: checkpoint, jobs, snapshots, inspect, verify,
-//! prune. Listing and verifying need no coordinator.
+//! The commands about jobs and snapshots that exist: checkpoint, jobs, snapshots, inspect, prune.
+//! Listing needs no coordinator.
 
-use crate::exit::{DAMAGED, FAILURE, REFUSED, damaged, refused};
+use crate::exit::{FAILURE, REFUSED, damaged, refused};
 use crate::hints;
+use crate::key;
 use crate::output::{Output, Progress, human_bytes};
 use crate::reach;
 use crate::several;
@@ -11,11 +12,11 @@ use crate::state::{State, check_own, look, state_of};
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
 use fermata_storage::{
-    Image, JobDir, Verified, Whose, is_whole, list_jobs, list_snapshots, prune as prune_job,
-    read_manifest, remove_leftovers, verify,
+    Image, JobDir, Whose, is_whole, list_jobs, list_snapshots, prune as prune_job, read_manifest,
+    remove_leftovers,
 };
 use fermata_sysio::tell;
-use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind, words};
+use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind, sealing, words};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -170,8 +171,10 @@ pub fn checkpoint(
     let text = if ok {
         let number = |key: &str| figures[key].as_u64().unwrap_or(0);
         // Ranks know what their images hold, but not what a program wrote by itself.
-        let own =
-            || read_manifest(Path::new(&answer.snapshot), Whose::Anybodys).map_or(0, |m| m.bytes());
+        let own = || {
+            read_manifest(Path::new(&answer.snapshot), Whose::Anybodys(None))
+                .map_or(0, |m| m.bytes())
+        };
         let bytes = Some(number("bytes")).filter(|bytes| *bytes != 0).unwrap_or_else(own);
         format!(
             "{}\n  {} ranks, {}, pause {:.1} ms, {:.2} s in all",
@@ -239,7 +242,7 @@ pub fn snapshots(place: &Place, name: Option<&str>, output: Output) -> Result<u8
     let mut rows = Vec::new();
     let mut text = String::new();
     for snapshot in list_snapshots(&job) {
-        match read_manifest(&snapshot.path, Whose::Anybodys) {
+        match read_manifest(&snapshot.path, key::anybodys()) {
             Ok(manifest) => {
                 let bytes = manifest.bytes();
                 let age = unix_now_s().saturating_sub(manifest.created_unix_s);
@@ -270,7 +273,7 @@ pub fn snapshots(place: &Place, name: Option<&str>, output: Output) -> Result<u8
 }
 
 /// A snapshot directory, or the newest snapshot of a job.
-fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
+pub fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
     let path = PathBuf::from(what);
     if path.join("manifest.json").exists() || (what.contains('/') && path.is_dir()) {
         return Ok(path);
@@ -290,7 +293,7 @@ pub fn no_snapshot(job: &JobDir) -> anyhow::Error {
 }
 
 /// What a job with --keep does to its old snapshots, or somebody else, while they are read.
-fn removed(snapshot: &Path) -> anyhow::Error {
+pub fn removed(snapshot: &Path) -> anyhow::Error {
     let what_there_is = JobDir::with_snapshot(snapshot).map_or_else(
         || "it was a copy".into(),
         |job| format!("what there is: {}", hints::for_job(&job, "snapshots", "")),
@@ -301,50 +304,12 @@ fn removed(snapshot: &Path) -> anyhow::Error {
     )
 }
 
-/// `fermata verify`
-pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> {
-    let path = snapshot_path(place, what)?;
-    let verified = verify_shown(&path, Whose::Anybodys, output);
-    if !path.exists() {
-        return Err(removed(&path));
-    }
-    let good = verified.is_good();
-    let text = if good {
-        let ranks = verified.manifest.as_ref().map_or(0, |manifest| manifest.size);
-        let bytes = human_bytes(verified.bytes);
-        match verified.manifest.filter(|manifest| manifest.checkpointer == Checkpointer::Itself) {
-            Some(own) => format!(
-                "{} is complete: {} files of the program's own, {}",
-                path.display(),
-                own.files.len(),
-                human_bytes(own.bytes())
-            ),
-            None => format!("{} is intact: {ranks} ranks, {bytes} of pages", path.display()),
-        }
-    } else {
-        let problems = verified.problems.join("\n  ");
-        tell(format_args!("the snapshot {} cannot be used:\n  {problems}", path.display()));
-        String::new()
-    };
-    let value = json!({"ok": good, "snapshot": path, "problems": verified.problems,
-                       "bytes": verified.bytes});
-    output.result(text, &value);
-    Ok(if good { 0 } else { DAMAGED })
-}
-
-/// Checks every byte and shows how far it is.
-pub fn verify_shown(snapshot: &Path, whose: Whose, output: Output) -> Verified {
-    let total = read_manifest(snapshot, whose).map_or(0, |manifest| manifest.bytes());
-    let mut progress = Progress::new(output, "checking the snapshot", total);
-    verify(snapshot, whose, |bytes| progress.advance(bytes))
-}
-
 /// `fermata inspect`
 pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> Result<u8> {
     let path = snapshot_path(place, what)?;
     let unusable = |why: String| if path.exists() { damaged(why) } else { removed(&path) };
     let manifest =
-        read_manifest(&path, Whose::Anybodys).map_err(|error| unusable(error.to_string()))?;
+        read_manifest(&path, key::anybodys()).map_err(|error| unusable(error.to_string()))?;
     let mut text = format!(
         "job {}, checkpoint {}, {} ranks, front end {}, saved on {}{}\n{}",
         manifest.job,
@@ -360,7 +325,7 @@ pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> 
         if rank.is_some_and(|rank| rank != record.rank) {
             continue;
         }
-        let image = Image::open(&path.join(&record.file), Whose::Anybodys)
+        let image = Image::open(&path.join(&record.file), key::anybodys())
             .map_err(|why| unusable(format!("rank {}: {why}", record.rank)))?;
         let (rank_text, value) = describe(&image, rank.is_some());
         text += &format!("rank {}: {rank_text}", record.rank);
@@ -378,8 +343,9 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
     let header = &image.header;
     let mapped: u64 = image.regions.iter().map(|r| r.end - r.start).sum();
     let mut text = format!(
-        "{}, {} regions ({} mapped, {} saved), {} threads, {} files, pid {}, {}\n",
+        "{}, {}, {} regions ({} mapped, {} saved), {} threads, {} files, pid {}, {}\n",
         human_bytes(header.file_bytes),
+        sealing::name(header.sealing),
         image.regions.len(),
         human_bytes(mapped),
         human_bytes(header.payload_bytes),
@@ -452,6 +418,7 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
     let value = json!({"rank": header.world_rank, "size": header.world_size,
         "epoch": header.epoch, "bytes": header.file_bytes, "payload_bytes": header.payload_bytes,
         "restarts": header.restarts, "pid": header.saved_pid,
+        "sealing": sealing::name(header.sealing),
         "executable": image.string(header.executable_string),
         "cwd": image.string(header.cwd_string),
         "regions": regions, "objects": objects, "threads": threads, "files": files,

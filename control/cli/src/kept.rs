@@ -251,7 +251,7 @@ pub fn make_missing(images: &Images) -> Result<()> {
 pub fn write_back(images: &Images, path: &str, rank: Option<u32>) -> Result<bool> {
     // On another host the same path may be another file.
     let look = || format!("cannot look at {path}");
-    let there = open_file(Path::new(path), Whose::Anybodys).with_context(look)?;
+    let there = open_file(Path::new(path), Whose::Anybodys(None)).with_context(look)?;
     let inode = there.metadata().with_context(look)?.ino();
     let own = |(owner, _): &(u32, Image)| rank.is_none_or(|rank| rank == *owner);
     for (_, mut image) in images.open().filter(own) {

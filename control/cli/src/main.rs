@@ -18,6 +18,7 @@ mod hints;
 mod hosts;
 mod jobs;
 mod kept;
+mod key;
 mod limits;
 mod manual;
 mod moved;
@@ -31,7 +32,9 @@ mod restart;
 mod run;
 mod several;
 mod state;
+mod stdin;
 mod trial;
+mod trust;
 mod versions;
 mod wait;
 
@@ -48,10 +51,21 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
     let output = Output { json: cli.json };
     let place = Place::new(cli.dir);
     match cli.command {
-        Command::Run { start, ranks, name, front, collectives, checkpointer, files, command } => {
+        Command::Run {
+            start,
+            ranks,
+            name,
+            front,
+            collectives,
+            checkpointer,
+            files,
+            encrypt,
+            command,
+        } => {
             let (name, front) = (name.as_deref(), front.as_deref());
             let save_files = files.into();
-            let start = run::Start { collectives, checkpointer, save_files, ..start.into() };
+            let start =
+                run::Start { collectives, checkpointer, save_files, encrypt, ..start.into() };
             run::run(&start, ranks, &place, name, front, &command, output)
         }
         Command::Restart { start, here, files, map, what } => {
@@ -73,6 +87,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             map,
             save_files,
             files_limit,
+            encrypt,
             settled,
             stdin,
             every,
@@ -94,6 +109,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 files,
                 moves: moved::Moves::of(map),
                 save_files: run::SaveFiles { which: save_files, limit: files_limit },
+                encrypt,
                 settled,
                 stdin,
                 every_ms: every,
@@ -108,7 +124,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Jobs => jobs::jobs(&place, output),
         Command::Snapshots { job } => jobs::snapshots(&place, job.as_deref(), output),
         Command::Inspect { snapshot, rank } => jobs::inspect(&place, &snapshot, rank, output),
-        Command::Verify { snapshot } => jobs::verify_snapshot(&place, &snapshot, output),
+        Command::Verify { snapshot } => trust::verify_snapshot(&place, &snapshot, output),
+        Command::Trust { snapshot } => trust::trust(&place, &snapshot, output),
         Command::Prune { job, keep } => jobs::prune(&place, job.as_deref(), keep, output),
         Command::Mpi(MpiCommand::List) => mpi::list(output),
         Command::Mpi(MpiCommand::Add { what, name }) => mpi::add(&what, name.as_deref(), output),

@@ -2,7 +2,8 @@
 //! Directories that have moved since the snapshot: `restart --map OLD=NEW`. Images hold absolute
 //! paths, of the program, its libraries, its files and its working directory.
 
-use fermata_storage::{Image, Whose, image_name};
+use crate::key;
+use fermata_storage::{Image, image_name};
 use fermata_types::Manifest;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -160,7 +161,7 @@ impl Images {
     /// Opens one after the other.
     pub fn open(&self) -> impl Iterator<Item = (u32, Image)> + '_ {
         let open = |(rank, path): &(u32, PathBuf)| {
-            Image::open(path, Whose::Own).ok().map(|image| (*rank, image))
+            Image::open(path, key::own()).ok().map(|image| (*rank, image))
         };
         self.files.iter().filter_map(open)
     }

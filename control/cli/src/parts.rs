@@ -61,7 +61,7 @@ fn moves(prefix: &Prefix, jobs: &[&JobDir], images: &Images) -> Vec<Move> {
     let now = |path: &str, id: &str| {
         let ours = path.rsplit_once(FRONTS).map(|(_, name)| prefix.front(name));
         // It is code that will run.
-        let own = |path: &PathBuf| open_file(path, Whose::Own).is_ok();
+        let own = |path: &PathBuf| open_file(path, Whose::Own(None)).is_ok();
         let kept = jobs.iter().map(|job| place(job, id)).filter(own);
         ours.into_iter().chain(kept).find(|candidate| has_id(candidate, id))
     };

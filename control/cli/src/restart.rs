@@ -6,7 +6,8 @@ use crate::again::{Again, again};
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::hints::quoted_path;
-use crate::jobs::{Place, check_readable, no_snapshot, unix_now_s, verify_shown};
+use crate::jobs::{Place, check_readable, no_snapshot, unix_now_s};
+use crate::key;
 use crate::moved::{Images, Moves};
 use crate::output::Output;
 use crate::parts;
@@ -17,10 +18,11 @@ use crate::run::{
     spans_hosts,
 };
 use crate::state::{State, refuse_living_ranks, state_of, take};
+use crate::trust::verify_shown;
 use crate::versions;
 use anyhow::Result;
 use fermata_faults::{Fault, fault};
-use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, verify};
+use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
 use fermata_sysio::tell;
 use fermata_types::{JobRecord, Manifest, ProgramRecord, each_program};
 use std::collections::BTreeSet;
@@ -229,7 +231,7 @@ fn find_job(place: &Place, what: Option<&str>) -> Result<Found> {
             if let Some(job) = origin.clone().filter(|job| !place.is_elsewhere(job)) {
                 return Ok(Found { job, origin: None, snapshot: Some(path) });
             }
-            let manifest = read_manifest(&path, Whose::Own).map_err(|e| damaged(e.to_string()))?;
+            let manifest = read_manifest(&path, key::own()).map_err(|e| damaged(e.to_string()))?;
             check_name(&manifest.job)?;
             let job = place.job(&manifest.job);
             return Ok(Found { job, origin, snapshot: Some(path) });
@@ -274,7 +276,7 @@ pub fn check_owner(snapshot: &Path) -> Result<()> {
 
 /// Everything is looked at before any rank runs.
 fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manifest> {
-    let verified = verify_shown(snapshot, Whose::Own, output);
+    let verified = verify_shown(snapshot, key::own(), output);
     if let (true, Some(manifest)) = (verified.is_good(), verified.manifest) {
         return Ok(manifest);
     }
@@ -287,7 +289,7 @@ fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manif
         .into_iter()
         .rev()
         .filter(|other| real(&other.path).as_deref() != Some(snapshot))
-        .find(|other| verify(&other.path, Whose::Own, |_| {}).is_good());
+        .find(|other| verify(&other.path, key::own(), |_| {}).is_good());
     text += &match intact {
         Some(other) => format!(
             "\n  hint: the newest intact one is checkpoint {}: fermata restart {}",

@@ -15,12 +15,14 @@ use crate::hints;
 use crate::hosts::{self, Hosts};
 use crate::jobs::{Place, unix_now_s};
 use crate::kept;
+use crate::key;
 use crate::moved::{Images, Moves};
 use crate::output::Output;
 use crate::parts;
 use crate::registry::{Family, Lower, Prefix};
 use crate::several;
 use crate::state::{refuse_living_ranks, take};
+use crate::stdin::give_stdin;
 use crate::wait;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
@@ -29,12 +31,9 @@ use fermata_sysio::{FileLimit, Process, host_name};
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, JobRecord, each_program};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::Seek;
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -63,6 +62,8 @@ pub struct Start {
     pub collectives: String,
     /// Files whose contents are saved; a restart goes on with what the image has.
     pub save_files: SaveFiles,
+    /// Images are encrypted; a restart goes on as the image is.
+    pub encrypt: bool,
 }
 
 /// Which files are saved with their contents.
@@ -158,6 +159,9 @@ pub fn run(
     prefix.check_ready(&lower)?;
     let ranks = several::ranks(&programs);
     let hosts = start.hosts(ranks, start.checkpointer)?;
+    if start.encrypt {
+        key::check_encryption(start.checkpointer)?;
+    }
     let (job, name, _lock) = new_job(place, name, &app)?; // the lock: until this process ends
     let record = JobRecord {
         job: name,
@@ -250,6 +254,7 @@ pub fn launch(
     let every_ms = start.every_ms.unwrap_or(0);
     let service = Service { every_ms, network, restored, ..Service::default() };
     again::note(&mut record, start, means.hosts.as_ref().map_or(&[], Hosts::all));
+    key::tell_if_missing();
     let file_limit = FileLimit::of_this_process();
     let coordinator = start_coordinator(&job, &mut record, service)?;
     let spawn = || {
@@ -346,6 +351,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         outlives: service.outlives,
         network: service.network,
         restored: service.restored,
+        key: key::found().map(|user| user.key),
     })
     .context("cannot start the coordinator")?;
     record.begun_after_epoch = newest_before;
@@ -441,6 +447,9 @@ fn rank_words(
         add(&["--save-files", &kept::text_of(&which)]);
         add(&["--files-limit", &start.save_files.limit.to_string()]);
     }
+    if start.encrypt {
+        add(&["--encrypt"]);
+    }
     if !record.addresses.is_empty() {
         let found_at = format!("{},{}", record.host, record.addresses.join(","));
         add(&["--coordinator", &found_at]);
@@ -461,34 +470,4 @@ fn rank_words(
         words.extend([OsString::from(option), path.as_os_str().to_owned()]);
     }
     Ok(words)
-}
-
-/// Gives mpirun its standard input. Returns what rank 0 has to read instead, if it is a file.
-fn give_stdin(
-    command: &mut Command,
-    record: &JobRecord,
-    family: Family,
-    restores: bool,
-) -> Option<String> {
-    // An image has its own standard input.
-    let begins = !restores || record.checkpointer == Checkpointer::Itself;
-    let file = stdin_file().filter(|_| begins);
-    // MPICH's mpirun would read a terminal whose shell has put the job in the background, and be
-    // stopped with all of us: as our child it does not see that it may not.
-    let stops = family == Family::Mpich && fermata_sysio::is_behind_terminal(std::io::stdin());
-    if file.is_some() || stops {
-        command.stdin(Stdio::null());
-    }
-    file
-}
-
-/// `OFFSET:PATH` of the file that standard input is. mpirun would forward its bytes through a pipe,
-/// in which no restart finds its place again; so rank 0 reads the file itself.
-fn stdin_file() -> Option<String> {
-    let path = fs::read_link("/proc/self/fd/0").ok()?;
-    let mut file = File::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?);
-    let (here, there) = (file.metadata().ok()?, fs::metadata(&path).ok()?);
-    let same = here.is_file() && (here.dev(), here.ino()) == (there.dev(), there.ino());
-    let offset = file.stream_position().ok().filter(|_| same)?;
-    Some(format!("{offset}:{}", path.to_str()?))
 }

@@ -111,7 +111,7 @@ impl Depot {
         let at = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))
         };
-        let file = open_file(&path, Whose::Own).map_err(at)?;
+        let file = open_file(&path, Whose::Own(None)).map_err(at)?;
         let bytes = file.metadata().map_err(at)?.len();
         let epoch = snapshot.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
         Ok((file, Image { epoch, bytes, error: String::new() }))

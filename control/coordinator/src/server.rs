@@ -9,6 +9,7 @@ use crate::storekeeper::Storekeeper;
 use crate::strangers::Strangers;
 use fermata_core::{Action, Config, Event, Machine};
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
+use fermata_seal::Key;
 use fermata_storage::{JobDir, Whose, discard, list_snapshots, read_manifest, within};
 use fermata_sysio::Process;
 use fermata_transport::{
@@ -71,6 +72,8 @@ pub struct Options {
     pub network: bool,
     /// The snapshot this run is restored from, for hosts that cannot read it themselves.
     pub restored: Option<PathBuf>,
+    /// What snapshots are sealed with, and this run's own was.
+    pub key: Option<Key>,
 }
 
 #[derive(Default)]
@@ -212,8 +215,10 @@ pub fn start(options: Options) -> io::Result<Handle> {
     let (socket, place) = (path.to_string_lossy().into_owned(), door.place());
     let committed_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
     // The images know of the checkpoint they were cut in: no other may have its number.
-    let restored =
-        options.restored.as_deref().and_then(|snapshot| read_manifest(snapshot, Whose::Own).ok());
+    let restored = options
+        .restored
+        .as_deref()
+        .and_then(|snapshot| read_manifest(snapshot, Whose::Own(options.key)).ok());
     let restored_epoch = restored.map_or(0, |manifest| manifest.epoch);
     let log = options.job.log().map_err(io::Error::other)?;
     let config = Config {

@@ -76,6 +76,7 @@ fn options(dir: &std::path::Path) -> Options {
         outlives: None,
         network: false,
         restored: None,
+        key: None,
     }
 }
 

@@ -173,6 +173,7 @@ impl Job {
             outlives: None,
             network: between != Between::Nothing,
             restored: None,
+            key: None,
         })
         .unwrap();
         let (socket, daemon) = match between {
@@ -253,7 +254,10 @@ fn snapshots_are_committed_pruned_and_intact() {
         }
         assert_eq!(left.iter().map(|s| s.epoch).collect::<Vec<_>>(), [2, 3]);
         for snapshot in left {
-            assert_eq!(verify(&snapshot.path, Whose::Own, |_| {}).problems, Vec::<String>::new());
+            assert_eq!(
+                verify(&snapshot.path, Whose::Own(None), |_| {}).problems,
+                Vec::<String>::new()
+            );
         }
     }
 }

@@ -121,7 +121,7 @@ impl LocalImages {
     pub(crate) fn put(&self, epoch: u32, rank: u32) -> io::Result<()> {
         let _slot = self.slots.take();
         let path = self.path(epoch, rank);
-        let mut file = open_file(&path, Whose::Own)?;
+        let mut file = open_file(&path, Whose::Own(None))?;
         let bytes = file.metadata()?.len();
         let mut line = self.dial()?;
         line.outlet.set_patience(STANDSTILL_MAX)?;

@@ -20,7 +20,7 @@ const ID_BYTES_MAX: usize = 20;
 /// # Errors
 /// The file cannot be opened or read.
 pub fn build_id(path: &Path) -> io::Result<String> {
-    let mut file = own::open(path, Whose::Anybodys)?;
+    let mut file = own::open(path, Whose::Anybodys(None))?;
     let header = read_at(&mut file, 0, HEADER_BYTES as u64)?;
     if header.len() < HEADER_BYTES || number(&header, 54, 2) != SEGMENT_BYTES as u64 {
         return Ok(String::new());
@@ -52,7 +52,7 @@ pub fn build_id(path: &Path) -> io::Result<String> {
 pub fn copy_mapped(from: &Path, to: &mut File) -> io::Result<()> {
     const TABLE_AT: Range<usize> = 40..48; // e_shoff
     const COUNTS_AT: Range<usize> = 58..64; // e_shentsize, e_shnum, e_shstrndx
-    let mut file = own::open(from, Whose::Anybodys)?;
+    let mut file = own::open(from, Whose::Anybodys(None))?;
     let mut header = read_at(&mut file, 0, HEADER_BYTES as u64)?;
     if header.len() < HEADER_BYTES {
         return Err(io::Error::from(io::ErrorKind::InvalidData));

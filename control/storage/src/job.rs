@@ -203,7 +203,7 @@ impl JobDir {
     /// Who runs this job, if the file system tells.
     #[must_use]
     pub fn runner(&self) -> Option<Runner> {
-        let mut file = own::open(&self.via(&self.lock_path()), Whose::Anybodys).ok()?;
+        let mut file = own::open(&self.via(&self.lock_path()), Whose::Anybodys(None)).ok()?;
         // Shared, so that two who ask at a time do not take each other for a run.
         match fermata_sysio::try_lock_shared(&file) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -218,7 +218,7 @@ impl JobDir {
     /// The ranks that still live, with the process ids of those on this host.
     #[must_use]
     pub fn living_ranks(&self, size: u32) -> Vec<(u32, Option<u32>)> {
-        let Ok(file) = own::open(&self.via(&self.ranks_path()), Whose::Anybodys) else {
+        let Ok(file) = own::open(&self.via(&self.ranks_path()), Whose::Anybodys(None)) else {
             return Vec::new();
         };
         let holder = |rank| fermata_sysio::lock_holder(&file, u64::from(rank)).ok().flatten();
@@ -228,7 +228,7 @@ impl JobDir {
     /// The ranks that have left word that they came to MPI_Finalize (`runtime/agent/leftovers`).
     #[must_use]
     pub fn ended_ranks(&self) -> BTreeSet<u32> {
-        let Ok(file) = own::open(&self.via(&self.ranks_path()), Whose::Own) else {
+        let Ok(file) = own::open(&self.via(&self.ranks_path()), Whose::Own(None)) else {
             return BTreeSet::new();
         };
         let mut words = Vec::new();
@@ -295,7 +295,8 @@ impl JobDir {
     /// There is none, or it makes no sense.
     pub fn read_record(&self) -> Result<JobRecord, StorageError> {
         let path = self.record_path();
-        let whose = if self.opened.get().is_some() { Whose::Own } else { Whose::Anybodys };
+        let whose =
+            if self.opened.get().is_some() { Whose::Own(None) } else { Whose::Anybodys(None) };
         let text = own::read_to_string(&self.via(&path), whose)
             .map_err(|e| StorageError::at("read", &path, &e))?;
         serde_json::from_str(&text).map_err(|e| StorageError::new("read", &path, &e.to_string()))

@@ -17,24 +17,28 @@ mod build_id;
 mod fault_tests;
 mod image;
 mod job;
+mod key;
 mod own;
 mod program;
 mod prune;
+#[cfg(test)]
+mod seal_tests;
 mod snapshot;
 mod verify;
 
 pub use build_id::{build_id, copy_mapped};
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, JobLock, Runner, list_jobs};
+pub use key::{UserKey, user_key};
 pub use own::{
-    Whose, create as create_own, make_own, open as open_file, open_directory as open_own_directory,
-    open_to_change,
+    SealProblem, Whose, create as create_own, make_own, open as open_file,
+    open_directory as open_own_directory, open_to_change,
 };
 pub use program::{prepare_program, program_files};
 pub use prune::{prune, remove_leftovers};
 pub use snapshot::{
     SnapshotInfo, StorageError, commit, discard, image_name, is_whole, list_snapshots,
-    partial_image, prepare, read_manifest,
+    partial_image, prepare, read_manifest, trust,
 };
 pub use verify::{Verified, verify};
 

@@ -6,18 +6,78 @@
 //! asked: what counts is a regular file, or a directory, that belongs to the user and that nobody
 //! else may write to. Opening never waits: a pipe is refused.
 
+use fermata_seal::{Key, Seal};
+use std::fmt;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Who may have written what is read.
+/// Who may have written what is read, and the user's key, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Whoever: it is only looked at.
-    Anybodys,
-    /// The user alone: it is believed.
-    Own,
+    /// Whoever: it is only looked at. What is sealed with this key must be as it was.
+    Anybodys(Option<Key>),
+    /// The user alone: it is believed. It has to be sealed with this key; without a key nothing is
+    /// sealed that can be believed, and the owner alone counts.
+    Own(Option<Key>),
+}
+
+/// Why a seal keeps something from being used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SealProblem {
+    /// Something has been changed by somebody who has not the key.
+    Broken,
+    /// There is none, though the user has a key.
+    Absent,
+    /// It is of another key.
+    Others,
+    /// The user has no key to compare it with.
+    NoKey,
+}
+
+impl fmt::Display for SealProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Broken => "changed since it was sealed, by somebody who has not your key",
+            Self::Absent => {
+                "not sealed with your key: made where there was none, or by somebody else; if you \
+                 know where it comes from, fermata trust takes it over"
+            }
+            Self::Others => {
+                "sealed with another key than yours: by somebody else, or with an earlier key; if \
+                 you know where it comes from, fermata trust takes it over"
+            }
+            Self::NoKey => {
+                "sealed, and there is no key here to check that with: fermata/key must be in \
+                 $XDG_CONFIG_HOME or ~/.config, as it was when this was saved"
+            }
+        })
+    }
+}
+
+impl Whose {
+    /// The user's key.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Anybodys(key) | Self::Own(key) => key.as_ref(),
+        }
+    }
+
+    /// Whether a seal that says this lets something be used.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn accept(&self, seal: Seal) -> Result<(), SealProblem> {
+        match (self, seal) {
+            (_, Seal::Broken) => Err(SealProblem::Broken),
+            (Self::Own(Some(_)), Seal::Absent) => Err(SealProblem::Absent),
+            (Self::Own(Some(_)), Seal::Others) => Err(SealProblem::Others),
+            (Self::Own(None), Seal::Others) => Err(SealProblem::NoKey),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// `S_IWGRP | S_IWOTH`
@@ -61,7 +121,7 @@ pub fn open(path: &Path, whose: Whose) -> io::Result<File> {
     if !info.is_file() {
         return Err(no_file());
     }
-    if whose == Whose::Own {
+    if let Whose::Own(_) = whose {
         check(&info)?;
     }
     Ok(file)
@@ -168,8 +228,8 @@ mod tests {
         fs::write(&file, "text").unwrap();
         for (mode, is_own) in [(0o600, true), (0o644, true), (0o664, false), (0o602, false)] {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(open(&file, Whose::Own).is_ok(), is_own, "{mode:o}");
-            assert!(open(&file, Whose::Anybodys).is_ok());
+            assert_eq!(open(&file, Whose::Own(None)).is_ok(), is_own, "{mode:o}");
+            assert!(open(&file, Whose::Anybodys(None)).is_ok());
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(open_directory(&path).unwrap_err().to_string().contains("777"));
@@ -204,7 +264,7 @@ mod tests {
         let pipe = path.join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
-        let why = open(&pipe, Whose::Anybodys).unwrap_err();
+        let why = open(&pipe, Whose::Anybodys(None)).unwrap_err();
         assert_eq!(why.to_string(), "is no regular file");
         fs::remove_dir_all(&path).unwrap();
     }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The life of a snapshot directory: prepared, committed by one rename or discarded.
 
-use crate::image::read_header;
+use crate::image::{Image, read_header};
 use crate::job::JobDir;
 use crate::own::{self, Whose};
 use crate::program::program_problems;
 use fermata_faults::{Fault, Writing, failing, fault};
-use fermata_types::{Checkpointer, ImageRecord, Manifest};
+use fermata_seal::{Key, Seal};
+use fermata_types::{
+    Checkpointer, ImageHeader, ImageRecord, MANIFEST_FORMAT, Manifest, hex, sealing,
+};
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
@@ -91,24 +94,34 @@ pub fn discard(job: &JobDir, epoch: u32) {
     let _ = fs::remove_dir_all(doomed);
 }
 
-/// Makes the snapshot durable and gives it its name. Returns its directory.
+/// Makes the snapshot durable and gives it its name, sealed with the key, if there is one. Returns
+/// its directory.
 ///
 /// # Errors
 /// An image that is missing or not the one its rank reported, or what the file system says. The
 /// previous snapshot is untouched then.
-pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError> {
+pub fn commit(
+    job: &JobDir,
+    manifest: &Manifest,
+    key: Option<&Key>,
+) -> Result<PathBuf, StorageError> {
     let partial = partial_path(job, manifest.epoch);
-    for image in &manifest.images {
+    let mut sealed = manifest.clone();
+    for image in &mut sealed.images {
         let path = partial.join(&image.file);
+        let via = job.via(&path);
         let bad = |why: &str| StorageError::new("use the image", &path, why);
-        failing(Fault::CommitCheck).map_err(|error| bad(&error.to_string())).and_then(|()| {
-            check_header(&job.via(&path), manifest, image).map_err(|why| bad(&why))
-        })?;
+        let header = failing(Fault::CommitCheck)
+            .map_err(|error| bad(&error.to_string()))
+            .and_then(|()| check_header(&via, manifest, image).map_err(|why| bad(&why)))?;
+        note_seal(image, &via, header, key)
+            .map_err(|why| StorageError::new("seal the image", &path, &why))?;
         failing(Fault::CommitFlush)
-            .and_then(|()| own::open(&job.via(&path), Whose::Own)?.sync_all())
+            .and_then(|()| own::open(&via, Whose::Own(None))?.sync_all())
             .map_err(|e| StorageError::at("flush", &path, &e))?;
     }
-    let text = manifest.seal().map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
+    let text =
+        sealed.seal(key).map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
     let manifest_path = partial.join("manifest.json");
     write_durably(&job.via(&manifest_path), text.as_bytes())
         .and_then(|()| fermata_sysio::sync_directory(&job.via(&partial)))
@@ -124,9 +137,41 @@ pub fn commit(job: &JobDir, manifest: &Manifest) -> Result<PathBuf, StorageError
     Ok(committed)
 }
 
-/// Whether an image is, by its header, the one that the manifest lists.
-fn check_header(path: &Path, manifest: &Manifest, image: &ImageRecord) -> Result<(), String> {
-    let header = read_header(path, Whose::Anybodys).map_err(|why| why.to_string())?;
+/// A rank whose host has another key than ours, or none, has just sealed its image with that one or
+/// not at all. It is sealed with ours instead: what the manifest lists is of one key.
+fn note_seal(
+    image: &mut ImageRecord,
+    path: &Path,
+    mut header: ImageHeader,
+    key: Option<&Key>,
+) -> Result<(), String> {
+    let is_others = |key: &&Key| header.sealing == sealing::UNSEALED || header.key_id != key.id();
+    if let Some(key) = key.filter(is_others) {
+        header = Image::seal(path, key).map_err(|why| why.to_string())?;
+    }
+    describe(image, &header);
+    Ok(())
+}
+
+/// What the manifest lists of an image with that header.
+fn describe(image: &mut ImageRecord, header: &ImageHeader) {
+    image.bytes = header.file_bytes;
+    image.header_crc = header.header_crc;
+    image.mac = mac_text(header);
+}
+
+/// As in `ImageRecord`.
+pub(crate) fn mac_text(header: &ImageHeader) -> String {
+    if header.sealing == sealing::UNSEALED { String::new() } else { hex(&header.mac) }
+}
+
+/// The header of an image, which is, by that, the one that the manifest lists.
+fn check_header(
+    path: &Path,
+    manifest: &Manifest,
+    image: &ImageRecord,
+) -> Result<ImageHeader, String> {
+    let header = read_header(path, Whose::Anybodys(None)).map_err(|why| why.to_string())?;
     if header.header_crc != image.header_crc
         || header.file_bytes != image.bytes
         || header.epoch != manifest.epoch
@@ -135,14 +180,44 @@ fn check_header(path: &Path, manifest: &Manifest, image: &ImageRecord) -> Result
     {
         return Err("it is not the image that rank reported".into());
     }
-    Ok(())
+    Ok(header)
+}
+
+/// Seals a snapshot with a key, for somebody who knows where it comes from.
+///
+/// # Errors
+/// It is damaged, it is encrypted with another key, or it cannot be written to.
+pub fn trust(snapshot: &Path, key: &Key) -> Result<Manifest, StorageError> {
+    let mut manifest = read_manifest(snapshot, Whose::Anybodys(None))?;
+    for image in &mut manifest.images {
+        let path = snapshot.join(&image.file);
+        let unusable = |why: &str| StorageError::new("seal the image", &path, why);
+        if image.file.contains('/') {
+            return Err(unusable("a strange file name"));
+        }
+        let header = Image::seal(&path, key).map_err(|why| unusable(&why.to_string()))?;
+        describe(image, &header);
+    }
+    manifest.format = MANIFEST_FORMAT;
+    let (path, partial) = (snapshot.join("manifest.json"), snapshot.join("manifest.json.partial"));
+    let unwritten = |error: &io::Error| StorageError::at("write", &path, error);
+    let text = manifest.seal(Some(key)).map_err(|e| unwritten(&io::Error::other(e)))?;
+    let write = || {
+        let mut file = own::create(&partial)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&partial, &path)?;
+        fermata_sysio::sync_directory(snapshot)
+    };
+    write().map_err(|error| unwritten(&error))?;
+    Ok(manifest)
 }
 
 /// Whether a snapshot is whole, as far as its manifest and the headers of its images tell: far less
 /// to read than `verify` does.
 #[must_use]
 pub fn is_whole(snapshot: &Path) -> bool {
-    let Ok(manifest) = read_manifest(snapshot, Whose::Anybodys) else { return false };
+    let Ok(manifest) = read_manifest(snapshot, Whose::Anybodys(None)) else { return false };
     let is_good =
         |image: &ImageRecord| check_header(&snapshot.join(&image.file), &manifest, image).is_ok();
     manifest.images.iter().all(is_good) && program_problems(snapshot, &manifest).is_empty()
@@ -187,8 +262,20 @@ pub fn list_snapshots(job: &JobDir) -> Vec<SnapshotInfo> {
 /// # Errors
 /// It is missing, damaged, of another version, or not the user's own.
 pub fn read_manifest(snapshot: &Path, whose: Whose) -> Result<Manifest, StorageError> {
+    read_sealed_manifest(snapshot, whose).map(|(manifest, _)| manifest)
+}
+
+/// As `read_manifest`, and what its seal says.
+pub(crate) fn read_sealed_manifest(
+    snapshot: &Path,
+    whose: Whose,
+) -> Result<(Manifest, Seal), StorageError> {
     let path = snapshot.join("manifest.json");
     let text =
         own::read_to_string(&path, whose).map_err(|e| StorageError::at("read", &path, &e))?;
-    Manifest::unseal(&text).map_err(|e| StorageError::new("use", &path, &e.to_string()))
+    let unusable = |why: &str| StorageError::new("use", &path, why);
+    let (manifest, seal) =
+        Manifest::unseal(&text, whose.key()).map_err(|why| unusable(&why.to_string()))?;
+    whose.accept(seal).map_err(|why| unusable(&why.to_string()))?;
+    Ok((manifest, seal))
 }

@@ -47,6 +47,16 @@ pub fn set_receive_timeout(socket: impl AsFd, timeout: Duration) -> io::Result<(
     Ok(set_socket_timeout(socket, Timeout::Recv, Some(timeout))?)
 }
 
+/// Bytes that nobody can guess.
+///
+/// # Errors
+/// The system has no randomness.
+pub fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// The effective user id.
 #[must_use]
 pub fn effective_uid() -> u32 {

@@ -4,8 +4,9 @@
 //! a process manager hands to its ranks; never on a command line, which every user of a host can
 //! read.
 
+use fermata_types::{hex, unhex};
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -35,29 +36,19 @@ impl Secret {
     /// # Errors
     /// The system has no randomness.
     pub fn generate() -> io::Result<Self> {
-        let mut bytes = [0; BYTES];
-        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-        Ok(Self(bytes))
+        fermata_sysio::random_bytes().map(Self)
     }
 
     /// As text, for the file and the environment.
     #[must_use]
     pub fn to_text(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.0)
     }
 
     /// From its text; `None` if it is none.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
-        let text = text.trim();
-        if text.len() != 2 * BYTES || !text.is_ascii() {
-            return None;
-        }
-        let mut bytes = [0; BYTES];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
-        }
-        Some(Self(bytes))
+        unhex(text.trim()).map(Self)
     }
 
     /// Writes it to `path` by rename, readable by the owner alone.

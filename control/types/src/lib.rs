@@ -5,6 +5,7 @@
 //! Nothing here does I/O; everything here may be used by every other crate.
 
 mod checkpointer;
+mod hex;
 #[rustfmt::skip]
 mod crossing_gen;
 #[rustfmt::skip]
@@ -17,6 +18,7 @@ pub mod words;
 
 pub use checkpointer::*;
 pub use crossing_gen::*;
+pub use hex::{hex, unhex};
 pub use image_gen::*;
 pub use protocol_gen::*;
 pub use records::*;
