@@ -27,6 +27,11 @@ def test_what_comes_of_the_mpi_table(_work):
     _fresh("gen/mpi/generate.py", "--check")
 
 
+def test_decisions(_work):
+    """The index has every record, by its title."""
+    _fresh("tools/decisions_index.py", "--check")
+
+
 ANSWERS = ("kept", "refused", "not noticed", "answered by")
 
 
