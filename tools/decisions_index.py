@@ -27,7 +27,7 @@ Titles and sentences come from the records' own time; [the glossary](GLOSSARY) h
 | number | title | what was decided | changed by |
 |---|---|---|---|
 """
-GLOSSARIES = ("docs/GLOSSARY.md", "docs/glossary.md", "docs/reference/glossary.md")
+GLOSSARIES = ("GLOSSARY.md", "glossary.md", "reference/glossary.md")  # in docs/
 ROW = re.compile(r"^\| \[(\d{4})\]\([^)]*\) \| [^|]* \| (?P<what>[^|]*) \| (?P<by>[^|]*) \|$",
                  re.M)
 
@@ -73,8 +73,8 @@ def index(old, found):
 
 def glossary():
     for path in GLOSSARIES:
-        if (ROOT / path).exists():
-            return "../" + path.removeprefix("docs/")
+        if (ROOT / "docs" / path).exists():
+            return "../" + path
     return sys.exit("decisions_index: there is no glossary")
 
 

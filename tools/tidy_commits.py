@@ -17,7 +17,7 @@ from tidy import MAX_COLUMNS, ROOT, is_generated
 
 SINCE = "b1c7f8194f3d792720e498dbf1d095c36b15b1be"
 MAX_SUBJECT, SMALL = 72, 20
-STATUS = {"docs/STATUS.md", "ROADMAP.md"}
+STATUS = re.compile(r"(docs/STATUS|ROADMAP)\.md$")
 SUBJECT = re.compile(r"([a-z0-9][\w./+-]*(?:, [a-z0-9][\w./+-]*)*): (\S+)(.*)$")
 # First words that are none of a command, and commands that look like other forms.
 NO_VERBS = set("a an the of in on at to for from with by and or but no not what who how when where "
@@ -52,7 +52,7 @@ def wrong(subject, body, changed, lines):
     for line in body.split("\n"):
         if len(line) > MAX_COLUMNS and " " in line.strip() and not line.startswith("    "):
             yield f"a line of the body has {len(line)} columns: {line[:40]}..."
-    if changed and set(changed) <= STATUS:
+    if changed and all(STATUS.match(path) for path in changed):
         yield "it only records a status: that belongs to the change it speaks of"
 
 
