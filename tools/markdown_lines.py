@@ -132,9 +132,10 @@ def filled(lines, paragraph, columns):
 
 
 def without_code(text):
-    """The text with code made blank, so that nothing in it is taken for a link; lines stay."""
+    """The text with code made blank, so that nothing in it is taken for a link; all else stays
+    where it is."""
     lines, kinds, _ = read(text)
-    shown = "\n".join("" if kind == CODE else line
+    shown = "\n".join(" " * len(line) if kind == CODE else line
                       for line, kind in zip(lines, kinds, strict=True))
     return CODE_SPAN.sub(lambda span: re.sub(r"[^\n]", " ", span[0]), shown)
 
