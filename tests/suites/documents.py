@@ -32,6 +32,11 @@ def test_decisions(_work):
     _fresh("tools/decisions_index.py", "--check")
 
 
+def test_tours(_work):
+    """What the code tours quote stands where they say, or near."""
+    _fresh("tools/tours.py", "--check")
+
+
 ANSWERS = ("kept", "refused", "not noticed", "answered by")
 
 

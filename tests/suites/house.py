@@ -155,3 +155,22 @@ def test_commits_are_not_asked_of_an_archive(work):
                           capture_output=True, text=True, check=False, env=outside)
     check_equal((done.returncode, "no history here" in done.stdout), (0, True),
                 done.stdout + done.stderr)
+
+
+def _stop(line, quote):
+    return f"[a.c:{line}](x)\n\n```c\n{quote}\n```\n"
+
+
+def test_tours_follow_code_that_moves(work):
+    tool = _tool("tours")
+    page = work / "docs/tour.md"
+    (work / "a.c").write_text("\n" * 9 + "  int a;\n  int b;\n" + "\n" * 99 + "int b;\n")
+    text, wrong = tool.renumbered(work, page, _stop(3, "int a;\nint b;") + _stop(120, "int b;"))
+    check_equal(wrong, [], "quotes nearby")
+    check("[a.c:10](../a.c#L10)" in text and "[a.c:111](../a.c#L111)" in text, text)
+    for stop, words in ((_stop(3, "int c;"), "does not have"), (_stop(99, "int a;"), "now line 10"),
+                        (_stop(0, "int b;"), "this 2 times"), ("[a.c:1](x)\n", "no block"),
+                        (_stop(3, "int a;\n\nint b;"), "does not have"),
+                        (_stop(1, "int a;").replace("a.c", "b.c"), "there is no")):
+        _, wrong = tool.renumbered(work, page, stop)
+        check(len(wrong) == 1 and words in wrong[0], f"{words}: {wrong}")
