@@ -7,6 +7,7 @@ import sys
 from support import process
 from support.cases import check, check_equal
 from support.mpis import ROOT
+from support.names import all_names, exists
 
 
 def _fresh(*command):
@@ -82,3 +83,37 @@ def test_system_calls(_work):
     known = re.findall(r"#define __NR_(\w+) \d", headers)
     check(len(known) > 300, "the headers have system calls")
     check_equal(sorted(set(known) - set(listed)), [], "calls that no section answers for")
+
+
+# In a cell: `path`: `what stands there`; else `suite.test`, or `a page that is measured`.
+QUOTE = re.compile(r"`([\w./-]+)`: `([^`]+)`")
+OWNER = re.compile(r"`((?:docs/)?[\w./-]+)`")
+
+
+def _wrong_promises(text, names):
+    """What is wrong with the tables of SPECIFICATION.md."""
+    for line in re.findall(r"^\|.*$", text, re.M):
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if cells[0] == "promise" or set(line) <= set("|-"):
+            continue
+        if len(cells) != 3:
+            yield f"not a promise, its place and its owners: {line}"
+            continue
+        for path, quote in QUOTE.findall(cells[1] + cells[2]):
+            if not (ROOT / path).is_file() or quote not in (ROOT / path).read_text():
+                yield f"{path} does not say: {quote}"
+        owners = OWNER.findall(QUOTE.sub("", cells[2]))
+        if not owners and not QUOTE.search(cells[2]):
+            yield f"nothing holds it: {line}"
+        for owner in owners:
+            if not (exists(owner, names) or owner.endswith(".md") and (ROOT / owner).is_file()):
+                yield f"no test is called {owner}: {line}"
+
+
+def test_specification(_work):
+    """The sources say each number, and each promise has a test that exists."""
+    text = (ROOT / "SPECIFICATION.md").read_text()
+    check_equal(list(_wrong_promises(text, all_names())), [], "SPECIFICATION.md")
+    broken = ("| a | `x`: `no such text` | `one.test` |\n| b | – | – |\n| c | – | `two.tests` |\n"
+              "| d | – |\n| e | `x`: `no such file` | `no/such.md` |")
+    check_equal(len(list(_wrong_promises(broken, ["one.test_openmpi"]))), 6, "what is broken")
