@@ -3,7 +3,8 @@
 """The code tours, docs/tour/*.md: each stop names a place as [path:line](link#Lline) and quotes, in
 the block of code behind it, what stands there.
 
-    tools/tours.py           numbers lines again where the quoted text has moved
+    tools/tours.py           numbers lines again where the quoted text has moved, and finds the file
+                             again if only one has the text now
     tools/tours.py --check   changes nothing; fails if a quote is not at, or near, its line
 
 A quote of several lines stands in the file line for line; blanks at the beginning do not matter.
@@ -12,6 +13,8 @@ import os
 import pathlib
 import re
 import sys
+
+from tidy import tracked_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOURS = ROOT / "docs/tour"
@@ -31,6 +34,16 @@ def places(lines, quote):
             if lines[number:number + len(quote)] == quote]
 
 
+def file_of(root, path, quote):
+    """Where the quote stands now: this path, else the one file of the same kind that has it."""
+    wanted = [text.strip() for text in quote.split("\n")]
+    if (root / path).is_file() and places(lines_of(root / path), wanted):
+        return path
+    like = [other for other in tracked_files() if other.endswith(pathlib.PurePath(path).suffix)
+            and places(lines_of(root / other), wanted)]
+    return like[0] if len(like) == 1 else path
+
+
 def place_of(root, path, line, quote):
     """(the nearest line that the quote stands at, what is wrong with the stop or "")."""
     file = root / path
@@ -45,6 +58,15 @@ def place_of(root, path, line, quote):
     if line and abs(nearest - line) > NEAR:
         return nearest, f"{path}:{line} is now line {nearest}"
     return nearest, ""
+
+
+def moved(root, text):
+    """The page with the paths of files that have been moved; their lines are to be found."""
+    for stop in reversed(list(STOP.finditer(text))):
+        path = file_of(root, stop["path"], stop["quote"])
+        if path != stop["path"]:
+            text = text[:stop.start("path")] + f"{path}:0" + text[stop.end("line"):]
+    return text
 
 
 def renumbered(root, page, text):
@@ -68,7 +90,7 @@ def main():
     left = []
     for page in sorted(TOURS.glob("*.md")):
         old = page.read_text()
-        new, wrong = renumbered(ROOT, page, old)
+        new, wrong = renumbered(ROOT, page, old if checks else moved(ROOT, old))
         if not checks and new != old:
             page.write_text(new)
             print(f"numbered {page.relative_to(ROOT)} again")

@@ -174,3 +174,5 @@ def test_tours_follow_code_that_moves(work):
                         (_stop(1, "int a;").replace("a.c", "b.c"), "there is no")):
         _, wrong = tool.renumbered(work, page, stop)
         check(len(wrong) == 1 and words in wrong[0], f"{words}: {wrong}")
+    check_equal(tool.file_of(ROOT, "tools/gone.py", "def place_of(root, path, line, quote):"),
+                "tools/tours.py", "where the quote of a file that is gone stands now")
