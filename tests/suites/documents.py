@@ -2,11 +2,14 @@
 """Generated documents and sources are what their generators would write now. What the tests of
 errors recorded is compared by `./x ci`, when they have run (`./x errors --check`)."""
 import re
+import shutil
 import sys
+from xml.etree import ElementTree
 
 from support import process
 from support.cases import check, check_equal
 from support.mpis import ROOT
+from support.names import all_names, exists
 
 
 def _fresh(*command):
@@ -25,6 +28,75 @@ def test_faults(_work):
 def test_what_comes_of_the_mpi_table(_work):
     """The layers of the runtime, and docs/mpi-coverage.md."""
     _fresh("gen/mpi/generate.py", "--check")
+
+
+def test_decisions(_work):
+    """The index has every record, by its title."""
+    _fresh("tools/decisions_index.py", "--check")
+
+
+def test_tours(_work):
+    """What the code tours quote stands where they say, or near."""
+    _fresh("tools/tours.py", "--check")
+
+
+def test_pictures(_work):
+    """They are what their sources give now. The generator refuses texts that overlap."""
+    _fresh("gen/pictures/generate.py", "--check")
+
+
+def _wrong_pictures(pictures, documents):
+    """What is wrong with pictures, {name: text}, that documents, {path: text}, show."""
+    shown = {}
+    for path, text in documents.items():
+        for alt, name in re.findall(r"!\[([^\]]*)\]\([^)]*\bimg/(\w+\.svg)\)", text):
+            shown.setdefault(name, []).append(path)
+            if not alt:
+                yield f"{path} shows {name} without saying what it is"
+            if name not in pictures:
+                yield f"{path} shows {name}, which is not there"
+    for name, text in pictures.items():
+        try:
+            root = ElementTree.fromstring(text)
+        except ElementTree.ParseError as error:
+            yield f"{name} is not XML: {error}"
+            continue
+        for part in ("title", "desc"):
+            found = root.find(f"{{http://www.w3.org/2000/svg}}{part}")
+            if found is None or not (found.text or "").strip():
+                yield f"{name} has no {part} for who cannot see it"
+        if name not in shown:
+            yield f"no document shows {name}"
+
+
+def test_pictures_are_shown(_work):
+    """Each picture is well-formed, says what it is, and is in some document."""
+    pictures = {path.name: path.read_text() for path in (ROOT / "docs/img").iterdir()}
+    documents = {str(path.relative_to(ROOT)): path.read_text()
+                 for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]}
+    check(len(pictures) > 7, f"there are pictures: {sorted(pictures)}")
+    check_equal(list(_wrong_pictures(pictures, documents)), [], "pictures")
+    broken = {"a.svg": "<svg", "b.svg": '<svg xmlns="http://www.w3.org/2000/svg"/>'}
+    wrong = _wrong_pictures(broken, {"x.md": "![](img/b.svg) ![c](img/c.svg)"})
+    check_equal(len(list(wrong)), 5, "what broken ones have")
+
+
+def test_pictures_notice_their_sources(work):
+    """A picture is stale once its source has changed, and a source that has lost what is drawn is
+    named."""
+    for name in ("gen", "spec", "docs", "runtime", "control", "ARCHITECTURE.md"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, work / name)
+    draw = [sys.executable, "-B", "gen/pictures/generate.py", "--check"]
+    process.run(draw, cwd=work).expect_success("a copy")
+    layout = work / "runtime/halves/layout.h"
+    text = layout.read_text()
+    layout.write_text(text.replace("kSlots = 0x1001", "kSlots = 0x1002"))
+    changed = process.run(draw, cwd=work)
+    check_equal((changed.code, changed.out), (1, "stale docs/img/rank.svg\n"), "another address")
+    layout.write_text(text.replace("kSlots", "kHandles"))
+    lost = process.run(draw, cwd=work)
+    check(lost.code == 1 and "layout.h" in lost.err and "kSlots" in lost.err, lost.err)
 
 
 ANSWERS = ("kept", "refused", "not noticed", "answered by")
@@ -100,3 +172,37 @@ def test_system_calls(_work):
     known = re.findall(r"#define __NR_(\w+) \d", headers)
     check(len(known) > 300, "the headers have system calls")
     check_equal(sorted(set(known) - set(listed)), [], "calls that no section answers for")
+
+
+# In a cell: `path`: `what stands there`; else `suite.test`, or `a page that is measured`.
+QUOTE = re.compile(r"`([\w./-]+)`: `([^`]+)`")
+OWNER = re.compile(r"`((?:docs/)?[\w./-]+)`")
+
+
+def _wrong_promises(text, names):
+    """What is wrong with the tables of SPECIFICATION.md."""
+    for line in re.findall(r"^\|.*$", text, re.M):
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if cells[0] == "promise" or set(line) <= set("|-"):
+            continue
+        if len(cells) != 3:
+            yield f"not a promise, its place and its owners: {line}"
+            continue
+        for path, quote in QUOTE.findall(cells[1] + cells[2]):
+            if not (ROOT / path).is_file() or quote not in (ROOT / path).read_text():
+                yield f"{path} does not say: {quote}"
+        owners = OWNER.findall(QUOTE.sub("", cells[2]))
+        if not owners and not QUOTE.search(cells[2]):
+            yield f"nothing holds it: {line}"
+        for owner in owners:
+            if not (exists(owner, names) or owner.endswith(".md") and (ROOT / owner).is_file()):
+                yield f"no test is called {owner}: {line}"
+
+
+def test_specification(_work):
+    """The sources say each number, and each promise has a test that exists."""
+    text = (ROOT / "SPECIFICATION.md").read_text()
+    check_equal(list(_wrong_promises(text, all_names())), [], "SPECIFICATION.md")
+    broken = ("| a | `x`: `no such text` | `one.test` |\n| b | – | – |\n| c | – | `two.tests` |\n"
+              "| d | – |\n| e | `x`: `no such file` | `no/such.md` |")
+    check_equal(len(list(_wrong_promises(broken, ["one.test_openmpi"]))), 6, "what is broken")
