@@ -191,6 +191,21 @@ Status begin_seal(image::Writer& writer, Message& why) {
   return failure(sys::kEperm);
 }
 
+/// Fills everything but memory into the image's tables.
+Status describe(image::Writer& writer, const SaveRequest& request, u32 job_pid, Message& why) {
+  const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid,
+                                   config.save_files, helper_holds_pipe, nullptr, nullptr};
+  Status status = files::describe_files(writer, around, why);
+  if (status) status = add_helpers(writer, why);
+  if (!status) return status;
+  fill_header(writer, request, job_pid);
+  add_threads(writer, job_pid);
+  add_actions(writer);
+  add_signals(writer);
+  add_timers(writer);
+  return success();
+}
+
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
 [[noreturn]] void write_image(const SaveRequest& request) {
   end_with_rank();
@@ -214,19 +229,7 @@ Status begin_seal(image::Writer& writer, Message& why) {
   memory::look_for_shared_memory();
   const bool shares = memory::shared_memory_seen();
   if (status && shares) status = memory::save_shared(writer, why);
-  if (status) {
-    const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid,
-                                     config.save_files, helper_holds_pipe, nullptr, nullptr};
-    status = files::describe_files(writer, around, why);
-  }
-  if (status) status = add_helpers(writer, why);
-  if (status) {
-    fill_header(writer, request, job_pid);
-    add_threads(writer, job_pid);
-    add_actions(writer);
-    add_signals(writer);
-    add_timers(writer);
-  }
+  if (status) status = describe(writer, request, job_pid, why);
   if (status) close_what_others_see(writer);
   else close_all_but_image();
   if (!status || !stands_still) tell_described();

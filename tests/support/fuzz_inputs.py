@@ -222,8 +222,11 @@ def _records():
               "files": [{"path": "program/state", "bytes": 7}]}
     job = {"job": "j", "argv": ["a"], "cwd": "/", "size": 2, "lower": "x", "front": "ompi",
            "run": "r", "host": "h", "socket": "/s", "addresses": ["1.2.3.4:5"],
-           "coordinator_pid": 1, "started_unix_s": 2, "lost_host": "g", "restored_epoch": 3,
-           "begun_after_epoch": 4, "keep": 2, "checkpointer": "self"}
+           "coordinator_pid": 1, "started_unix_s": 2, "lost_host": "g", "ended_well": True,
+           "restored_epoch": 3, "begun_after_epoch": 4, "keep": 2, "checkpointer": "self",
+           "programs": [{"ranks": 1, "argv": ["a"]}, {"ranks": 1, "argv": ["b"]}],
+           "every_ms": 5, "hosts": ["g", "h"], "remote_shell": "ssh", "local_dir": "/l",
+           "mpirun_args": ["-x"]}
 
     def sealed(content, change=0):
         checksum = crc32c(json.dumps(content, separators=(",", ":")).encode()) ^ change

@@ -17,11 +17,12 @@ use crate::jobs::{Place, unix_now_s};
 use crate::kept;
 use crate::key;
 use crate::limits;
+use crate::manager::Manager;
 use crate::moved::{Images, Moves};
 use crate::parts;
 use crate::programs;
 use crate::reach::{self, Whereabouts, tag};
-use crate::registry::{Family, Prefix};
+use crate::registry::Prefix;
 use crate::restart::check_owner;
 use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name, name_after};
 use crate::state::state_of;
@@ -90,104 +91,13 @@ pub struct ExecOptions {
     pub checkpointer: Checkpointer,
 }
 
-/// What the process manager says about this rank.
-struct Manager {
-    rank: u32,
-    size: u32,
-    /// How many ranks it has started on this host, if it tells.
-    local_size: Option<u32>,
-    /// Whether what all ranks of this host have to say is said by this one.
-    is_first_here: bool,
-    family: Option<Family>,
-    /// Something all ranks of the job and no other job share.
-    identity: String,
-}
-
-fn number(names: &[&str]) -> Option<u32> {
-    names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
-}
-
-/// Hydra's proxies have no name for the job, but all are told where its mpirun listens.
-fn hydra_identity() -> Option<String> {
-    let pid = std::os::unix::process::parent_id();
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-    words.find(|word| word == "--control-port")?;
-    Some(format!("hydra{}", words.next()?))
-}
-
-/// Process ids come again, so the time of the start goes with it.
-fn parent_identity() -> String {
-    Process::of(std::os::unix::process::parent_id()).to_string()
-}
-
-impl Manager {
-    fn detect() -> Self {
-        let text = |name: &str| std::env::var(name).ok();
-        let open_mpi = text("OMPI_COMM_WORLD_RANK").is_some() || text("PMIX_RANK").is_some();
-        let mpich = text("PMI_RANK").is_some();
-        let identity = text("PMIX_NAMESPACE")
-            .or_else(|| text("OMPI_MCA_ess_base_jobid"))
-            .or_else(|| {
-                let step = text("SLURM_STEP_ID").or_else(|| text("SLURM_STEPID"))?;
-                Some(format!("slurm{}.{step}", text("SLURM_JOB_ID")?))
-            })
-            .or_else(hydra_identity)
-            .unwrap_or_else(parent_identity);
-        Self {
-            rank: number(&["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"])
-                .unwrap_or(0),
-            size: number(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"]).unwrap_or(1),
-            local_size: number(&["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]),
-            is_first_here: number(&[
-                "OMPI_COMM_WORLD_LOCAL_RANK",
-                "MPI_LOCALRANKID",
-                "SLURM_LOCALID",
-            ])
-            .is_none_or(|local| local == 0),
-            family: match (open_mpi, mpich) {
-                (true, _) => Some(Family::OpenMpi),
-                (_, true) => Some(Family::Mpich),
-                _ => None,
-            },
-            identity,
-        }
-    }
-
-    /// Whether ranks may be on other hosts.
-    fn may_span_hosts(&self) -> bool {
-        match self.local_size {
-            Some(here) => here < self.size,
-            None => number(&["SLURM_STEP_NUM_NODES", "SLURM_NNODES"])
-                .map_or(self.size > 1, |nodes| nodes > 1),
-        }
-    }
-}
-
 /// `fermata exec`: returns only if it fails.
 pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Result<Infallible> {
     environment::take_back();
     let prefix = Prefix::find()?;
     let manager = Manager::detect();
     let lower = prefix.choose(options.mpi.as_deref(), manager.family)?;
-    if let Some(family) = manager.family.filter(|family| *family != lower.family) {
-        return Err(refused(format!(
-            "this process manager starts {family:?} ranks, but MPI '{}' is {:?}\n  \
-             hint: start with that MPI's own mpirun, or use fermata run --mpi {}",
-            lower.name, lower.family, lower.name
-        )));
-    }
-    // Under an mpirun of its own it has been asked already.
-    let alone = manager.family.is_none();
-    if alone && lower.family == Family::OpenMpi && fermata_sysio::effective_uid() == 0 {
-        let allowed = |name| std::env::var_os(name).is_some();
-        if !(allowed("OMPI_ALLOW_RUN_AS_ROOT") && allowed("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")) {
-            return Err(refused(
-                "Open MPI refuses to run as root\n  \
-                 hint: set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-            ));
-        }
-    }
+    manager.check(&lower)?;
     if let Some(why) = limits::address_space_refusal() {
         return Err(refused(if manager.is_first_here { why } else { String::new() }));
     }
@@ -211,18 +121,7 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Resul
     } else {
         coordinator_for(options, place, &manager, &app, &lower.name, front.name)?
     };
-    let restore = match (&options.restore, &options.local_dir) {
-        (Some(_), Some(_)) => Some(reach::fetch_image(&socket, manager.rank)?),
-        (restore, _) => restore.clone(),
-    };
-    if let Some(snapshot) = restore.as_ref().filter(|path| !path.is_dir()) {
-        return Err(refused(format!(
-            "host {} cannot see the snapshot {}\n  \
-             hint: put it on a directory that all hosts share, or add --local-dir DIR",
-            fermata_sysio::host_name(),
-            snapshot.display()
-        )));
-    }
+    let restore = visible_snapshot(options, &socket, manager.rank)?;
 
     let mut rank = Command::new(&launcher);
     rank.arg("--lower").arg(prefix.lower_program(&lower.name));
@@ -276,6 +175,23 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Resul
     rank.arg("--").args(&app.argv);
     let error = rank.exec();
     Err(error).with_context(|| format!("cannot start {}", launcher.display()))
+}
+
+/// The snapshot that this rank is restored from, as this host sees it.
+fn visible_snapshot(options: &ExecOptions, socket: &str, rank: u32) -> Result<Option<PathBuf>> {
+    let restore = match (&options.restore, &options.local_dir) {
+        (Some(_), Some(_)) => Some(reach::fetch_image(socket, rank)?),
+        (restore, _) => restore.clone(),
+    };
+    if let Some(snapshot) = restore.as_ref().filter(|path| !path.is_dir()) {
+        return Err(refused(format!(
+            "host {} cannot see the snapshot {}\n  \
+             hint: put it on a directory that all hosts share, or add --local-dir DIR",
+            fermata_sysio::host_name(),
+            snapshot.display()
+        )));
+    }
+    Ok(restore)
 }
 
 /// What saves this rank: whoever made the snapshot that it is to go on from.

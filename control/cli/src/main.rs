@@ -20,6 +20,7 @@ mod jobs;
 mod kept;
 mod key;
 mod limits;
+mod manager;
 mod manual;
 mod moved;
 mod mpi;
