@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """cost.svg: what a call costs natively, under Fermata and under MANA.
 
-Fermata's figures are the rows of docs/families.md, which `./x bench --families` writes; those of
-MANA are a table of their own with where they come from, mana.toml.
+Fermata's figures are the rows of docs/evidence/families.md, which `./x bench --families` writes;
+those of MANA are a table of their own with where they come from, mana.toml.
 """
 import pathlib
 import tomllib
@@ -20,7 +20,7 @@ def rows(mana):
     for entry in mana["call"]:
         row = known.get(entry["row"])
         if not row:
-            raise sources.SourceError(f"docs/families.md: no row '{entry['row']}' of "
+            raise sources.SourceError(f"docs/evidence/families.md: no row '{entry['row']}' of "
                                       f"{mana['mpi']}: mana.toml wants one")
         native = float(row["native"])
         theirs = entry["ratio"] if "ratio" in entry else 1 + entry["adds_ns"] / native
@@ -47,7 +47,7 @@ def draw():
         group(picture, TOP + STEP * index, *figure)
     for index, text in enumerate(mana["notes"]):
         picture.text(24, bottom + 26 + 18 * index, text, 12, "quiet")
-    return picture.svg("docs/families.md and gen/pictures/mana.toml")
+    return picture.svg("docs/evidence/families.md and gen/pictures/mana.toml")
 
 
 def legend(picture):

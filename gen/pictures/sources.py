@@ -88,8 +88,8 @@ def rust_function(name, function):
 
 
 def families(mpi):
-    """docs/families.md, what `./x bench --families` writes: {call: row} of one MPI."""
-    text = find("docs/families.md", rf"^## {mpi}$(.*?)(?=^## |\Z)", re.M | re.S)[1]
+    """docs/evidence/families.md, what `./x bench --families` writes: {call: row} of one MPI."""
+    text = find("docs/evidence/families.md", rf"^## {mpi}$(.*?)(?=^## |\Z)", re.M | re.S)[1]
     rows = [[cell.strip() for cell in line.strip("|").split("|")]
             for line in re.findall(r"^\|.*$", text, re.M)]
     head = rows[0]

@@ -26,7 +26,7 @@ def test_faults(_work):
 
 
 def test_what_comes_of_the_mpi_table(_work):
-    """The layers of the runtime, and docs/mpi-coverage.md."""
+    """The layers of the runtime, and docs/reference/mpi-coverage.md."""
     _fresh("gen/mpi/generate.py", "--check")
 
 
@@ -103,7 +103,7 @@ ANSWERS = ("kept", "refused", "not noticed", "answered by")
 
 
 def _wrong_lines(text, names):
-    """What is wrong with the tables of docs/process-state.md."""
+    """What is wrong with the tables of docs/reference/process-state.md."""
     for line in re.findall(r"^\|.*$", text, re.M):
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if cells == ["state", "answer", "test"] or set(line) <= set("|-"):
@@ -138,7 +138,7 @@ def _tests_in(text, names):
 
 def test_security(_work):
     """Each promise names the tests that hold it, and they exist."""
-    text, names = (ROOT / "docs/security.md").read_text(), _names()
+    text, names = (ROOT / "docs/reference/security.md").read_text(), _names()
     section = text.split("## What is promised\n")[1].split("\n## ")[0]
     promises = re.split(r"^- ", section, flags=re.M)[1:]
     check(len(promises) > 5, f"{len(promises)} promises")
@@ -151,19 +151,20 @@ def test_security(_work):
 
 def test_process_state(_work):
     """Every line of the table has an answer, and the tests that it names exist."""
-    text = (ROOT / "docs/process-state.md").read_text()
+    text = (ROOT / "docs/reference/process-state.md").read_text()
     names = _names()
-    check_equal(list(_wrong_lines(text, names)), [], "docs/process-state.md")
+    check_equal(list(_wrong_lines(text, names)), [], "docs/reference/process-state.md")
     broken = "| a | kept | `items.no_such_test` |\n| b | not noticed | – |\n| c | perhaps | – |"
     check_equal(len(list(_wrong_lines(broken, names))), 3, "what a broken table has")
 
 
 def test_system_calls(_work):
     """Every system call that this machine's headers know is answered once, and by a section that
-    docs/process-state.md has."""
-    text = (ROOT / "docs/system-calls.md").read_text()
+    docs/reference/process-state.md has."""
+    text = (ROOT / "docs/reference/system-calls.md").read_text()
     rows = re.findall(r"^\| (.+) \| ([a-z0-9_ ]+) \|$", text, re.M)[1:]
-    sections = re.findall(r"^## (.*)$", (ROOT / "docs/process-state.md").read_text(), re.M)
+    states = (ROOT / "docs/reference/process-state.md").read_text()
+    sections = re.findall(r"^## (.*)$", states, re.M)
     check_equal(sorted(row[0] for row in rows[1:]), sorted(sections), "sections")
     listed = [name for row in rows for name in row[1].split()]
     check_equal(sorted({name for name in listed if listed.count(name) > 1}), [], "named twice")

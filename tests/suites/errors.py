@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes at the start: programs, MPIs and machines that cannot work. Each is refused before
 anything runs, with a message that says what, where and what to do, and a stated exit code.
-`./x errors` turns what these suites record into docs/errors.md."""
+`./x errors` turns what these suites record into docs/reference/errors.md."""
 import os
 
 from support import fermata, mpis, process

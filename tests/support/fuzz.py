@@ -176,7 +176,7 @@ def check_made(target, told):
         check(path.exists() and path.read_bytes() == contents,
               f"{path.relative_to(ROOT)} is not what tests/support/fuzz_inputs.py makes: has a "
               f"layout changed? `./x fuzz {target} --made` writes it; then grow the corpus anew "
-              "(docs/fuzzing.md)")
+              "(docs/evidence/fuzzing.md)")
         check(told[name].startswith(outcome),
               f"{target}: the outcome of {name} is '{told[name]}', not '{outcome}': it is not read "
               "as far as it was. Mend tests/support/fuzz_inputs.py or, if it is right, the reader")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How the program ends. `CODES` is the one table of exit codes; help, man page and docs/errors.md
-//! show it.
+//! How the program ends. `CODES` is the one table of exit codes; help, man page and
+//! docs/reference/errors.md show it.
 
 use std::fmt;
 

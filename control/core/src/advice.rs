@@ -14,7 +14,7 @@ const EBUSY: i32 = 16;
 
 /// A rank holds what no image can hold.
 pub(crate) const HINT_REFUSED: &str =
-    "end that use before a checkpoint; docs/limits.md lists what is refused";
+    "end that use before a checkpoint; docs/reference/limits.md lists what is refused";
 /// A writer has been killed, or could not be made.
 pub(crate) const HINT_MEMORY: &str =
     "the kernel does that where memory is short (dmesg tells): ask for more, then try again";
