@@ -114,20 +114,8 @@ def _wrong_lines(text, names):
         elif not tests:
             yield f"has no test: {line}"
         for test in tests:
-            if not _exists(test, names):
+            if not exists(test, names):
                 yield f"no test is called {test}: {line}"
-
-
-def _names():
-    names = []
-    for more in ([], ["--cluster"]):
-        listed = process.run([ROOT / "tests/run", "--list", *more], cwd=ROOT)
-        names += listed.expect_success("tests/run --list").out.split()
-    return names
-
-
-def _exists(test, names):
-    return any(name == test or name.startswith(f"{test}_") for name in names)
 
 
 def _tests_in(text, names):
@@ -138,21 +126,21 @@ def _tests_in(text, names):
 
 def test_security(_work):
     """Each promise names the tests that hold it, and they exist."""
-    text, names = (ROOT / "docs/reference/security.md").read_text(), _names()
+    text, names = (ROOT / "docs/reference/security.md").read_text(), all_names()
     section = text.split("## What is promised\n")[1].split("\n## ")[0]
     promises = re.split(r"^- ", section, flags=re.M)[1:]
     check(len(promises) > 5, f"{len(promises)} promises")
     for promise in promises:
         check(_tests_in(promise, names), f"no test holds this: {promise}")
     for test in _tests_in(text, names):
-        check(_exists(test, names), f"no test is called {test}")
-    check(not _exists("trust.no_such_test", names), "every test exists")
+        check(exists(test, names), f"no test is called {test}")
+    check(not exists("trust.no_such_test", names), "every test exists")
 
 
 def test_process_state(_work):
     """Every line of the table has an answer, and the tests that it names exist."""
     text = (ROOT / "docs/reference/process-state.md").read_text()
-    names = _names()
+    names = all_names()
     check_equal(list(_wrong_lines(text, names)), [], "docs/reference/process-state.md")
     broken = "| a | kept | `items.no_such_test` |\n| b | not noticed | – |\n| c | perhaps | – |"
     check_equal(len(list(_wrong_lines(broken, names))), 3, "what a broken table has")
@@ -203,7 +191,7 @@ def _wrong_promises(text, names):
 def test_specification(_work):
     """The sources say each number, and each promise has a test that exists."""
     text = (ROOT / "SPECIFICATION.md").read_text()
-    check_equal(list(_wrong_promises(text, all_names())), [], "SPECIFICATION.md")
+    check_equal(list(_wrong_promises(text, allall_names())), [], "SPECIFICATION.md")
     broken = ("| a | `x`: `no such text` | `one.test` |\n| b | – | – |\n| c | – | `two.tests` |\n"
               "| d | – |\n| e | `x`: `no such file` | `no/such.md` |")
     check_equal(len(list(_wrong_promises(broken, ["one.test_openmpi"]))), 6, "what is broken")
