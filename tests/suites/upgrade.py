@@ -31,6 +31,7 @@ def _make_refused(crossing, maker):
     def test(work):
         job = _saved(work)
         image.set_header_field(fermata.newest_snapshot(job), "crossing_version", crossing)
+        fermata.fermata(work, "trust", job.name).expect_success("trust")
         result = job.restart("mpich").wait(30)
         check_equal(result.code, 3, result.err)
         check(f"made by {maker} (crossing {crossing}); this one, Fermata " in result.err
