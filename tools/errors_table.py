@@ -11,6 +11,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "build/tests/errors"
@@ -42,7 +43,8 @@ def exit_codes():
             rows.append(f"| {code} | {meaning.strip()} |")
         else:
             last = line.strip()
-    return "\n".join(rows) + f"\n\n{last[0].upper()}{last[1:]}.\n"
+    said = textwrap.fill(f"{last[0].upper()}{last[1:]}.", 100)
+    return "\n".join(rows) + f"\n\n{said}\n"
 
 
 def table():

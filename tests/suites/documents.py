@@ -195,3 +195,14 @@ def test_specification(_work):
     broken = ("| a | `x`: `no such text` | `one.test` |\n| b | – | – |\n| c | – | `two.tests` |\n"
               "| d | – |\n| e | `x`: `no such file` | `no/such.md` |")
     check_equal(len(list(_wrong_promises(broken, ["one.test_openmpi"]))), 6, "what is broken")
+
+
+def test_findings(_work):
+    """Every finding of outsiders names the tests of its kind, and they exist."""
+    text, names = (ROOT / "docs/evidence/findings.md").read_text(), all_names()
+    rows = [row for row in re.findall(r"^\| .* \|$", text, re.M) if not row.startswith("| finding")]
+    check(len(rows) > 30, f"{len(rows)} rows")
+    for row in rows:
+        tests = re.findall(r"`(\w+\.\w+)`", row)
+        check(tests or "each of its lines" in row, f"no test: {row}")
+        check_equal([test for test in tests if not exists(test, names)], [], "tests that are gone")

@@ -7,7 +7,7 @@ from support.mpis import ROOT
 def all_names():
     """All names that tests/run knows."""
     names = []
-    for more in ([], ["--cluster"]):
+    for more in ([], ["--cluster"], ["--suite", "systems"]):
         listed = process.run([ROOT / "tests/run", "--list", *more], cwd=ROOT)
         names += listed.expect_success("tests/run --list").out.split()
     return names
