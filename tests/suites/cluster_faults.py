@@ -298,9 +298,9 @@ def test_strangers_on_the_network(work):
         job.command("checkpoint", "job").expect_success("checkpoint beside strangers")
         many.wait_for("gone", 20)
         job.command("checkpoint", "job", host="node1").expect_success("checkpoint over TCP")
-        for words in ("turned a guest away", "too many connections"):
-            check(words in job.log(), f"{words!r} in the log:\n{job.log()}")
         job.stop()
+        for words in ("turned a guest away", "more away in a minute"):  # a few are told each
+            check(words in job.log(), f"{words!r} in the log:\n{job.log()}")
         job.restart("openmpi", 1)
         job.running.wait_for("step ", 60)
         check_equal(_ports(cluster, "node0"), [], "open ports of a job on one host")
