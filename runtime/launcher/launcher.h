@@ -473,8 +473,13 @@ void renew_vdso(u32 restarts);
 extern u64 carry_address, carried_address, wait_address, waited_address, handler_address;
 
 // --- memory_limit.cpp --------------------------------------------------------------------------
-/// Whether a control group's limit leaves less room than copies of all the job's pages could need.
-bool has_no_room_for_copies();
+enum class Room : u8 {
+  kNone,       // the kernel would kill a process of the job
+  kForWriter,  // while the job stands still
+  kForCopies,  // of all the job's pages
+};
+/// What the limits of the control groups leave for saving.
+Room room_for_saving();
 
 // --- start.cpp, save.cpp, restore.cpp ----------------------------------------------------------
 [[noreturn]] void start_application();

@@ -25,6 +25,7 @@ struct OutcomePage {
 };
 OutcomePage* outcome_page;  // shared with the writer child
 u64 stopped_ns;             // when the last save began
+Path image_path;            // of that save
 u64 described_by_ns;        // deadline of its writer for what the job would change by going on
 
 bool stands_still;           // until the whole image is written: memory_limit.cpp
@@ -208,9 +209,9 @@ Status describe(image::Writer& writer, const SaveRequest& request, u32 job_pid, 
 
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
 [[noreturn]] void write_image(const SaveRequest& request) {
+  volunteer();  // before it takes any memory
   end_with_rank();
   lift_limits();
-  volunteer();
   static image::Writer writer;
   static Message why;
   SaveOutcome& outcome = outcome_page->outcome;
@@ -291,6 +292,13 @@ void reap_old_writers() {
     if (pid) (void)reap(pid, &status);
 }
 
+/// Ends a save before there is a writer.
+i32 refuse(SaveOutcome* outcome, i32 error, const char* message) {
+  fail(outcome, error, message);
+  release();
+  return -error;
+}
+
 /// fork(2) without a libc and without SIGCHLD: the application must not see this child.
 i64 fork_writer() { return arch::raw_syscall(SYS_clone, 0, 0, 0, 0, 0); }
 
@@ -331,33 +339,27 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
   if (!stopped) {
     Message why;
     why << "thread " << late << " did not stop in time";
-    fail(outcome, stopped.error, why.data);
-    release();
-    return -stopped.error;
+    return refuse(outcome, stopped.error, why.data);
   }
   fault(Fault::kSaveStopped);
-  if (!threads[0].hold_stack) {
-    fail(outcome, sys::kEperm, "MPI_Init was called by a thread other than the main one");
-    release();
-    return -sys::kEperm;
-  }
+  if (!threads[0].hold_stack)
+    return refuse(outcome, sys::kEperm, "MPI_Init was called by a thread other than the main one");
+  const Room room = room_for_saving();
+  if (room == Room::kNone)
+    return refuse(outcome, sys::kEnomem,
+                  "the memory limit of its control group leaves no room for a writer of the image: "
+                  "the kernel would kill the job");
   Message why;
   const Status taken = take_signals_and_timers(deadline, why);
-  if (!taken) {
-    fail(outcome, taken.error, why.data);
-    release();
-    return -taken.error;
-  }
+  if (!taken) return refuse(outcome, taken.error, why.data);
   fault(Fault::kSaveTaken);
   const Status lifted = memory::lift_fork_advice(why);
-  if (!lifted) {
-    fail(outcome, lifted.error, why.data);
-    release();
-    return -lifted.error;
-  }
+  if (!lifted) return refuse(outcome, lifted.error, why.data);
   note_process_ids();
   reap_old_writers();
-  stands_still = has_no_room_for_copies();
+  stands_still = room == Room::kForWriter;
+  image_path = {};
+  image_path << request->path;
   const i64 child = fork_writer();
   if (child == 0) write_image(*request);
   if (child > 0) change_writer(0, u32(child));
@@ -400,6 +402,8 @@ i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
       constexpr i32 kSignal = 0x7f, kKill = 9;  // of a status; SIGKILL
       const i32 error = (status & kSignal) == kKill ? sys::kEnomem : sys::kEio;
       if (status && !outcome->error) fail(outcome, error, "the image writer was killed");
+      // Half an image in a file system of memory keeps the room that the job may need at once.
+      if (status) (void)sys::call(SYS_unlink, sys::word(image_path.data));
       return 1;
     }
     if (sys::now_ns() >= deadline) return 0;
