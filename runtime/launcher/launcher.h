@@ -472,15 +472,6 @@ void renew_vdso(u32 restarts);
 // told the sender.
 extern u64 carry_address, carried_address, wait_address, waited_address, handler_address;
 
-// --- memory_limit.cpp --------------------------------------------------------------------------
-enum class Room : u8 {
-  kNone,       // the kernel would kill a process of the job
-  kForWriter,  // while the job stands still
-  kForCopies,  // of all the job's pages
-};
-/// What the limits of the control groups leave for saving.
-Room room_for_saving();
-
 // --- start.cpp, save.cpp, restore.cpp ----------------------------------------------------------
 [[noreturn]] void start_application();
 [[noreturn]] void start_lower();  // on a restart

@@ -114,7 +114,7 @@ def _make_fits(lower):
             group.leave_mib(MIB // 2)
             for _ in range(3):
                 pause = _pause_ms(job)
-                check(pause >= PAUSE_MS, f"the job stood still for {pause} ms, less than its writer")
+                check(pause >= PAUSE_MS, f"the job stood still for {pause} ms alone")
             check_equal(group.kills(), 0, "processes that the kernel has killed")
             check_equal(mpis.checksum(job.finish()), _expected(work, lower), "checksum")
             check(len(job.snapshots()) >= 2, "three checkpoints in a row")
