@@ -5,8 +5,10 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import time
+import unicodedata
 
 from support import fermata, mpis, process
 from support.cases import Skipped, check, check_equal, timeout
@@ -173,6 +175,35 @@ def test_pipes_keep_no_command_waiting(work):
                     ["inspect", job / snapshot], ["restart", job / snapshot]):
         result = fermata.fermata(work, *command, timeout_s=20)
         check(result.code in (0, 1, 3, 4), f"{command}: {result.code}\n{result.err}")
+
+
+@timeout(120)
+def test_a_pipe_in_the_place_of_an_image(work):
+    job, snapshot = saved_job(work)
+    image = snapshot / "rank-0.img"
+    kept = image.rename(work / "kept")
+    os.mkfifo(image)
+    for command in (["restart", job.name], ["verify", snapshot], ["inspect", snapshot]):
+        result = fermata.fermata(work, *command, timeout_s=20)
+        told = "no regular file" in result.err and re.search(r"rank-0\.img|rank 0:", result.err)
+        check(result.code != 0 and told, f"{command}: {result.code}\n{result.err}")
+    result = _exec_restore(work, snapshot)
+    check(result.code != 0 and "rank-0.img" in result.err, result.err)
+    kept.rename(image)
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+
+
+@timeout(60)
+def test_a_pipe_in_the_place_of_a_hostfile(work):
+    """What the shell makes of <(...) is one as well, and is read."""
+    os.mkfifo(work / "hosts")
+    run = [fermata.FERMATA, "run", "-n", "2", "--hostfile"]
+    result = process.run([*run, work / "hosts", "--", "true"], 20, mpis.environment(), work)
+    check(result.code != 0 and "hosts: is no regular file" in result.err, result.err)
+    line = ["bash", "-c", '"$@" <(echo here:1) -- true', "bash", *run]
+    result = process.run(line, 20, mpis.environment(), work)
+    check("room for 1 ranks, not for 2" in result.err, result.err)
 
 
 # Binds as root, where only root may, and listens as another user: that is who the kernel names.

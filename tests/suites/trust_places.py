@@ -4,14 +4,16 @@ a job's directory under one that others may write to, what lies in it. The owner
 nothing of the owner's is written or removed elsewhere. Root makes the other user's files."""
 import json
 import os
+import shutil
 import socket
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, timeout
 from suites.moved import upgrade
-from suites.trust import OTHER, REFUSED, THESIS, need_root, refused, saved_job, socket_of
+from suites.trust import LAUNCHER, OTHER, REFUSED, THESIS, need_root, refused, saved_job, socket_of
 
 STEPS = 6
+SLEEP_MS = 5000  # of a fault, within which something is exchanged
 
 
 def _selfcheck(step_ms=60):
@@ -159,6 +161,43 @@ def test_a_pipe_in_the_place_of_a_file_of_the_job(work):
     kept.rename(log)
     job.restart("mpich")
     job.finish()
+
+
+@timeout(120)
+def test_a_pipe_in_the_place_of_a_program_that_is_saved(work):
+    """A rank looks for the file that it has mapped, to know whether its image needs the contents.
+    The kernel calls one that is gone as anybody can call a pipe."""
+    program = work / "program"
+    shutil.copy2(mpis.program("openmpi", "selfcheck"), program)
+    job = fermata.Job(work)
+    job.start("openmpi", [program, "--steps", STEPS, "--step-ms", 60])
+    fermata.wait_for_step(job, 2)
+    program.unlink()
+    os.mkfifo(work / "program (deleted)")
+    job.checkpoint_and_stop()
+    shutil.copy2(mpis.program("openmpi", "selfcheck"), program)
+    job.restart("mpich")
+    _checksum(job)
+
+
+@timeout(120)
+def test_a_pipe_in_the_place_of_a_program_that_is_restored(work):
+    """Put there when all has been looked at: the ranks themselves wait for no other end."""
+    program = work / "program"
+    shutil.copy2(mpis.program("openmpi", "selfcheck"), program)
+    job = fermata.Job(work)
+    job.start("openmpi", [program, "--steps", STEPS, "--step-ms", 60])
+    fermata.wait_for_step(job, 2)
+    job.checkpoint_and_stop()
+    job.restart("mpich", under=["env", f"FERMATA_FAULT=restore-opened=sleep:{SLEEP_MS}"])
+    job.running.wait_for("fault: restore-opened=sleep")
+    kept = program.rename(work / "kept")
+    os.mkfifo(program)
+    refused(job.running.wait(60), "is no regular file now", str(program), code=LAUNCHER)
+    program.unlink()
+    kept.rename(program)
+    job.restart("mpich")
+    _checksum(job)
 
 
 def _as_other(*words):
