@@ -159,8 +159,12 @@ def test_a_job_directory_of_another_user(work):
     directory.chmod(0o777)
     run = [fermata.FERMATA, "run", "-n", "1", "--mpi", "openmpi", "--name", "melt", "--",
            mpis.program("openmpi", "selfcheck"), "--steps", "1"]
+    rank = [*mpis.mpirun("openmpi", 1), fermata.FERMATA, "exec", "--name", "melt", "--",
+            mpis.program("openmpi", "selfcheck"), "--steps", "1"]
     environment = mpis.environment(FERMATA_DIR=str(work / "fermata"))
-    refused(process.run([*map(str, run)], 60, environment, work), str(directory), f"user {OTHER}")
+    for command in (run, rank):
+        refused(process.run([*map(str, command)], 60, environment, work), str(directory),
+                f"user {OTHER}")
     for name, victim in victims.items():
         check_equal(victim.read_text(), THESIS, f"what a link named {name} leads to")
 
