@@ -249,3 +249,55 @@ def test_a_part_of_fermata_that_others_may_write(work):
         os.chown(part, 0, 0)
     job.restart("openmpi")
     _checksum(job)
+
+
+def _exchange(shared, theirs):
+    """As another user: the tree of jobs is put aside, and another one into its place."""
+    script = "mv $1/fermata $1/aside && mv $2/fermata $1/fermata"
+    command = _as_other("sh", "-c", script, "sh", shared, theirs)
+    process.run(command).expect_success("mv by another user")
+
+
+def _make_exchanged(point):
+    @timeout(180)
+    def test(work):
+        """Whoever owns the directory above may do that while a restart is on its way. What runs is
+        what was checked, or nothing."""
+        need_root()
+        jobs = []
+        for name, title in (("shared", "selfcheck"), ("theirs", "items/files_append")):
+            (work / name / "marks").mkdir(parents=True)
+            job = fermata.Job(work / name)
+            job.start("openmpi", [mpis.program("openmpi", title), "--steps", STEPS, "--step-ms", 60,
+                                  *(["--dir", work / name / "marks"] if "/" in title else [])])
+            fermata.wait_for_step(job, 2)
+            job.checkpoint_and_stop()
+            jobs.append(job)
+        job, attack = jobs
+        marks = list((work / "theirs/marks").iterdir())
+        check(marks, "the other program leaves no mark")
+        before = {mark: mark.read_bytes() for mark in marks}
+        process.run(["chown", "-R", f"{OTHER}:{OTHER}", work / "theirs"]).expect_success("chown")
+        os.chown(work / "shared", OTHER, OTHER)
+        job.restart("openmpi", under=["env", f"FERMATA_FAULT={point}=sleep:{SLEEP_MS}"])
+        job.running.wait_for(f"fault: {point}=sleep")
+        _exchange(work / "shared", work / "theirs")
+        job.release()
+        result = job.running.wait(90)
+        check_equal({mark: mark.read_bytes() for mark in marks}, before, "what the other one wrote")
+        if result.code == 0:
+            check_equal(mpis.checksum(result.out), mpis.expected("selfcheck", 2, STEPS), "checksum")
+        else:
+            check(f"user {OTHER}" in result.err and "step" not in result.out, result.err)
+        # As one's own the tree would have run: there was something to keep out.
+        process.run(["chown", "-R", "0:0", work / "shared", work / "theirs"])
+        attack.release()
+        job.restart("openmpi").wait(90).expect_success("the other tree, as one's own")
+        check(any(mark.read_bytes() != text for mark, text in before.items()), "it left no mark")
+    return test
+
+
+def generate():
+    return {"test_a_tree_that_is_exchanged_once_it_is_checked": _make_exchanged("restart-checked"),
+            "test_a_tree_that_is_exchanged_before_images_are_opened":
+                _make_exchanged("restore-begun")}
