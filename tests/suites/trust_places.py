@@ -159,6 +159,13 @@ def test_a_pipe_in_the_place_of_a_file_of_the_job(work):
     os.mkfifo(log)
     refused(fermata.fermata(work, "restart", job.name, timeout_s=30), "log.0: is a pipe now")
     kept.rename(log)
+    # When all has been looked at the rank is the one to see it.
+    job.restart("mpich", under=["env", f"FERMATA_FAULT=restore-memory=sleep:{SLEEP_MS}"])
+    job.running.wait_for("fault: restore-memory=sleep")
+    log.rename(kept)
+    os.mkfifo(log)
+    refused(job.running.wait(60), "cannot reopen", "log.0", code=LAUNCHER)
+    kept.rename(log)
     job.restart("mpich")
     job.finish()
 
