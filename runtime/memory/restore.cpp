@@ -32,10 +32,11 @@ bool is_own(int fd) {
 Result<u64> open_referenced(const image::Reader& reader, const image::ImageRegion& region,
                             Trouble& trouble) {
   const char* path = reader.string(region.path_string);
-  const Result<u64> fd = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> fd = sys::open_regular(path);
   trouble.where << path;
   if (!fd) {
-    trouble.what = "a file that the program uses is missing";
+    trouble.what = fd.error == sys::kEnxio ? "a file that the program uses is no regular file now"
+                                           : "a file that the program uses is missing";
     trouble.advice = "install it again";
     return fd;
   }

@@ -141,6 +141,17 @@ inline constexpr u32 kTypeMask = 0170000, kTypeRegular = 0100000, kTypeDirectory
                      kTypeCharDevice = 0020000, kTypeBlockDevice = 0060000,
                      kTypeFifo = 0010000, kTypeSocket = 0140000;
 
+/// Opens a regular file for reading. Anything else that has its name by now is refused (ENXIO), and
+/// not waited for, as open(2) does for the other end of a pipe.
+inline Result<u64> open_regular(const char* path) {
+  const Result<u64> opened = open(path, kReadOnly | kCloseOnExec | kNonBlock);
+  KernelStat info{};
+  if (!opened || (fstat(int(opened.value), &info) && (info.mode & kTypeMask) == kTypeRegular))
+    return opened;
+  (void)close(int(opened.value));
+  return Result<u64>::fail(kEnxio);
+}
+
 inline Result<u64> readlink(const char* path, char* to, u64 bytes) {
   const Result<u64> got = call(SYS_readlinkat, u64(i64(kAtCwd)), word(path), word(to), bytes - 1);
   if (got) to[got.value] = 0;

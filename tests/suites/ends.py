@@ -37,9 +37,10 @@ def _elsewhere(work, command):
     return process.run(shlex.split(command), 60, env, elsewhere)
 
 
-def _selfcheck(work, mpi):
+def _selfcheck(work, mpi, env=None):
     job = fermata.Job(work)
-    job.start(mpi, [mpis.program(mpi, "selfcheck"), "--steps", STEPS, "--step-ms", 20])
+    job.start(mpi, [mpis.program(mpi, "selfcheck"), "--steps", STEPS, "--step-ms", 20],
+              env=env)
     fermata.wait_for_step(job, 2)
     return job
 
@@ -127,6 +128,25 @@ def test_hints_work_where_they_are_read(work):
     check_equal(hint[1], line[1], "the hint of `checkpoint`")
     again = _elsewhere(work, hint[1]).expect_success("the command of the hint")
     check_equal(mpis.checksum(again.out), mpis.expected("selfcheck", 2, STEPS), "checksum")
+
+
+@timeout(150)
+def test_a_batch_job_is_told_of_no_keys(work):
+    """It has no terminal. What it is told to do instead does it."""
+    job = _selfcheck(work, "openmpi", env={"FERMATA_FAULT": "commit-flush=sleep:90000",
+                                           "SLURM_JOB_ID": "1"})
+    saving = process.Running([fermata.FERMATA, "checkpoint", "job"], work, name="saving",
+                             env=mpis.environment(FERMATA_DIR=str(work / "fermata")), cwd=work)
+    job.running.wait_for("fault: commit-flush=sleep")
+    job.release()
+    job.running.wait_for("breaks that off")
+    check("Ctrl-C" not in job.running.err, job.running.err)
+    hint = re.search(r"hint: (kill \d+) breaks that off", job.running.err)
+    check(hint, job.running.err)
+    process.run(["sh", "-c", hint[1]]).expect_success(hint[1])
+    check_equal(mpis.checksum(job.running.wait(30).out), mpis.expected("selfcheck", 2, STEPS),
+                "checksum")
+    check(saving.wait(30).code != 0, "a checkpoint that was broken off")
 
 
 def generate():

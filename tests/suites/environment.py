@@ -3,6 +3,7 @@
 the MPI below is the one that was registered."""
 import json
 import os
+import pathlib
 import pty
 import select
 import shlex
@@ -12,9 +13,11 @@ import time
 
 from support import fermata, mpis, process
 from support.cases import Failed, check, check_equal, timeout
+from suites.errors import fake_mpi
 
 USAGE, REFUSED = 2, 3
 CARRIED = "FERMATA_USER_"
+LIBRARIES = "LD_LIBRARY_PATH"
 
 
 def _run(work, mpi, command, env=None, under=(), options=()):
@@ -213,6 +216,34 @@ def _make_other_libraries(mpi):
         check_equal(mpis.checksum(result.out), mpis.expected("selfcheck", 2, 2), "checksum")
         check(f"{work / 'module'}\n" in result.out, result.out)
     return test
+
+
+@timeout(180)
+def test_the_lower_half_gets_the_libraries_that_were_recorded(work):
+    """An MPI whose libraries were found by the LD_LIBRARY_PATH under which it was registered, and
+    nowhere else, needs no module when a job runs; and the program does not see that."""
+    (work / "module").mkdir()
+    library = work / "module/libneeded.so"
+    process.run(["gcc", "-shared", "-x", "c", "/dev/null", "-o", library,
+                 "-Wl,-soname,libneeded.so"]).expect_success("gcc")
+    mpi = fake_mpi(work, "-Wl,--no-as-needed", library)
+    job = fermata.Job(work)
+    job.fermata = fermata.installation(work) / "bin/fermata"
+    without = {name: value for name, value in mpis.environment().items() if name != LIBRARIES}
+    add = [job.fermata, "mpi", "add", mpi, "--name", "own"]
+    process.run(add, 120, {**without, LIBRARIES: str(work / "module")}, work).expect_success("add")
+    program = mpis.program("mpich", "selfcheck")
+    script = f"echo ${{{LIBRARIES}-unset}}; exec {program} --steps 6 --step-ms 60"
+    under = ["env", "-u", LIBRARIES]
+    job.start("own", ["sh", "-c", script], under=under)
+    fermata.wait_for_step(job, 2)
+    needing = [pid for pid in process.descendants() if process.is_launcher(pid)
+               and str(library) in pathlib.Path(f"/proc/{pid}/maps").read_text()]
+    check_equal(len(needing), 2, "ranks with the library that the MPI needs")
+    check_equal(job.running.out.count("unset\n"), 2, "what the program's shells see")
+    job.checkpoint_and_stop()
+    job.restart("own", under=under)
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, 6), "checksum")
 
 
 LATIN = b"caf\xe9 1.in"

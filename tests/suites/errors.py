@@ -83,7 +83,7 @@ def test_program_of_no_known_kind(work):
 
 # ---- MPIs ---------------------------------------------------------------------------------------
 
-def _fake_mpi(work, *link_flags):
+def fake_mpi(work, *link_flags):
     """An MPI of its own directory: MPICH's compiler wrapper and mpirun behind scripts."""
     tools = work / "mpi/bin"
     tools.mkdir(parents=True)
@@ -116,7 +116,7 @@ def test_mpi_add_finds_no_compiler(work):
 
 @timeout(180)
 def test_mpi_that_was_uninstalled(work):
-    program, mpi = fermata.installation(work) / "bin/fermata", _fake_mpi(work)
+    program, mpi = fermata.installation(work) / "bin/fermata", fake_mpi(work)
     _run(program, work, "mpi", "add", mpi, "--name", "own").expect_success("mpi add")
     app = mpis.program("mpich", "selfcheck")
     done = _run(program, work, "run", "-n", "2", "--mpi", "own", "--", app, "--steps", "2")
@@ -136,7 +136,7 @@ def test_mpi_that_cannot_be_rewritten(work):
     process.run(["gcc", "-shared", "-nostdlib", "-o", bad, ROOT / "tests/fixtures/sites/fs_base.S"]
                 ).expect_success("gcc")
     program = fermata.installation(work) / "bin/fermata"
-    mpi = _fake_mpi(work, "-Wl,--no-as-needed", bad, f"-Wl,-rpath,{work}")
+    mpi = fake_mpi(work, "-Wl,--no-as-needed", bad, f"-Wl,-rpath,{work}")
     result = _run(program, work, "mpi", "add", mpi, "--name", "own")
     text = record(MPIS, "an MPI whose code cannot be rewritten", result, REFUSED,
                   "the registered MPIs")

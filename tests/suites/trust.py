@@ -5,8 +5,10 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import time
+import unicodedata
 
 from support import fermata, mpis, process
 from support.cases import Skipped, check, check_equal, timeout
@@ -157,8 +159,12 @@ def test_a_job_directory_of_another_user(work):
     directory.chmod(0o777)
     run = [fermata.FERMATA, "run", "-n", "1", "--mpi", "openmpi", "--name", "melt", "--",
            mpis.program("openmpi", "selfcheck"), "--steps", "1"]
+    rank = [*mpis.mpirun("openmpi", 1), fermata.FERMATA, "exec", "--name", "melt", "--",
+            mpis.program("openmpi", "selfcheck"), "--steps", "1"]
     environment = mpis.environment(FERMATA_DIR=str(work / "fermata"))
-    refused(process.run([*map(str, run)], 60, environment, work), str(directory), f"user {OTHER}")
+    for command in (run, rank):
+        refused(process.run([*map(str, command)], 60, environment, work), str(directory),
+                f"user {OTHER}")
     for name, victim in victims.items():
         check_equal(victim.read_text(), THESIS, f"what a link named {name} leads to")
 
@@ -173,6 +179,35 @@ def test_pipes_keep_no_command_waiting(work):
                     ["inspect", job / snapshot], ["restart", job / snapshot]):
         result = fermata.fermata(work, *command, timeout_s=20)
         check(result.code in (0, 1, 3, 4), f"{command}: {result.code}\n{result.err}")
+
+
+@timeout(120)
+def test_a_pipe_in_the_place_of_an_image(work):
+    job, snapshot = saved_job(work)
+    image = snapshot / "rank-0.img"
+    kept = image.rename(work / "kept")
+    os.mkfifo(image)
+    for command in (["restart", job.name], ["verify", snapshot], ["inspect", snapshot]):
+        result = fermata.fermata(work, *command, timeout_s=20)
+        told = "no regular file" in result.err and re.search(r"rank-0\.img|rank 0:", result.err)
+        check(result.code != 0 and told, f"{command}: {result.code}\n{result.err}")
+    result = _exec_restore(work, snapshot)
+    check(result.code != 0 and "rank-0.img" in result.err, result.err)
+    kept.rename(image)
+    job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+
+
+@timeout(60)
+def test_a_pipe_in_the_place_of_a_hostfile(work):
+    """What the shell makes of <(...) is one as well, and is read."""
+    os.mkfifo(work / "hosts")
+    run = [fermata.FERMATA, "run", "-n", "2", "--hostfile"]
+    result = process.run([*run, work / "hosts", "--", "true"], 20, mpis.environment(), work)
+    check(result.code != 0 and "hosts: is no regular file" in result.err, result.err)
+    line = ["bash", "-c", '"$@" <(echo here:1) -- true', "bash", *run]
+    result = process.run(line, 20, mpis.environment(), work)
+    check("room for 1 ranks, not for 2" in result.err, result.err)
 
 
 # Binds as root, where only root may, and listens as another user: that is who the kernel names.
@@ -252,6 +287,76 @@ def test_control_characters_do_not_reach_the_terminal(work):
         result = fermata.fermata(work, *command, timeout_s=20)
         for text in (result.out, result.err):
             check("\x1b" not in text and "\x07" not in text, f"{command}: {text!r}")
+
+
+def _obeyed(result):
+    """The control characters in what a command has printed, but for those of lines."""
+    return [char for char in result.out + result.err
+            if unicodedata.category(char) == "Cc" and char not in "\n\t"]
+
+
+HOSTILE = "files\x9b31m\x7f\x1b]0;owned\x07"  # of C0 and C1
+
+
+@timeout(120)
+def test_names_of_files_do_not_command_the_terminal(work):
+    """Not as arguments of a job, nor in an image, in an error, or in JSON."""
+    directory = work / HOSTILE
+    directory.mkdir()
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "items/files_append"), "--steps", STEPS,
+                          "--step-ms", 60, "--dir", directory])
+    fermata.wait_for_step(job, 2)
+    shown = [fermata.fermata(work, "jobs"), fermata.fermata(work, "jobs", "--json")]
+    job.checkpoint_and_stop()
+    shown += [fermata.fermata(work, command, *of, *json) for json in ([], ["--json"])
+              for command, of in (("inspect", [job.name, "--rank", 0]), ("snapshots", [job.name]),
+                                  ("verify", [job.snapshots()[-1]]))]
+    for result in shown:
+        check_equal((result.code, _obeyed(result)), (0, []), f"{result.out}\n{result.err}")
+    check("\\u009b31m\\u007f" in shown[1].out, shown[1].out)
+    check_equal(json.loads(shown[1].out)[0]["argv"][-1], str(directory), "as JSON has it")
+    directory.rename(work / "elsewhere")
+    result = job.restart("mpich").wait(30)
+    check("31m" in result.err and not _obeyed(result), f"{result.err!r}")
+
+
+@timeout(90)
+def test_answers_of_the_coordinator_do_not_command_the_terminal(work):
+    """A rank says why it cannot be saved, and names a file."""
+    directory = work / HOSTILE
+    directory.mkdir()
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "items/files_append"), "--steps", STEPS,
+                          "--step-ms", 60, "--dir", directory],
+              options=["--files", "save", "--files-limit", 1])
+    fermata.wait_for_step(job, 4)
+    for log in directory.iterdir():  # what has no blocks yet does not count
+        with open(log, "rb") as file:
+            os.fsync(file)
+    for options in ([], ["--json"]):
+        result = fermata.fermata(work, "checkpoint", job.name, *options)
+        check(result.code != 0 and "31m" in result.out + result.err, result.err)
+        check_equal(_obeyed(result), [], f"{result.out!r} {result.err!r}")
+    log = (work / "fermata" / job.name / "coordinator.log").read_text()
+    check("31m" in log and "\x9b" not in log and "\x1b" not in log, f"{log!r}")
+    job.finish()
+
+
+@timeout(90)
+def test_the_log_of_a_job_has_a_limit(work):
+    """What runs before have left counts as well; the newest lines stay."""
+    directory, most = work / "fermata/job", 8 << 20
+    directory.mkdir(parents=True, mode=0o700)
+    log = directory / "coordinator.log"
+    log.write_text("     0.000 an earlier line\n" * (most // 10))
+    job = fermata.Job(work)
+    job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", STEPS])
+    job.finish()
+    check(log.stat().st_size <= most, f"the log has {log.stat().st_size} bytes")
+    lines = log.read_text().split("\n")
+    check("earlier lines were dropped" in lines[0], lines[0])
+    check(lines[1].endswith("an earlier line") and "ends" in lines[-2], lines[-5:])
 
 
 @timeout(60)

@@ -4,14 +4,16 @@ a job's directory under one that others may write to, what lies in it. The owner
 nothing of the owner's is written or removed elsewhere. Root makes the other user's files."""
 import json
 import os
+import shutil
 import socket
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, timeout
 from suites.moved import upgrade
-from suites.trust import OTHER, REFUSED, THESIS, need_root, refused, saved_job, socket_of
+from suites.trust import LAUNCHER, OTHER, REFUSED, THESIS, need_root, refused, saved_job, socket_of
 
 STEPS = 6
+SLEEP_MS = 5000  # of a fault, within which something is exchanged
 
 
 def _selfcheck(step_ms=60):
@@ -157,8 +159,52 @@ def test_a_pipe_in_the_place_of_a_file_of_the_job(work):
     os.mkfifo(log)
     refused(fermata.fermata(work, "restart", job.name, timeout_s=30), "log.0: is a pipe now")
     kept.rename(log)
+    # When all has been looked at the rank is the one to see it.
+    job.restart("mpich", under=["env", f"FERMATA_FAULT=restore-memory=sleep:{SLEEP_MS}"])
+    job.running.wait_for("fault: restore-memory=sleep")
+    log.rename(kept)
+    os.mkfifo(log)
+    refused(job.running.wait(60), "cannot reopen", "log.0", code=LAUNCHER)
+    kept.rename(log)
     job.restart("mpich")
     job.finish()
+
+
+@timeout(120)
+def test_a_pipe_in_the_place_of_a_program_that_is_saved(work):
+    """A rank looks for the file that it has mapped, to know whether its image needs the contents.
+    The kernel calls one that is gone as anybody can call a pipe."""
+    program = work / "program"
+    shutil.copy2(mpis.program("openmpi", "selfcheck"), program)
+    job = fermata.Job(work)
+    job.start("openmpi", [program, "--steps", STEPS, "--step-ms", 60])
+    fermata.wait_for_step(job, 2)
+    program.unlink()
+    os.mkfifo(work / "program (deleted)")
+    job.checkpoint_and_stop()
+    shutil.copy2(mpis.program("openmpi", "selfcheck"), program)
+    job.restart("mpich")
+    _checksum(job)
+
+
+@timeout(120)
+def test_a_pipe_in_the_place_of_a_program_that_is_restored(work):
+    """Put there when all has been looked at: the ranks themselves wait for no other end."""
+    program = work / "program"
+    shutil.copy2(mpis.program("openmpi", "selfcheck"), program)
+    job = fermata.Job(work)
+    job.start("openmpi", [program, "--steps", STEPS, "--step-ms", 60])
+    fermata.wait_for_step(job, 2)
+    job.checkpoint_and_stop()
+    job.restart("mpich", under=["env", f"FERMATA_FAULT=restore-opened=sleep:{SLEEP_MS}"])
+    job.running.wait_for("fault: restore-opened=sleep")
+    kept = program.rename(work / "kept")
+    os.mkfifo(program)
+    refused(job.running.wait(60), "is no regular file now", str(program), code=LAUNCHER)
+    program.unlink()
+    kept.rename(program)
+    job.restart("mpich")
+    _checksum(job)
 
 
 def _as_other(*words):
@@ -210,3 +256,55 @@ def test_a_part_of_fermata_that_others_may_write(work):
         os.chown(part, 0, 0)
     job.restart("openmpi")
     _checksum(job)
+
+
+def _exchange(shared, theirs):
+    """As another user: the tree of jobs is put aside, and another one into its place."""
+    script = "mv $1/fermata $1/aside && mv $2/fermata $1/fermata"
+    command = _as_other("sh", "-c", script, "sh", shared, theirs)
+    process.run(command).expect_success("mv by another user")
+
+
+def _make_exchanged(point):
+    @timeout(180)
+    def test(work):
+        """Whoever owns the directory above may do that while a restart is on its way. What runs is
+        what was checked, or nothing."""
+        need_root()
+        jobs = []
+        for name, title in (("shared", "selfcheck"), ("theirs", "items/files_append")):
+            (work / name / "marks").mkdir(parents=True)
+            job = fermata.Job(work / name)
+            job.start("openmpi", [mpis.program("openmpi", title), "--steps", STEPS, "--step-ms", 60,
+                                  *(["--dir", work / name / "marks"] if "/" in title else [])])
+            fermata.wait_for_step(job, 2)
+            job.checkpoint_and_stop()
+            jobs.append(job)
+        job, attack = jobs
+        marks = list((work / "theirs/marks").iterdir())
+        check(marks, "the other program leaves no mark")
+        before = {mark: mark.read_bytes() for mark in marks}
+        process.run(["chown", "-R", f"{OTHER}:{OTHER}", work / "theirs"]).expect_success("chown")
+        os.chown(work / "shared", OTHER, OTHER)
+        job.restart("openmpi", under=["env", f"FERMATA_FAULT={point}=sleep:{SLEEP_MS}"])
+        job.running.wait_for(f"fault: {point}=sleep")
+        _exchange(work / "shared", work / "theirs")
+        job.release()
+        result = job.running.wait(90)
+        check_equal({mark: mark.read_bytes() for mark in marks}, before, "what the other one wrote")
+        if result.code == 0:
+            check_equal(mpis.checksum(result.out), mpis.expected("selfcheck", 2, STEPS), "checksum")
+        else:
+            check(f"user {OTHER}" in result.err and "step" not in result.out, result.err)
+        # As one's own the tree would have run: there was something to keep out.
+        process.run(["chown", "-R", "0:0", work / "shared", work / "theirs"])
+        attack.release()
+        job.restart("openmpi").wait(90).expect_success("the other tree, as one's own")
+        check(any(mark.read_bytes() != text for mark, text in before.items()), "it left no mark")
+    return test
+
+
+def generate():
+    return {"test_a_tree_that_is_exchanged_once_it_is_checked": _make_exchanged("restart-checked"),
+            "test_a_tree_that_is_exchanged_before_images_are_opened":
+                _make_exchanged("restore-begun")}

@@ -7,9 +7,11 @@
 use crate::exit::usage;
 use crate::registry::Family;
 use anyhow::{Context, Result};
+use fermata_storage::{Whose, open_file};
 use fermata_types::Checkpointer;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::Command;
 
@@ -22,9 +24,8 @@ impl Hosts {
     pub fn from(list: &[String], file: Option<&Path>, ranks: u32) -> Result<Option<Self>> {
         let words = match file {
             Some(path) => {
-                let text = fs::read_to_string(path)
-                    .with_context(|| format!("cannot read {}", path.display()))?;
-                lines(&text)
+                let text = read(path);
+                lines(&text.with_context(|| format!("cannot read {}", path.display()))?)
             }
             None => list.to_vec(),
         };
@@ -74,6 +75,15 @@ impl Hosts {
         let list: Vec<String> = self.0.iter().map(word).collect();
         mpirun.arg(if family == Family::OpenMpi { "--host" } else { "-hosts" });
         mpirun.arg(list.join(","));
+    }
+}
+
+/// A file with a name must be a regular one: a pipe that nobody writes to would be waited for. What
+/// has no name is a pipe of the shell's own, as `<(...)` makes it, and comes to its end.
+fn read(path: &Path) -> io::Result<String> {
+    match path.canonicalize() {
+        Ok(named) => io::read_to_string(open_file(&named, Whose::Anybodys(None))?),
+        Err(_) => fs::read_to_string(path),
     }
 }
 

@@ -24,7 +24,7 @@ impl Output {
     /// does, has had enough of it; a full disk is a failure.
     pub fn answer(self, text: impl AsRef<str>, value: &Value) -> Result<()> {
         let line = match text.as_ref().trim_end() {
-            _ if self.json => format!("{value}\n"),
+            _ if self.json => format!("{}\n", plain_json(value)),
             "" => return Ok(()),
             text => format!("{}\n", printable(text)),
         };
@@ -41,6 +41,14 @@ impl Output {
             tell(format_args!("{error:#}"));
         }
     }
+}
+
+/// JSON without control characters: it escapes those of ASCII only but DEL, and there are more,
+/// which terminals obey as well (ECMA-48, C1). They can stand in strings only.
+fn plain_json(value: &Value) -> String {
+    let escape = |c: char| format!("\\u{:04x}", u32::from(c));
+    let plain = |c: char| if c.is_control() { escape(c) } else { c.to_string() };
+    value.to_string().chars().map(plain).collect()
 }
 
 /// How far long work is: a line that moves on a terminal, plain lines elsewhere. Plain lines begin
@@ -194,6 +202,14 @@ mod tests {
         assert!(parse_duration_ms("-1s").is_err());
         assert!(parse_duration_ms("soon").is_err());
         assert!(parse_duration_ms("").is_err());
+    }
+
+    #[test]
+    fn no_control_character_is_in_json() {
+        let value = serde_json::json!({ "a\u{9b}31m": ["\x7f\x1b\n", "\u{80}\u{9f}\u{a0}\u{e9}"] });
+        let plain = plain_json(&value);
+        assert!(!plain.contains(char::is_control), "{plain:?}");
+        assert_eq!(serde_json::from_str::<Value>(&plain).unwrap(), value);
     }
 
     #[test]

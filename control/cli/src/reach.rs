@@ -10,11 +10,12 @@ use anyhow::{Context, Result, anyhow};
 use fermata_coordinator::Client;
 use fermata_daemon::{LocalImages, Options, Way};
 use fermata_storage::JobDir;
+use fermata_sysio::Log;
 use fermata_transport::{
     Line, Secret, agreed_runtime_dir, connect_unix, is_waiting, remove_socket,
 };
 use fermata_types::{Fetch, FrameBuffer, JobRecord, Message, encode_frame};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -210,7 +211,9 @@ fn serve(wanted: &Wanted) -> Result<()> {
         }
         None => None,
     };
-    let log = File::create(wanted.socket.with_extension("log")).ok();
+    let mut readable = OpenOptions::new();
+    readable.read(true).write(true).create(true).truncate(true);
+    let log = readable.open(wanted.socket.with_extension("log")).ok().map(Log::new);
     let socket = wanted.socket.clone();
     fermata_daemon::run(Options { way, socket, local, patience: PATIENCE, log }, || {
         // Who started it may have given it up.

@@ -11,15 +11,14 @@ use fermata_core::{Action, Config, Event, Machine};
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
 use fermata_seal::Key;
 use fermata_storage::{JobDir, Whose, discard, list_snapshots, read_manifest, within};
-use fermata_sysio::Process;
+use fermata_sysio::{Log, Process};
 use fermata_transport::{
     Outlet, Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir,
 };
 use fermata_types::{Checkpointer, ProgramRecord, encode_frame};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -220,7 +219,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         .as_deref()
         .and_then(|snapshot| read_manifest(snapshot, Whose::Own(options.key)).ok());
     let restored_epoch = restored.map_or(0, |manifest| manifest.epoch);
-    let log = options.job.log().map_err(io::Error::other)?;
+    let log = Log::new(options.job.log().map_err(io::Error::other)?);
     let config = Config {
         job: options.name.clone(),
         restart: options.restart.clone(),
@@ -276,7 +275,7 @@ struct Server {
     storekeeper: Storekeeper,
     options: Options,
     peers: BTreeMap<u64, Box<dyn Outlet>>,
-    log: File,
+    log: Log,
     strangers: Strangers,
     begun: Instant,
     shared: Arc<Shared>,
@@ -466,9 +465,7 @@ impl Server {
     }
 
     fn say(&mut self, text: &str) {
-        let seconds = self.begun.elapsed().as_secs_f64();
-        // A log that cannot be written must not hurt the job.
-        let _ = writeln!(self.log, "{seconds:10.3} {text}");
+        self.log.say(text);
     }
 }
 

@@ -9,6 +9,7 @@ use fermata_types::{
     Checkpoint, ClientHello, Clocks, Drained, Hello, Message, Parked, Ready, Save, Saved, Saving,
     Sent, decode_frame,
 };
+use std::fs::File;
 use std::sync::mpsc::Sender;
 
 const SIZE: u32 = 2;
@@ -107,7 +108,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
         storekeeper: Storekeeper::start(options.clone(), inputs.clone()).unwrap(),
         options,
         peers: BTreeMap::new(),
-        log: File::create(job.path().join("coordinator.log")).unwrap(),
+        log: Log::new(File::create(job.path().join("coordinator.log")).unwrap()),
         strangers: Strangers::default(),
         begun: Instant::now(),
         shared: Arc::clone(&shared),

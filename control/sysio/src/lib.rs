@@ -2,6 +2,10 @@
 //! What the control plane asks the kernel beyond the standard library. The only crate that may hold
 //! `unsafe`; rustix's safe functions are enough for nearly all of it.
 
+mod log;
+
+pub use log::Log;
+
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
