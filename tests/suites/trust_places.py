@@ -25,9 +25,13 @@ def _checksum(job):
 
 
 # A /tmp of its own, in which another user has made the directory that root's sockets are to be in.
+# The repository may itself be in the directory that is hidden.
 TAKEN = f"""
+mount --bind {mpis.ROOT} /mnt
 mount -t tmpfs none /tmp
 mkdir -m 1777 /tmp/mine && chmod 1777 /tmp
+case {mpis.ROOT} in /tmp/*) mkdir -p {mpis.ROOT}; mount --move /mnt {mpis.ROOT} ;; esac
+cd "$PWD"
 mkdir -m 755 /tmp/fermata-0 && chown {OTHER} /tmp/fermata-0
 exec "$@"
 """
