@@ -157,7 +157,7 @@ pub fn run(
     let front = app.front(front, Some(lower.family))?;
     front.path(&prefix)?;
     prefix.check_ready(&lower)?;
-    let ranks = several::ranks(&programs);
+    let ranks = several::ranks(&programs)?;
     let hosts = start.hosts(ranks, start.checkpointer)?;
     if start.encrypt {
         key::check_encryption(start.checkpointer)?;
