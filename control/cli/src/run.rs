@@ -38,7 +38,7 @@ use std::thread;
 use std::time::Duration;
 
 /// What `run` and `restart` have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Start {
     /// Name of the registered MPI to run on.
     pub mpi: Option<String>,
