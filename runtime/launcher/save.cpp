@@ -41,7 +41,7 @@ void copy_text(char* to, u64 capacity, const char* from) {
 
 void fail(SaveOutcome* outcome, i32 error, const char* message) {
   outcome->error = error ? error : sys::kEio;
-  copy_text(outcome->message, sizeof outcome->message, message);
+  shorten(outcome->message, sizeof outcome->message, message);
 }
 
 void add_threads(image::Writer& writer, u32 job_pid) {
