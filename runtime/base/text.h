@@ -79,6 +79,21 @@ inline const char* behind(const char* path, const char* start) {
   return *rest == '/' || *rest == 0 ? rest : nullptr;
 }
 
+/// Copies a message. Of one that is too long the middle is left out, most often a part of a path:
+/// it begins with what is wrong and ends with what to do.
+inline void shorten(char* to, u64 capacity, const char* message) {
+  constexpr char kGap[] = " ... ";
+  const u64 bytes = text_length(message);
+  if (bytes < capacity) {
+    __builtin_memcpy(to, message, bytes + 1);
+    return;
+  }
+  const u64 kept = capacity - sizeof kGap, begin = kept / 2, end = kept - begin;
+  __builtin_memcpy(to, message, begin);
+  __builtin_memcpy(to + begin, kGap, sizeof kGap - 1);
+  __builtin_memcpy(to + capacity - 1 - end, message + bytes - end, end + 1);
+}
+
 struct Hex {
   u64 value;
 };

@@ -41,7 +41,7 @@ void copy_text(char* to, u64 capacity, const char* from) {
 
 void fail(SaveOutcome* outcome, i32 error, const char* message) {
   outcome->error = error ? error : sys::kEio;
-  copy_text(outcome->message, sizeof outcome->message, message);
+  shorten(outcome->message, sizeof outcome->message, message);
 }
 
 void add_threads(image::Writer& writer, u32 job_pid) {
@@ -347,7 +347,7 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
     return refuse(outcome, sys::kEperm, "MPI_Init was called by a thread other than the main one");
   const Room room = room_for_saving();
   if (room == Room::kNone)
-    return refuse(outcome, sys::kEnomem,
+    return refuse(outcome, sys::kEnobufs,
                   "the memory limit of its control group leaves no room for a writer of the image: "
                   "the kernel would kill the job");
   Message why;

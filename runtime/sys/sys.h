@@ -16,7 +16,8 @@ namespace fermata::sys {
 
 inline constexpr i32 kEperm = 1, kEnoent = 2, kEintr = 4, kEio = 5, kEnxio = 6, kEnoexec = 8,
                      kEagain = 11, kEnomem = 12, kEfault = 14, kEbusy = 16,
-                     kEexist = 17, kEinval = 22, kEmfile = 24, kEnosys = 38, kEtimedout = 110;
+                     kEexist = 17, kEinval = 22, kEmfile = 24, kEnosys = 38, kEnobufs = 105,
+                     kEtimedout = 110;
 
 inline constexpr int kProtRead = 1, kProtWrite = 2, kProtExec = 4;
 inline constexpr int kMapShared = 1, kMapPrivate = 2, kMapFixed = 0x10, kMapAnonymous = 0x20,

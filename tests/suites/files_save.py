@@ -91,8 +91,10 @@ def test_the_environment_says_it(work):
 
 @timeout(120)
 def test_more_than_the_limit_is_refused(work):
+    """Also where the path is longer than a message: what to do is read all the same."""
     job = fermata.Job(work)
-    job.start("openmpi", _command(work), options=["--files", "save", "--files-limit", "10"])
+    deep = work / ("a_long_name" * 20)
+    job.start("openmpi", _command(deep), options=["--files", "save", "--files-limit", "10"])
     fermata.wait_for_step(job, 6)
     result = fermata.fermata(work, "checkpoint", "job")
     check(result.code != 0 and "the limit is 10 (--files-limit)" in result.err, result.err)

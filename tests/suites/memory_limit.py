@@ -133,12 +133,13 @@ def _in_memory():
 
 
 def _is_given_up(job, group, *words):
-    """A checkpoint that fails, and takes no process of the job with it."""
+    """A checkpoint that fails, and takes no process of the job with it. Returns what was said."""
     before = group.pids()
     result = fermata.fermata(job.work, "checkpoint", job.name)
     check_equal(result.code, FAILED, "exit code")
     expect(result.err, "failed while writing images", *words, "the job runs on", "ask for more")
     check_equal(before - group.pids(), set(), "processes of the job that have ended")
+    return result.err
 
 
 def _make_killed(lower):
@@ -171,7 +172,8 @@ def _make_refused(lower):
             job = _begun(work, group, lower)
             for _ in range(3):
                 group.leave_mib(3)
-                _is_given_up(job, group, "leaves no room for a writer")
+                said = _is_given_up(job, group, "leaves no room for a writer")
+                check("hint: raise that limit" in said and "dmesg" not in said, said)
             check_equal(group.kills(), 0, "processes that the kernel has killed")
             group.leave_mib(4 * MIB)
             job.checkpoint()

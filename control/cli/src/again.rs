@@ -52,7 +52,7 @@ pub fn again(
         ));
     }
     if !here {
-        take_hosts(&mut start, before, &mut taken);
+        take_hosts(&mut start, before, batch_system_names_hosts(), &mut taken);
         let same_family = last.is_some_and(|last| last.family == lower.family);
         if start.mpirun_args.is_empty() && same_family {
             taken.extend(before.mpirun_args.iter().map(|arg| format!("--mpirun-arg={arg}")));
@@ -66,10 +66,11 @@ pub fn again(
     Ok(Again { start, lower })
 }
 
-/// The hosts, and what it takes to run on them.
-fn take_hosts(start: &mut Start, before: &JobRecord, taken: &mut Taken) {
+/// The hosts, and what it takes to run on them. `in_batch`: a batch system has named others, which
+/// mpirun reaches by that system's own means.
+fn take_hosts(start: &mut Start, before: &JobRecord, in_batch: bool, taken: &mut Taken) {
     let given = !start.hosts.is_empty() || start.hostfile.is_some();
-    if !given && !batch_system_names_hosts() {
+    if !given && !in_batch {
         start.hosts = left(&before.hosts, &before.lost_host);
         if start.hosts.len() < before.hosts.len() {
             tell(format_args!("host {} was lost; the job goes on without it", before.lost_host));
@@ -78,7 +79,7 @@ fn take_hosts(start: &mut Start, before: &JobRecord, taken: &mut Taken) {
             taken.push(format!("--host {}", start.hosts.join(",")));
         }
     }
-    if start.remote_shell.is_none() && !before.remote_shell.is_empty() {
+    if start.remote_shell.is_none() && !before.remote_shell.is_empty() && !in_batch {
         taken.push(format!("--remote-shell {}", before.remote_shell));
         start.remote_shell = Some(before.remote_shell.clone());
     }
@@ -123,6 +124,23 @@ pub fn note(record: &mut JobRecord, start: &Start, hosts: &[(String, u32)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_and_remote_shell_are_not_taken_into_a_batch_system() {
+        let before = JobRecord {
+            hosts: vec!["a:2".into()],
+            remote_shell: "rsh".into(),
+            local_dir: "/scratch".into(),
+            ..JobRecord::default()
+        };
+        let all = ["--host a:2", "--remote-shell rsh", "--local-dir /scratch"];
+        for (in_batch, expected) in [(false, &all[..]), (true, &all[2..])] {
+            let (mut start, mut taken) = (Start::default(), Taken::new());
+            take_hosts(&mut start, &before, in_batch, &mut taken);
+            assert_eq!(taken, expected, "in a batch system: {in_batch}");
+            assert_eq!(start.remote_shell.is_some(), !in_batch);
+        }
+    }
 
     #[test]
     fn a_lost_host_is_left_out_and_the_others_share() {

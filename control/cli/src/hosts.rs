@@ -38,7 +38,7 @@ impl Hosts {
 
     /// Gives each host its number of ranks.
     fn share(hosts: Vec<(String, Option<u32>)>, ranks: u32) -> Result<Self> {
-        let given: u32 = hosts.iter().filter_map(|(_, count)| *count).sum();
+        let given = hosts.iter().filter_map(|(_, count)| *count).fold(0, u32::saturating_add);
         let open = u32::try_from(hosts.iter().filter(|(_, count)| count.is_none()).count())?;
         if open == 0 && given < ranks {
             return Err(usage(format!("the hosts have room for {given} ranks, not for {ranks}")));
@@ -180,6 +180,8 @@ mod tests {
         assert_eq!(shared(&["a", "b", "c"], 4), pairs(&[("a", 2), ("b", 1), ("c", 1)]));
         assert_eq!(shared(&["a:3", "b"], 4), pairs(&[("a", 3), ("b", 1)]));
         assert_eq!(shared(&["a", "b", "c"], 2), pairs(&[("a", 1), ("b", 1)]));
+        let most = u32::MAX; // and both together are more than that
+        assert_eq!(shared(&["a:4294967295", "b:9", "c"], 2), pairs(&[("a", most), ("b", 9)]));
     }
 
     #[test]

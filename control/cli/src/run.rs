@@ -38,7 +38,7 @@ use std::thread;
 use std::time::Duration;
 
 /// What `run` and `restart` have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Start {
     /// Name of the registered MPI to run on.
     pub mpi: Option<String>,
@@ -157,7 +157,7 @@ pub fn run(
     let front = app.front(front, Some(lower.family))?;
     front.path(&prefix)?;
     prefix.check_ready(&lower)?;
-    let ranks = several::ranks(&programs);
+    let ranks = several::ranks(&programs)?;
     let hosts = start.hosts(ranks, start.checkpointer)?;
     if start.encrypt {
         key::check_encryption(start.checkpointer)?;

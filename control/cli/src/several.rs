@@ -28,8 +28,14 @@ pub fn split(command: &[OsString], ranks: u32) -> Result<Vec<ProgramRecord>> {
 }
 
 /// How many ranks they have together.
-pub fn ranks(programs: &[ProgramRecord]) -> u32 {
-    programs.iter().map(|program| program.ranks).sum()
+///
+/// # Errors
+/// More than can be counted.
+pub fn ranks(programs: &[ProgramRecord]) -> Result<u32> {
+    programs
+        .iter()
+        .try_fold(0_u32, |sum, program| sum.checked_add(program.ranks))
+        .ok_or_else(|| usage(format!("no job can have more than {} ranks", u32::MAX)))
 }
 
 /// `[-n N] [--] PROGRAM ARGS`
@@ -67,14 +73,14 @@ pub fn shown(programs: &[ProgramRecord], argv: &[OsString]) -> String {
     let mut first = 0;
     let mut text = String::new();
     for program in programs {
-        let last = first + program.ranks - 1;
-        let whose = if first == last {
-            format!("rank {first}")
-        } else {
-            format!("ranks {first} to {last}")
+        let next = first + u64::from(program.ranks);
+        let whose = match program.ranks {
+            0 => "no rank".to_owned(), // as a manifest may say that somebody else has made
+            1 => format!("rank {first}"),
+            _ => format!("ranks {first} to {}", next - 1),
         };
         text += &format!("  {whose}: {}\n", words::line(&program.argv));
-        first = last + 1;
+        first = next;
     }
     text
 }
@@ -99,6 +105,28 @@ mod tests {
         let wanted = [(3, "./a -n 9 x"), (2, "./b"), (1, "c -- y"), (4, "d -z")];
         assert_eq!(found, programs(&wanted));
         assert_eq!(split_text("./a b:c").unwrap(), programs(&[(3, "./a b:c")]));
+    }
+
+    #[test]
+    fn more_ranks_than_can_be_counted_are_refused() {
+        let command = ["a", ":", "-n", "4294967295", "b"].map(OsString::from);
+        assert_eq!(ranks(&split(&command, 0).unwrap()).unwrap(), u32::MAX);
+        let error = ranks(&split(&command, 1).unwrap()).unwrap_err();
+        assert_eq!(crate::exit::code_of(&error), crate::exit::USAGE, "{error}");
+    }
+
+    #[test]
+    fn any_numbers_of_ranks_are_shown() {
+        let of = |ranks| ProgramRecord { ranks, argv: vec!["a".into()] };
+        let text = shown(&[0, 1, 2, u32::MAX, u32::MAX].map(of), &[]);
+        let words = [
+            "no rank",
+            "rank 0",
+            "ranks 1 to 2",
+            "ranks 3 to 4294967297",
+            "ranks 4294967298 to 8589934592",
+        ];
+        assert_eq!(text, words.map(|whose| format!("  {whose}: a\n")).concat());
     }
 
     #[test]

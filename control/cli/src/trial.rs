@@ -4,9 +4,10 @@
 
 use crate::registry::{Lower, Prefix};
 use crate::wait::end_tree;
-use fermata_sysio::send_signal;
+use fermata_sysio::{random_bytes, send_signal};
 use signal_hook::consts::SIGTERM;
 use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
@@ -21,13 +22,17 @@ const GRACE: Duration = Duration::from_secs(5);
 /// end.
 const LINES_SHOWN: usize = 6;
 
-/// A directory for a trial, gone with it.
+/// A directory for a trial, gone with it: one that nobody can have made before, or may enter.
 struct Room(PathBuf);
 
 impl Room {
     fn new(what: &str) -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("fermata-{what}-{}", std::process::id()));
-        fs::create_dir(&path)
+        let random = random_bytes().map_err(|why| format!("no random numbers: {why}"))?;
+        let name = format!("fermata-{what}-{:016x}", u64::from_ne_bytes(random));
+        let path = std::env::temp_dir().join(name);
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
             .map_err(|why| format!("cannot make {}: {why}\n  hint: set TMPDIR", path.display()))?;
         Ok(Self(path))
     }
@@ -130,11 +135,10 @@ pub fn jobs(prefix: &Prefix, lowers: &[Lower]) -> Vec<Result<(), String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn shell(script: &str, limit: Duration) -> Result<String, String> {
-        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let room = Room::new(&format!("test{number}")).expect("a directory");
+        let room = Room::new("test").expect("a directory");
         run(Command::new("sh").arg("-c").arg(script), &room, limit)
     }
 
@@ -143,6 +147,17 @@ mod tests {
         assert_eq!(shell("echo done", LIMIT), Ok("done\n".to_owned()));
         let why = shell("echo because >&2; exit 3", LIMIT).expect_err("it fails");
         assert!(why.contains("exit status: 3") && why.ends_with("because"), "{why}");
+    }
+
+    #[test]
+    fn the_room_of_a_trial_is_its_own() {
+        let rooms = [(); 2].map(|()| Room::new("test").expect("a directory"));
+        assert_ne!(rooms[0].0, rooms[1].0);
+        let mode = fs::metadata(&rooms[0].0).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700);
+        let path = rooms[0].0.clone();
+        drop(rooms);
+        assert!(!path.exists());
     }
 
     #[test]

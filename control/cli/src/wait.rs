@@ -7,6 +7,7 @@ use crate::hints;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Ending, Handle, LostHost};
 use fermata_sysio::tell;
+use fermata_transport::SILENCE_MAX;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
@@ -38,7 +39,7 @@ pub struct Waited {
 #[derive(Default)]
 struct Watch {
     told: Option<i32>,
-    /// When mpirun was asked to end.
+    /// When mpirun was last asked to end; from a loss on only what may have been because of that.
     asked: Option<Instant>,
     /// Since when a host is lost.
     lost: Option<Instant>,
@@ -65,7 +66,7 @@ pub fn for_mpirun(
             let _ = fermata_sysio::send_signal(child.id(), signal);
             if signal != SIGUSR1 && signal != SIGUSR2 {
                 watch.told.get_or_insert(signal);
-                watch.asked.get_or_insert_with(Instant::now);
+                watch.asked = Some(Instant::now());
             }
         }
         match coordinator.lost_host() {
@@ -78,19 +79,36 @@ pub fn for_mpirun(
 
 impl Watch {
     fn mind_loss(&mut self, child: &mut Child, host: &LostHost, go_on: &dyn Fn(&str) -> String) {
-        let since = self.lost.get_or_insert_with(Instant::now).elapsed();
+        let now = Instant::now();
+        let lost = self.note_loss(host.is_silent, now);
+        let since = now - lost;
         if since > GRACE && !self.has_said {
             self.has_said = true;
             tell(said_of(host, go_on));
         }
         if host.is_silent && since > RETURN_WAIT && self.asked.is_none() {
             let _ = fermata_sysio::send_signal(child.id(), SIGTERM);
-            self.asked = Some(Instant::now());
+            self.asked = Some(now);
             self.given_up = Some(host.name.clone());
         }
-        if self.asked.is_some_and(|at| at.elapsed() > GRACE) {
+        if self.has_outlived_grace(lost, now) {
             end_tree(child);
         }
+    }
+
+    /// Returns when it began. A signal from before is none because of it, and the job may have
+    /// survived that for hours; but who presses Ctrl-C at a job that hangs may have been earlier
+    /// than we to see that a host is silent.
+    fn note_loss(&mut self, is_silent: bool, now: Instant) -> Instant {
+        if self.lost.is_none() {
+            self.asked = self.asked.filter(|at| is_silent && now - *at < SILENCE_MAX);
+        }
+        *self.lost.get_or_insert(now)
+    }
+
+    /// Whether mpirun has had its time since it was asked to end a job that has lost a host.
+    fn has_outlived_grace(&self, lost: Instant, now: Instant) -> bool {
+        self.asked.is_some_and(|at| now - at.max(lost) > GRACE)
     }
 }
 
@@ -153,4 +171,50 @@ fn descendants(root: u32) -> Vec<u32> {
         next.extend(below);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    fn asked(at: Instant) -> Watch {
+        Watch { asked: Some(at), ..Watch::default() }
+    }
+
+    #[test]
+    fn a_signal_from_before_does_not_end_a_job_that_loses_a_daemon() {
+        let begun = Instant::now();
+        for (is_silent, earlier) in [(false, MOMENT), (false, SILENCE_MAX), (true, SILENCE_MAX)] {
+            let mut watch = asked(begun);
+            let lost = begun + earlier;
+            assert_eq!(watch.note_loss(is_silent, lost), lost);
+            assert!(!watch.has_outlived_grace(lost, lost + 100 * GRACE), "{is_silent} {earlier:?}");
+        }
+    }
+
+    #[test]
+    fn a_signal_since_a_loss_gives_mpirun_its_time() {
+        let begun = Instant::now();
+        for is_silent in [false, true] {
+            let mut watch = Watch::default();
+            watch.note_loss(is_silent, begun);
+            let at = begun + 2 * GRACE;
+            watch.asked = Some(at);
+            assert_eq!(watch.note_loss(is_silent, at), begun);
+            assert!(!watch.has_outlived_grace(begun, at + GRACE));
+            assert!(watch.has_outlived_grace(begun, at + GRACE + MOMENT));
+        }
+    }
+
+    #[test]
+    fn a_signal_just_before_a_host_is_found_silent_gives_mpirun_its_time_from_then_on() {
+        let begun = Instant::now();
+        let mut watch = asked(begun);
+        let lost = begun + SILENCE_MAX - MOMENT;
+        watch.note_loss(true, lost);
+        assert!(!watch.has_outlived_grace(lost, lost + GRACE));
+        assert!(watch.has_outlived_grace(lost, lost + GRACE + MOMENT));
+    }
 }

@@ -11,6 +11,7 @@ const EPERM: i32 = 1;
 const EAGAIN: i32 = 11;
 const ENOMEM: i32 = 12;
 const EBUSY: i32 = 16;
+const ENOBUFS: i32 = 105;
 
 /// A rank holds what no image can hold.
 pub(crate) const HINT_REFUSED: &str =
@@ -18,6 +19,9 @@ pub(crate) const HINT_REFUSED: &str =
 /// A writer has been killed, or could not be made.
 pub(crate) const HINT_MEMORY: &str =
     "the kernel does that where memory is short (dmesg tells): ask for more, then try again";
+/// The limit of a rank's control group leaves no room for a writer, so that none was made.
+pub(crate) const HINT_ROOM: &str =
+    "raise that limit (of a batch job: ask for more memory) or free memory, then try again";
 /// MPI_Finalize has been entered.
 pub(crate) const HINT_ENDING: &str = "the job is about to end; save it earlier, or with --every";
 /// A thread of a rank has not stopped.
@@ -48,6 +52,7 @@ impl Machine {
             // A thread stays where no signal reaches it.
             EBUSY => HINT_THREAD.into(),
             ENOMEM => HINT_MEMORY.into(),
+            ENOBUFS => HINT_ROOM.into(),
             _ => self.hint_for_directory(),
         }
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attempts that end because a rank cannot be saved just now.
+//! Attempts that end because a rank cannot be saved, just now or at all.
 
 use super::*;
 
 const EAGAIN: i32 = 11;
 
 impl World {
-    /// Both ranks come to a safe state, and the second says that it cannot be saved.
-    fn refuse_to_save(&mut self, epoch: u32) {
+    /// Both ranks come to a safe state, and the second says by this errno that it cannot be saved.
+    fn refuse_to_save(&mut self, epoch: u32, error: i32) {
         self.clocks(epoch, &[&[], &[]]);
         self.park_all(epoch, 2);
         for conn in 0..2 {
@@ -17,7 +17,7 @@ impl World {
             self.say(conn, Drained { epoch, ..Drained::default() });
         }
         let message = "a child runs".into();
-        self.say(1, Saved { epoch, error: EAGAIN, message, ..Saved::default() });
+        self.say(1, Saved { epoch, error, message, ..Saved::default() });
     }
 
     fn pass(&mut self, ms: u64) {
@@ -30,7 +30,7 @@ impl World {
 fn after_a_child_that_runs_the_time_to_a_safe_state_is_what_it_was() {
     let mut world = World::new(2);
     world.ask(false);
-    world.refuse_to_save(1);
+    world.refuse_to_save(1, EAGAIN);
     world.pass(20);
     assert!(world.sent_to(1).contains(&&Request { epoch: 2, asked: 0 }.into()));
     world.pass(10_000);
@@ -44,12 +44,12 @@ fn a_slow_way_to_the_safe_state_leaves_time_for_a_child_to_end() {
     world.ask(false);
     for epoch in 1..=5 {
         world.pass(1200);
-        world.refuse_to_save(epoch);
+        world.refuse_to_save(epoch, EAGAIN);
         world.pass(20);
         assert!(world.names_to(100).iter().all(|name| *name != "ANSWER"), "{epoch}");
     }
     world.pass(1200);
-    world.refuse_to_save(6);
+    world.refuse_to_save(6, EAGAIN);
     assert!(world.answer().message.contains("rank 1: a child runs"));
 }
 
@@ -58,6 +58,26 @@ fn a_child_that_runs_when_the_time_is_over_is_the_cause() {
     let mut world = World::new(2);
     world.ask(false);
     world.pass(9_990);
-    world.refuse_to_save(1);
+    world.refuse_to_save(1, EAGAIN);
     assert!(world.answer().message.contains("a child runs"));
+}
+
+#[test]
+fn what_helps_a_rank_that_cannot_be_saved_is_said() {
+    let cases = [
+        (28, "make room on the disk"),
+        (16, "see what that thread waits for"),
+        (12, "the kernel does that"),
+        (105, "raise that limit"),
+    ];
+    for (error, words) in cases {
+        let mut world = World::new(2);
+        world.ask(false);
+        world.refuse_to_save(1, error);
+        let text = world.answer().message;
+        assert!(
+            text.contains(&format!("rank 1: a child runs; the job runs on\n  hint: {words}")),
+            "{text}"
+        );
+    }
 }
