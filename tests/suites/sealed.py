@@ -232,6 +232,69 @@ def test_no_image_holds_the_key(work):
         check(key not in data and key.hex().encode() not in data, f"{path} holds the key")
 
 
+# ---- the record of a job ------------------------------------------------------------------------
+
+QUIET = "--mpirun-arg=--quiet"
+NOT_TAKEN = "job.json is not sealed with your key for this job: hosts, "
+
+
+def _goes_on_as(job, record):
+    """Restarts a job with that text as its record. Returns what was said."""
+    (job.work / "fermata" / job.name / "job.json").write_text(record)
+    job._launch("restart", job.name)
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+    return job.running.err
+
+
+@timeout(150)
+def test_a_record_that_somebody_has_written_runs_nothing(work):
+    """A job's directory comes back from an archive, say: its files are the user's own. What it says
+    of checkpoints and the MPI may be followed, what it says of commands and hosts may not."""
+    job = _saved_job(work, options=[QUIET, "--keep", "3"])
+    text = (work / "fermata/job/job.json").read_text()
+    told = _goes_on_as(job, text)
+    check("--keep 3" in told and QUIET in told and NOT_TAKEN not in told, told)
+    evil = work / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {work}/ran\n")
+    evil.chmod(0o755)
+    changed = {**json.loads(text), "mpirun_args": ["-n", "1", str(evil), ":"], "keep": 4,
+               "remote_shell": str(evil), "hosts": ["nowhere:2"], "local_dir": str(work / "disk")}
+    unsealed = {key: value for key, value in changed.items() if key not in ("key", "mac")}
+    for record in (changed, unsealed):
+        told = _goes_on_as(job, json.dumps(record))
+        check(NOT_TAKEN in told and "hint: " in told and "--keep 4" in told, told)
+        check("--host " not in told and "evil" not in told, told)
+    check(not (work / "ran").exists() and not (work / "disk").exists(), "a record was obeyed")
+    told = _goes_on_as(job, text.replace('"ended_well": false', '"ended_well": true'))
+    check(NOT_TAKEN in told, told)
+
+
+@timeout(150)
+def test_the_record_of_another_job_is_not_followed(work):
+    """It is sealed with the same key."""
+    other = _saved_job(work, "other", options=[QUIET])
+    job = _saved_job(work)
+    told = _goes_on_as(job, (work / "fermata" / other.name / "job.json").read_text())
+    check(NOT_TAKEN in told and QUIET not in told, told)
+
+
+@timeout(120)
+def test_a_record_where_there_is_no_key(work):
+    """Its owner alone counts, as for a snapshot that was saved there."""
+    job, env = fermata.Job(work), _keyless(work)
+    job.hold.touch()
+    run = [fermata.FERMATA, "run", "-n", 2, "--mpi", "openmpi", "--name", "job", QUIET, "--",
+           *_program()]
+    job.running = process.Running(list(map(str, run)), work, name="job.run1",
+                                  env={**env, "CHECK_HOLD": str(job.hold)}, cwd=work)
+    fermata.wait_for_step(job, 2)
+    job.checkpoint_and_stop()
+    check('"mac"' not in (work / "fermata/job/job.json").read_text(), "the record has a MAC")
+    job.release()
+    done = fermata.fermata(work, "restart", "job", env=env, timeout_s=90).expect_success("restart")
+    check(QUIET in done.err and NOT_TAKEN not in done.err, done.err)
+
+
 # ---- encrypted ----------------------------------------------------------------------------------
 
 WORDS = b"these words are in the environment of the program"

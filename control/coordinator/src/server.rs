@@ -210,7 +210,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
     remove_dead_sockets(&sockets);
     let (inputs, receiver) = channel();
     let path = own_socket(&sockets, unix_now_ns() & 0xff_ffff);
-    let door = Door::open(&path, options.job.clone(), inputs.clone())?;
+    let door = Door::open(&path, options.job.clone(), options.key, inputs.clone())?;
     let (socket, place) = (path.to_string_lossy().into_owned(), door.place());
     let committed_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
     // The images know of the checkpoint they were cut in: no other may have its number.
