@@ -133,6 +133,17 @@ Status check_seal(Reader& out, const char* key, const char* path, Message& why) 
   return failure(sys::kEperm);
 }
 
+/// The seal tells who made an image; the MAC in the sealed manifest, that it is this one and not
+/// another of the same user's: of an earlier checkpoint, say, or of another run.
+Status check_listed(const Reader& reader, const char* wanted, const char* path, Message& why) {
+  u8 mac[32] = {};
+  if (!wanted[0]) return success();
+  if (parse_bytes(wanted, mac) && fermata_seal_equal(mac, reader.header->mac, sizeof mac))
+    return success();
+  why << "the image is not the one that the manifest lists: " << path;
+  return failure(sys::kEperm);
+}
+
 }  // namespace
 
 bool is_own(const sys::KernelStat& info) {
@@ -162,7 +173,7 @@ Result<u64> open_own(const char* path, u32 forbidden, const char* what, Message&
 
 bool is_known(u32 version) { return version >= kOldest && version <= kVersion; }
 
-Status open_image(const char* path, const char* key, Reader& out, Message& why) {
+Status open_image(const char* path, const char* key, const char* mac, Reader& out, Message& why) {
   const Result<u64> file = open_own(path, kWritableForOthers, "the image", why);
   if (!file) return failure(file.error);
   out.fd = int(file.value);
@@ -202,7 +213,8 @@ Status open_image(const char* path, const char* key, Reader& out, Message& why) 
   }
   const bool taken = held && take_tables(out);
   if (taken) {
-    const Status sealed = check_seal(out, key, path, why);
+    Status sealed = check_seal(out, key, path, why);
+    if (sealed) sealed = check_listed(out, mac, path, why);
     if (!sealed) return sealed;
   }
   const bool whole = taken && h.main_thread < h.threads.count && extents_in_bounds(out);

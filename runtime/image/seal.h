@@ -31,6 +31,9 @@ inline constexpr u64 kExtentMost = 4 << 20;  // bytes
 inline constexpr u64 kTables = 11;
 using Tables = const void* [kTables];  // where the header's tables are in memory, in their order
 
+/// "00ff...": 32 bytes in hexadecimal. False: it is no such text.
+bool parse_bytes(const char* text, u8 (&bytes)[32]);
+
 /// Derives the keys of an image with this header's salt from the key in the file `path`, and the
 /// public id of that. Errors: errno with `why` filled; the file is not the user's own, or no key.
 Status derive_keys(const char* path, const u8* salt, SealKeys& keys, u8 (&id)[8], Message& why);

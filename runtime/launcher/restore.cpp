@@ -247,7 +247,7 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   path << directory << "/rank-" << world_rank << ".img";
   Message why;
   Status opened = faults::failing(Fault::kRestoreBegun);
-  if (opened) opened = image::open_image(path.data, config.key, reader, why);
+  if (opened) opened = image::open_image(path.data, config.key, config.image_mac, reader, why);
   if (!opened) die("cannot restart from this snapshot", why.data, opened.error, kAdvice);
   const Status moved = image::move_paths(reader, config.moves, config.move_count);
   if (!moved)

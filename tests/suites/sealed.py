@@ -150,6 +150,7 @@ def test_images_of_two_runs_are_not_mixed(work):
     sealed = json.loads((snapshot / "manifest.json").read_text())
     check(sealed["key"] and sealed["mac"], "the manifest is not sealed")
     _refused(fermata.fermata(work, "restart", job.name), "not the file the manifest describes")
+    _refused(_exec_restore(work, snapshot), "not the one that the manifest lists", code=LAUNCHER)
 
 
 @timeout(120)

@@ -218,7 +218,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         .restored
         .as_deref()
         .and_then(|snapshot| read_manifest(snapshot, Whose::Own(options.key)).ok());
-    let restored_epoch = restored.map_or(0, |manifest| manifest.epoch);
+    let restored_epoch = restored.as_ref().map_or(0, |manifest| manifest.epoch);
     let log = Log::new(options.job.log().map_err(io::Error::other)?);
     let config = Config {
         job: options.name.clone(),
@@ -236,7 +236,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
     let over = Arc::new(AtomicBool::new(false));
     let reception = Reception {
         inputs: inputs.clone(),
-        depot: Arc::new(Depot::new(&options)),
+        depot: Arc::new(Depot::new(&options, restored.as_ref())),
         next: Arc::new(AtomicU64::new(1)),
         over: Arc::clone(&over),
     };
