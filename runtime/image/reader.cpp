@@ -128,6 +128,7 @@ Status check_seal(Reader& out, const char* key, const char* path, Message& why) 
                          out.members, out.actions, out.signals, out.timers,  out.strings, out.tags};
   u8 mac[32];
   header_mac(out.keys, h, tables, mac);
+  wipe_stack();
   if (fermata_seal_equal(mac, h.mac, sizeof mac)) return success();
   why << "the image was changed by somebody who has not your key: " << path;
   return failure(sys::kEperm);
@@ -230,6 +231,7 @@ void free_tables(Reader& reader) {
   if (reader.held_bytes) (void)sys::munmap(sys::word(reader.header), reader.held_bytes);
   if (reader.moved_bytes) (void)sys::munmap(sys::word(reader.strings), reader.moved_bytes);
   const int fd = reader.fd;
+  wipe(&reader.keys, sizeof reader.keys);
   reader = {};
   reader.fd = fd;
 }
@@ -272,6 +274,7 @@ Status read_extent(const Reader& reader, const ImageExtent& extent, void* place)
     fermata_seal_tag(&reader.keys, place, extent.bytes, found.tag);
     fits = fermata_seal_equal(found.tag, wanted.tag, sizeof found);
   }
+  wipe_stack();
   return fits ? success() : failure(sys::kEperm);
 }
 

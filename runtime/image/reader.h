@@ -58,7 +58,7 @@ bool is_own(const sys::KernelStat& info);
 /// pipe would. `what` it is: for the message. Returns the descriptor.
 Result<u64> open_own(const char* path, u32 forbidden, const char* what, Message& why);
 
-/// Gives their memory back; the descriptor stays open.
+/// Gives their memory back, and forgets the keys; the descriptor stays open.
 void free_tables(Reader& reader);
 
 /// Reads one of the reader's extents to `place`, checks its CRC32C and tag, and decrypts it.

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import struct
 
-from support import fermata, image, mpis, process
+from support import errors, fermata, image, mpis, process
 from support.cases import check, check_equal, timeout
 
 STEPS = 8
@@ -224,13 +224,47 @@ def test_a_key_that_others_can_read_seals_nothing(work):
     check(NOT_SEALED in text and "others may read it" in text, text)
 
 
-@timeout(120)
+def _memory(pid):
+    """What a process has in its memory, piece by piece; pieces overlap."""
+    piece, overlap = 8 << 20, 128
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            where, rights = line.split()[:2]
+            if not rights.startswith("rw"):
+                continue  # nobody has written a key there
+            start, end = (int(number, 16) for number in where.split("-"))
+            for at in range(start, end, piece):
+                memory.seek(at)
+                yield memory.read(min(piece + overlap, end - at))
+
+
+def _no_rank_has(job, key):
+    """The words in the program's environment show that the look does not miss what is there."""
+    ranks = errors.ranks_of(job)
+    check_equal(len(ranks), 2, "ranks")
+    for pid in ranks:
+        found = {word for data in _memory(pid) for word in (key, key.hex().encode(), WORDS)
+                 if word in data}
+        check_equal(found, {WORDS}, f"what is in the memory of {pid}")
+
+
+@timeout(150)
 def test_no_image_holds_the_key(work):
-    job = _saved_job(work, env={"XDG_CONFIG_HOME": str(work / "mine")})
-    key = _raw_key(work / "mine")
-    for path in job.snapshots()[-1].iterdir():
-        data = path.read_bytes()
-        check(key not in data and key.hex().encode() not in data, f"{path} holds the key")
+    """Nor has a rank it in its memory: one that was saved, or was brought back."""
+    home = {"XDG_CONFIG_HOME": str(work / "mine")}
+    job = fermata.Job(work)
+    job.start("openmpi", _program(), env={**home, "CHECK_WORDS": WORDS.decode()})
+    for number in (1, 2):
+        fermata.wait_for_step(job, 3 * number)
+        job.checkpoint()
+        key = _raw_key(work / "mine")
+        _no_rank_has(job, key)
+        job.checkpoint_and_stop()
+        for path in job.snapshots()[-1].iterdir():
+            data = path.read_bytes()
+            check(key not in data and key.hex().encode() not in data, f"{path} holds the key")
+        if number == 1:
+            job._launch("restart", job.name, "--mpi", "mpich", env=home)
 
 
 # ---- the record of a job ------------------------------------------------------------------------
