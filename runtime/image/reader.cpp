@@ -121,8 +121,20 @@ Status check_seal(Reader& out, const char* key, const char* path, Message& why) 
   });
   u8 mac[32];
   header_mac(out.keys, h, tables, mac);
+  wipe_stack();
   if (fermata_seal_equal(mac, h.mac, sizeof mac)) return success();
   why << "the image was changed by somebody who has not your key: " << path;
+  return failure(sys::kEperm);
+}
+
+/// The seal tells who made an image; the MAC in the sealed manifest, that it is this one and not
+/// another of the same user's: of an earlier checkpoint, say, or of another run.
+Status check_listed(const Reader& reader, const char* wanted, const char* path, Message& why) {
+  u8 mac[32] = {};
+  if (!wanted[0]) return success();
+  if (parse_bytes(wanted, mac) && fermata_seal_equal(mac, reader.header->mac, sizeof mac))
+    return success();
+  why << "the image is not the one that the manifest lists: " << path;
   return failure(sys::kEperm);
 }
 
@@ -155,7 +167,7 @@ Result<u64> open_own(const char* path, u32 forbidden, const char* what, Message&
 
 bool is_known(u32 version) { return version >= kOldest && version <= kVersion; }
 
-Status open_image(const char* path, const char* key, Reader& out, Message& why) {
+Status open_image(const char* path, const char* key, const char* mac, Reader& out, Message& why) {
   const Result<u64> file = open_own(path, kWritableForOthers, "the image", why);
   if (!file) return failure(file.error);
   out.fd = int(file.value);
@@ -195,7 +207,8 @@ Status open_image(const char* path, const char* key, Reader& out, Message& why) 
   }
   const bool taken = held && take_tables(out);
   if (taken) {
-    const Status sealed = check_seal(out, key, path, why);
+    Status sealed = check_seal(out, key, path, why);
+    if (sealed) sealed = check_listed(out, mac, path, why);
     if (!sealed) return sealed;
   }
   const bool whole = taken && h.main_thread < h.threads.count && extents_in_bounds(out);
@@ -211,6 +224,7 @@ void free_tables(Reader& reader) {
   if (reader.held_bytes) (void)sys::munmap(sys::word(reader.header), reader.held_bytes);
   if (reader.moved_bytes) (void)sys::munmap(sys::word(reader.strings), reader.moved_bytes);
   const int fd = reader.fd;
+  wipe(&reader.keys, sizeof reader.keys);
   reader = {};
   reader.fd = fd;
 }
@@ -253,6 +267,7 @@ Status read_extent(const Reader& reader, const ImageExtent& extent, void* place)
     fermata_seal_tag(&reader.keys, place, extent.bytes, found.tag);
     fits = fermata_seal_equal(found.tag, wanted.tag, sizeof found);
   }
+  wipe_stack();
   return fits ? success() : failure(sys::kEperm);
 }
 

@@ -45,8 +45,9 @@ bool is_known(u32 version);
 /// Reads the header and the tables and checks magic, version, sizes, bounds, checksums and seal.
 /// The payload is checked extent by extent as it is read. Errors: errno with `why` filled.
 /// Refused are, by the descriptor, images that are no files, or not this user's own, and by the
-/// seal those not made with the key in this file; without one ("") those that are sealed.
-Status open_image(const char* path, const char* key, Reader& out, Message& why);
+/// seal those not made with the key in this file; without one ("") those that are sealed. `mac`: of
+/// this very image, in hexadecimal; "": it is not known.
+Status open_image(const char* path, const char* key, const char* mac, Reader& out, Message& why);
 
 inline constexpr u32 kWritableForOthers = 022, kReadableForOthers = 077;
 /// Whether a file is this user's, and nobody else may write to it.
@@ -57,7 +58,7 @@ bool is_own(const sys::KernelStat& info);
 /// pipe would. `what` it is: for the message. Returns the descriptor.
 Result<u64> open_own(const char* path, u32 forbidden, const char* what, Message& why);
 
-/// Gives their memory back; the descriptor stays open.
+/// Gives their memory back, and forgets the keys; the descriptor stays open.
 void free_tables(Reader& reader);
 
 /// Reads one of the reader's extents to `place`, checks its CRC32C and tag, and decrypts it.

@@ -9,32 +9,42 @@ namespace {
 
 constexpr u64 kKeyBytes = 32;
 
-/// "00ff..." -> bytes. False: it is no such text.
-bool parse_key(const char* text, u8 (&key)[kKeyBytes]) {
-  for (u64 i = 0; i < 2 * kKeyBytes; i++) {
+struct KeyText {  // as it is in the file, and as it is used
+  char text[2 * kKeyBytes + 1];
+  u8 key[kKeyBytes];
+  ~KeyText() { wipe(this, sizeof *this); }
+};
+
+}  // namespace
+
+[[gnu::noinline]] void wipe_stack() {
+  u8 below[12 << 10];
+  wipe(below, sizeof below);
+}
+
+bool parse_bytes(const char* text, u8 (&bytes)[32]) {
+  for (u64 i = 0; i < 2 * sizeof bytes; i++) {
     const char digit[] = {text[i], 0};
     const char* end = digit;
     const u64 value = parse_hex(end);
     if (end == digit) return false;
-    key[i / 2] = u8(key[i / 2] << 4 | value);
+    bytes[i / 2] = u8(bytes[i / 2] << 4 | value);
   }
   return true;
 }
 
-}  // namespace
-
 Status derive_keys(const char* path, const u8* salt, SealKeys& keys, u8 (&id)[8], Message& why) {
   const Result<u64> file = open_own(path, kReadableForOthers, "the key", why);
   if (!file) return failure(file.error);
-  char text[2 * kKeyBytes + 1] = {};
-  const Result<u64> got = sys::pread_full(int(file.value), text, 2 * kKeyBytes, 0);
+  KeyText read = {};
+  const Result<u64> got = sys::pread_full(int(file.value), read.text, 2 * kKeyBytes, 0);
   (void)sys::close(int(file.value));
-  u8 key[kKeyBytes] = {};
-  if (!got || !parse_key(text, key)) {
+  if (!got || !parse_bytes(read.text, read.key)) {
     why << "cannot read the key " << path;
     return failure(got ? sys::kEinval : got.error);
   }
-  fermata_seal_keys(key, salt, &keys, id);
+  fermata_seal_keys(read.key, salt, &keys, id);
+  wipe_stack();
   return success();
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What makes an image authentic and, if wanted, secret: the functions of control/seal, which the
 // launcher links, and the user's key. No key outlives what it is needed for: a rank reads the file
-// when it writes an image or is restored from one, and an image holds no memory of the launcher.
+// when it writes an image, in the forked writer, or is restored from one, and wipes what it had of
+// it then. An image holds no memory of the launcher.
 #pragma once
 
 #include "base/result.h"
@@ -19,6 +20,15 @@ struct SealPart {
   u64 bytes;
 };
 
+/// Zeros where a secret was, which no compiler leaves out.
+inline void wipe(void* at, u64 bytes) {
+  __builtin_memset(at, 0, bytes);
+  asm volatile("" : : "r"(at) : "memory");
+}
+/// Likewise below the caller's frame, to be called behind what computes with keys: it leaves copies
+/// on its stack, in 8 KiB at most.
+void wipe_stack();
+
 extern "C" {
 void fermata_seal_keys(const u8* key, const u8* salt, SealKeys* keys, u8* id);
 void fermata_seal_tag(const SealKeys* keys, const void* pages, u64 bytes, u8* tag);
@@ -30,6 +40,9 @@ bool fermata_seal_equal(const void* a, const void* b, u64 bytes);
 
 inline constexpr u64 kExtentMost = 4 << 20;  // bytes
 using Tables = SealPart[kTables];  // where they are in memory, in their order
+
+/// "00ff...": 32 bytes in hexadecimal. False: it is no such text.
+bool parse_bytes(const char* text, u8 (&bytes)[32]);
 
 /// Derives the keys of an image with this header's salt from the key in the file `path`, and the
 /// public id of that. Errors: errno with `why` filled; the file is not the user's own, or no key.

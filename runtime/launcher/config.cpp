@@ -30,7 +30,7 @@ constexpr Option kOptions[] = {
     {"--limits", &Config::limits},   {"--ranks", &Config::ranks},
     {"--collectives", &Config::collectives}, {"--state", &Config::state},
     {"--save-files", &Config::save_files}, {"--key", &Config::key},
-    {"--encrypt", &Config::encrypt},
+    {"--encrypt", &Config::encrypt}, {"--image-mac", &Config::image_mac},
     {"--stack-limit", &Config::stack_limit},
 };
 

@@ -42,6 +42,7 @@ struct Config {
   const char* program = "";      // path of the application; "" = argv[0]
   const char* rank = "";
   const char* restore = "";      // snapshot directory; "" = start the application
+  const char* image_mac = "";    // the MAC of this rank's image in hexadecimal; "" = any may be
   const char* state = "";        // directory that the program has saved itself in; "" = it has not
   const char* fermata = "";      // the program that makes ranks of spawned processes
   const char *key = "", *encrypt = "";  // the file of the user's key; not "": images are encrypted

@@ -142,14 +142,10 @@ void relink_crossing(const LowerCalls* lower) {
 /// Calls take(first, end) for all numbers in a row, from `least` on and below `limit`, that the
 /// image does not use. Returns the first number above the image's descriptors.
 template <typename Take>
-u64 each_free_range(u64 least, u64 limit, const image::ImageHeader& header, int file, Take take) {
+u64 each_free_range(u64 least, u64 limit, const image::Reader& reader, Take take) {
   u64 next = least;
-  for (u64 i = 0; i < header.files.count; i++) {
-    image::ImageFile entry;
-    const Result<u64> read = sys::pread_full(file, &entry, sizeof entry,
-                                             header.files.offset + i * sizeof entry);
-    if (!read || read.value != sizeof entry) break;
-    const u64 saved = u64(entry.fd);
+  for (u64 i = 0; i < reader.header->files.count; i++) {
+    const u64 saved = u64(reader.files[i].fd);
     if (saved < next) continue;
     take(next, saved < limit ? saved : limit);
     next = saved + 1;
@@ -161,7 +157,8 @@ u64 each_free_range(u64 least, u64 limit, const image::ImageHeader& header, int 
 /// The lower half's descriptors come where a first start would have them, if there is room beside
 /// those of the image, and below the limit that will hold again when the program runs. If not, then
 /// as high below them as they find room: the program's next descriptors are to have low numbers.
-void place_beside_descriptors(const image::ImageHeader& header, int file) {
+void place_beside_descriptors(const image::Reader& reader) {
+  const image::ImageHeader& header = *reader.header;
   constexpr u64 kLeast = 3, kPlenty = 1024, kEnough = 128, kBelow = 256;
   const auto at_most = [](u64 a, u64 b) { return a < b ? a : b; };
   const u64 usual = u64(first_lower_descriptor());
@@ -177,11 +174,11 @@ void place_beside_descriptors(const image::ImageHeader& header, int file) {
     if (count < kEnough && count <= room) return;
     first = to - count, room = count;
   };
-  const u64 end = each_free_range(usual, soft, header, file, first_or_largest);
+  const u64 end = each_free_range(usual, soft, reader, first_or_largest);
   const u64 enough = at_most((soft - usual) / 2, kEnough);
-  if (room < enough) (void)each_free_range(kLeast, soft, header, file, last);
+  if (room < enough) (void)each_free_range(kLeast, soft, reader, last);
   if (room < enough)
-    (void)each_free_range(usual, at_most(most_descriptors(), kDescriptorsTold), header, file,
+    (void)each_free_range(usual, at_most(most_descriptors(), kDescriptorsTold), reader,
                           first_or_largest);
   begin_lower_descriptors(first);
   allow_descriptors((end > first ? end : first) + kPlenty);
@@ -210,14 +207,11 @@ bool saved_with_helpers;
 
 namespace {
 
-bool has_helpers(const image::ImageHeader& header, int file) {
-  for (u64 i = 0; i < header.members.count; i++) {
-    image::ImageMember member;
-    const Result<u64> got = sys::pread_full(file, &member, sizeof member,
-                                            header.members.offset + i * sizeof member);
-    if (!got || got.value != sizeof member) break;
-    if (member.kind == image::MemberKind::kHelper) return true;
-  }
+u32 first_header_crc;  // of the image that was looked at
+
+bool has_helpers(const image::Reader& reader) {
+  for (u64 i = 0; i < reader.header->members.count; i++)
+    if (reader.members[i].kind == image::MemberKind::kHelper) return true;
   return false;
 }
 
@@ -226,19 +220,20 @@ bool has_helpers(const image::ImageHeader& header, int file) {
 void look_at_image() {
   Path path;
   path << config.restore << "/rank-" << (config.rank[0] ? config.rank : "0") << ".img";
-  image::ImageHeader header;
+  image::Reader reader;
   Message why;
-  const Result<u64> file =
-      image::open_own(path.data, image::kWritableForOthers, "the image", why);
-  if (!file) return;  // restore_rank() says what is wrong with it
-  const Result<u64> got = sys::pread_full(int(file.value), &header, sizeof header, 0);
-  const bool known = got && got.value == sizeof header && image::is_known(header.version);
-  if (known) plan_clocks(header);
-  if (known) saved_thread_level << header.thread_level;
-  if (known) saved_restarts = header.restarts;
-  if (known) saved_with_helpers = has_helpers(header, int(file.value));
-  if (known) place_beside_descriptors(header, int(file.value));
-  (void)sys::close(int(file.value));
+  const Status opened = image::open_image(path.data, config.key, config.image_mac, reader, why);
+  if (opened) {  // else restore_rank() says what is wrong with it
+    const image::ImageHeader& header = *reader.header;
+    first_header_crc = header.header_crc;
+    plan_clocks(header);
+    saved_thread_level << header.thread_level;
+    saved_restarts = header.restarts;
+    saved_with_helpers = has_helpers(reader);
+    place_beside_descriptors(reader);
+  }
+  image::free_tables(reader);
+  if (reader.fd >= 0) (void)sys::close(reader.fd);
 }
 
 void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank, u32 world_size) {
@@ -247,8 +242,10 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   path << directory << "/rank-" << world_rank << ".img";
   Message why;
   Status opened = faults::failing(Fault::kRestoreBegun);
-  if (opened) opened = image::open_image(path.data, config.key, reader, why);
+  if (opened) opened = image::open_image(path.data, config.key, config.image_mac, reader, why);
   if (!opened) die("cannot restart from this snapshot", why.data, opened.error, kAdvice);
+  if (reader.header->header_crc != first_header_crc)
+    die("the image was exchanged while the rank was being restored", path.data, 0, kAdvice);
   const Status moved = image::move_paths(reader, config.moves, config.move_count);
   if (!moved)
     die("no memory for the paths of the image", path.data, moved.error, "check `ulimit -v`");

@@ -163,7 +163,7 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   file.hold(image.data(), image.size());
   Reader reader;
   Message why;
-  const Status opened = open_image(file.path(), sealed ? key.path() : "", reader, why);
+  const Status opened = open_image(file.path(), sealed ? key.path() : "", "", reader, why);
   REQUIRE(bool(opened) == (why.size == 0));
   const bool believed = opened && read_all(reader);
   const bool verified = fermata_fuzz_image(file.path(), sealed) == 0;

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import struct
 
-from support import fermata, image, mpis, process
+from support import errors, fermata, image, mpis, process
 from support.cases import check, check_equal, timeout
 
 STEPS = 8
@@ -155,6 +155,7 @@ def test_images_of_two_runs_are_not_mixed(work):
     sealed = json.loads((snapshot / "manifest.json").read_text())
     check(sealed["key"] and sealed["mac"], "the manifest is not sealed")
     _refused(fermata.fermata(work, "restart", job.name), "not the file the manifest describes")
+    _refused(_exec_restore(work, snapshot), "not the one that the manifest lists", code=LAUNCHER)
 
 
 @timeout(120)
@@ -228,13 +229,110 @@ def test_a_key_that_others_can_read_seals_nothing(work):
     check(NOT_SEALED in text and "others may read it" in text, text)
 
 
-@timeout(120)
+def _memory(pid):
+    """What a process has in its memory, piece by piece; pieces overlap."""
+    piece, overlap = 8 << 20, 128
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            where, rights = line.split()[:2]
+            if not rights.startswith("rw"):
+                continue  # nobody has written a key there
+            start, end = (int(number, 16) for number in where.split("-"))
+            for at in range(start, end, piece):
+                memory.seek(at)
+                yield memory.read(min(piece + overlap, end - at))
+
+
+def _no_rank_has(job, key):
+    """The words in the program's environment show that the look does not miss what is there."""
+    ranks = errors.ranks_of(job)
+    check_equal(len(ranks), 2, "ranks")
+    for pid in ranks:
+        found = {word for data in _memory(pid) for word in (key, key.hex().encode(), WORDS)
+                 if word in data}
+        check_equal(found, {WORDS}, f"what is in the memory of {pid}")
+
+
+@timeout(150)
 def test_no_image_holds_the_key(work):
-    job = _saved_job(work, env={"XDG_CONFIG_HOME": str(work / "mine")})
-    key = _raw_key(work / "mine")
-    for path in job.snapshots()[-1].iterdir():
-        data = path.read_bytes()
-        check(key not in data and key.hex().encode() not in data, f"{path} holds the key")
+    """Nor has a rank it in its memory: one that was saved, or was brought back."""
+    home = {"XDG_CONFIG_HOME": str(work / "mine")}
+    job = fermata.Job(work)
+    job.start("openmpi", _program(), env={**home, "CHECK_WORDS": WORDS.decode()})
+    for number in (1, 2):
+        fermata.wait_for_step(job, 3 * number)
+        job.checkpoint()
+        key = _raw_key(work / "mine")
+        _no_rank_has(job, key)
+        job.checkpoint_and_stop()
+        for path in job.snapshots()[-1].iterdir():
+            data = path.read_bytes()
+            check(key not in data and key.hex().encode() not in data, f"{path} holds the key")
+        if number == 1:
+            job._launch("restart", job.name, "--mpi", "mpich", env=home)
+
+
+# ---- the record of a job ------------------------------------------------------------------------
+
+QUIET = "--mpirun-arg=--quiet"
+NOT_TAKEN = "job.json is not sealed with your key for this job: hosts, "
+
+
+def _goes_on_as(job, record):
+    """Restarts a job with that text as its record. Returns what was said."""
+    (job.work / "fermata" / job.name / "job.json").write_text(record)
+    job._launch("restart", job.name)
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+    return job.running.err
+
+
+@timeout(150)
+def test_a_record_that_somebody_has_written_runs_nothing(work):
+    """A job's directory comes back from an archive, say: its files are the user's own. What it says
+    of checkpoints and the MPI may be followed, what it says of commands and hosts may not."""
+    job = _saved_job(work, options=[QUIET, "--keep", "3"])
+    text = (work / "fermata/job/job.json").read_text()
+    told = _goes_on_as(job, text)
+    check("--keep 3" in told and QUIET in told and NOT_TAKEN not in told, told)
+    evil = work / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {work}/ran\n")
+    evil.chmod(0o755)
+    changed = {**json.loads(text), "mpirun_args": ["-n", "1", str(evil), ":"], "keep": 4,
+               "remote_shell": str(evil), "hosts": ["nowhere:2"], "local_dir": str(work / "disk")}
+    unsealed = {key: value for key, value in changed.items() if key not in ("key", "mac")}
+    for record in (changed, unsealed):
+        told = _goes_on_as(job, json.dumps(record))
+        check(NOT_TAKEN in told and "hint: " in told and "--keep 4" in told, told)
+        check("--host " not in told and "evil" not in told, told)
+    check(not (work / "ran").exists() and not (work / "disk").exists(), "a record was obeyed")
+    told = _goes_on_as(job, text.replace('"ended_well": false', '"ended_well": true'))
+    check(NOT_TAKEN in told, told)
+
+
+@timeout(150)
+def test_the_record_of_another_job_is_not_followed(work):
+    """It is sealed with the same key."""
+    other = _saved_job(work, "other", options=[QUIET])
+    job = _saved_job(work)
+    told = _goes_on_as(job, (work / "fermata" / other.name / "job.json").read_text())
+    check(NOT_TAKEN in told and QUIET not in told, told)
+
+
+@timeout(120)
+def test_a_record_where_there_is_no_key(work):
+    """Its owner alone counts, as for a snapshot that was saved there."""
+    job, env = fermata.Job(work), _keyless(work)
+    job.hold.touch()
+    run = [fermata.FERMATA, "run", "-n", 2, "--mpi", "openmpi", "--name", "job", QUIET, "--",
+           *_program()]
+    job.running = process.Running(list(map(str, run)), work, name="job.run1",
+                                  env={**env, "CHECK_HOLD": str(job.hold)}, cwd=work)
+    fermata.wait_for_step(job, 2)
+    job.checkpoint_and_stop()
+    check('"mac"' not in (work / "fermata/job/job.json").read_text(), "the record has a MAC")
+    job.release()
+    done = fermata.fermata(work, "restart", "job", env=env, timeout_s=90).expect_success("restart")
+    check(QUIET in done.err and NOT_TAKEN not in done.err, done.err)
 
 
 # ---- encrypted ----------------------------------------------------------------------------------

@@ -240,6 +240,8 @@ def _records():
         "manifest_that_was_changed": (sealed(manifest, change=1), whole),  # the target makes it fit
         "other_format": (sealed({**manifest, "format": OTHER}), neither),
         "job": (json.dumps(job).encode(), "a whole job record"),
+        "job_with_a_seal": (json.dumps({**job, "key": "0" * 16, "mac": "0" * 64}).encode(),
+                            "a whole job record"),
     }
 
 

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A restart goes on as the job last ran: under that MPI, on those hosts, with as many checkpoints.
 //! What the command line says comes first, and one line tells what has been taken over.
+//!
+//! Invariant: commands, and hosts to run them on, are taken from a record that is sealed with the
+//! user's key, or the user's own where there is no key. The other words of a record choose among
+//! what is registered here.
 
 use crate::ending::hosts_left;
 use crate::hosts::{batch_system_names_hosts, word};
+use crate::key;
 use crate::output::duration;
 use crate::registry::{Family, Lower, Prefix};
 use crate::run::{KEEP_DEFAULT, Start};
 use anyhow::Result;
+use fermata_storage::{JobDir, StorageError};
 use fermata_sysio::tell;
 use fermata_types::JobRecord;
 use std::path::PathBuf;
@@ -22,6 +28,45 @@ pub struct Again {
 
 /// Options, as they are written on a command line.
 type Taken = Vec<String>;
+
+/// Writes a job's record, sealed.
+///
+/// # Errors
+/// What the file system says.
+pub fn write(job: &JobDir, record: &JobRecord) -> Result<(), StorageError> {
+    job.write_record(record, key::found().map(|user| &user.key))
+}
+
+/// The record of a job that is about to be run, as far as it is to be believed. It is the user's
+/// own.
+///
+/// # Errors
+/// There is none.
+pub fn last_run(job: &JobDir) -> Result<JobRecord, StorageError> {
+    job.open()?;
+    let whose = key::own();
+    let (record, seal) = job.read_sealed_record(whose.key())?;
+    Ok(if whose.accept(seal).is_ok() { record } else { record.without_commands() })
+}
+
+/// How the job of a snapshot last ran, if there is a record of that. `here`: nobody asks for hosts.
+pub fn last_run_of(directory: &JobDir, job: &str, here: bool) -> Option<JobRecord> {
+    let told = directory.read_record().ok()?;
+    let mut record = last_run(directory).ok()?;
+    if record.job != job {
+        record = record.without_commands();
+    }
+    if told.has_commands() && !record.has_commands() && !here {
+        tell(format_args!(
+            "{} is not sealed with your key for this job: hosts, --remote-shell, --local-dir and \
+             --mpirun-arg are not taken from it\n  \
+             hint: made by an older Fermata, where there was another key, or by somebody else; \
+             give them again if the job needs them",
+            directory.record_path().display()
+        ));
+    }
+    Some(record)
+}
 
 /// How a job is to go on that last ran as `before` says. `native`: the family that its program was
 /// built for; `here`: not on the hosts of before.

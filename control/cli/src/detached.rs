@@ -6,6 +6,7 @@
 //! the open file, so from the moment rank 0 has taken it until the coordinator has ended nobody
 //! else gets it.
 
+use crate::again;
 use crate::run::{Service, make_directory, no_record, start_coordinator};
 use crate::state::{refuse_living_ranks, take};
 use anyhow::{Context, Result};
@@ -32,7 +33,7 @@ pub fn begin(job: &JobDir, record: &JobRecord, service: &Service) -> Result<()> 
     let lock = take(job, ENDING_WAIT)?;
     let before = job.read_record().unwrap_or_default();
     refuse_living_ranks(job, &record.job, before.size.max(record.size), &before.lost_host)?;
-    job.write_record(record)
+    again::write(job, record)
         .map_err(|why| no_record(&why.to_string(), service.restored.as_deref()))?;
     let input = lock.into_file().map_or_else(Stdio::null, Stdio::from);
     let status = command(job.path(), service, true)?
@@ -81,7 +82,7 @@ pub fn coordinator(job_dir: &Path, detach: bool, mut service: Service) -> Result
     let _ = fermata_sysio::leave_session();
     let job = JobDir::at(std::fs::canonicalize(job_dir)?);
     job.open()?;
-    let mut record = job.read_record()?;
+    let mut record = again::last_run(&job)?;
     service.linger = Some(LINGER);
     start_coordinator(&job, &mut record, service)?.wait();
     Ok(())

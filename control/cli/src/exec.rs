@@ -32,7 +32,7 @@ use fermata_coordinator::Client;
 use fermata_storage::{JobDir, read_manifest};
 use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
-use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY, words};
+use fermata_types::{Checkpointer, JobRecord, Manifest, PROGRAM_DIRECTORY, words};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs::File;
@@ -114,7 +114,9 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Resul
     if let Some(snapshot) = options.restore.as_ref().filter(|path| path.is_dir()) {
         check_owner(snapshot)?;
     }
-    let options = &ExecOptions { checkpointer: checkpointer_of(options)?, ..options.clone() };
+    let manifest = manifest_of(options)?;
+    let checkpointer = manifest.as_ref().map_or(options.checkpointer, |m| m.checkpointer);
+    let options = &ExecOptions { checkpointer, ..options.clone() };
     check_shares(options.checkpointer, options.local_dir.as_deref())?;
     let (name, socket) = if options.spawned {
         ("spawned".to_owned(), String::new())
@@ -161,6 +163,9 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Resul
     });
     if let (Some(snapshot), Some(own)) = (&image, &own) {
         rank.arg("--restore").arg(snapshot);
+        if let Some(mac) = manifest.as_ref().and_then(|manifest| mac_of(manifest, manager.rank)) {
+            rank.args(["--image-mac", mac]);
+        }
         for (from, to) in own.moves.pairs() {
             rank.args(["--map-from", from, "--map-to", to]);
         }
@@ -194,16 +199,19 @@ fn visible_snapshot(options: &ExecOptions, socket: &str, rank: u32) -> Result<Op
     Ok(restore)
 }
 
-/// What saves this rank: whoever made the snapshot that it is to go on from.
-fn checkpointer_of(options: &ExecOptions) -> Result<Checkpointer> {
-    match options.restore.as_ref().filter(|path| path.is_dir() && options.local_dir.is_none()) {
-        Some(snapshot) => {
-            let manifest =
-                read_manifest(snapshot, key::own()).map_err(|why| damaged(why.to_string()))?;
-            Ok(manifest.checkpointer)
-        }
-        None => Ok(options.checkpointer),
-    }
+/// The manifest of the snapshot that this rank is to go on from. With a directory of this host's
+/// own the coordinator has it, and sends no other images than those that it lists.
+fn manifest_of(options: &ExecOptions) -> Result<Option<Manifest>> {
+    let visible = options.restore.as_ref().filter(|path| path.is_dir());
+    let Some(snapshot) = visible.filter(|_| options.local_dir.is_none()) else { return Ok(None) };
+    read_manifest(snapshot, key::own()).map(Some).map_err(|why| damaged(why.to_string()))
+}
+
+/// The MAC that a manifest lists of a rank's image. A rank that it does not list has none, and its
+/// image is of another job's size, or missing: the launcher says so.
+fn mac_of(manifest: &Manifest, rank: u32) -> Option<&str> {
+    let image = manifest.images.iter().find(|image| image.rank == rank)?;
+    Some(image.mac.as_str()).filter(|mac| !mac.is_empty())
 }
 
 /// A spawned program that is none for us (static, say) is the MPI's own affair.

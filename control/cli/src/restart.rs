@@ -2,7 +2,7 @@
 //! `restart`: everything is looked at first, from the job's lock to every byte of the snapshot.
 //! Then the job is launched as `run` does it.
 
-use crate::again::{Again, again};
+use crate::again::{Again, again, last_run_of};
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::hints::quoted_path;
@@ -62,8 +62,7 @@ pub fn restart(
     let last_run = origin.as_ref().unwrap_or(&job);
     let manifest = check_snapshot(last_run, &snapshot, output)?;
     fault(Fault::RestartChecked);
-    // It names commands and hosts, so it is believed only where the directory is the user's own.
-    let before = last_run.open().and_then(|()| last_run.read_record()).ok();
+    let before = last_run_of(last_run, &manifest.job, how.here);
     refuse_those_who_run(&job, origin.as_ref(), &manifest, before.as_ref())?;
     warn_of_another_host(before.as_ref());
     let before = before.unwrap_or_else(|| record_of(&manifest));

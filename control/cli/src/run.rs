@@ -288,7 +288,7 @@ pub fn launch(
     record.socket.clear();
     record.addresses.clear();
     let (last, directory) = (record.clone(), job.clone());
-    within(ending.patience, move || directory.write_record(&last));
+    within(ending.patience, move || again::write(&directory, &last));
     let end = end?;
     end.tell(&job, start, ending.patience);
     end.answer(&record, output);
@@ -359,7 +359,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
     record.socket = handle.socket().into();
     record.addresses = handle.addresses().to_vec();
     record.coordinator_pid = std::process::id();
-    match job.write_record(record) {
+    match again::write(job, record) {
         Ok(()) => Ok(handle),
         Err(error) => {
             handle.stop(|| true); // nobody would find it

@@ -3,15 +3,20 @@
 //!
 //! Invariant: where a file lies is decided here, by job, epoch and rank; a peer names no paths.
 //! Invariant: an image is called stored when it is complete and flushed, not before.
+//! Invariant: the image that a rank is restored from is the one that the manifest lists.
 
 use crate::lines::next_message;
 use crate::server::Options;
 use fermata_storage::{JobDir, Whose, image_name, open_file, partial_image};
 use fermata_transport::Line;
-use fermata_types::{Chunk, FrameBuffer, GetImage, Image, Message, PutImage, Stored, encode_frame};
+use fermata_types::{
+    Chunk, FrameBuffer, GetImage, IMAGE_HEADER_BYTES, Image, ImageHeader, Manifest, Message,
+    PutImage, Stored, encode_frame, hex,
+};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,11 +28,16 @@ pub(crate) struct Depot {
     name: String,
     job: JobDir,
     restored: Option<PathBuf>,
+    /// The MAC of each rank's image in that, as its manifest lists it; empty: it has none.
+    macs: BTreeMap<u32, String>,
 }
 
 impl Depot {
-    pub(crate) fn new(options: &Options) -> Self {
+    /// `manifest`: of the snapshot that the run is restored from.
+    pub(crate) fn new(options: &Options, manifest: Option<&Manifest>) -> Self {
+        let images = manifest.map_or(&[][..], |manifest| &manifest.images);
         Self {
+            macs: images.iter().map(|image| (image.rank, image.mac.clone())).collect(),
             name: options.name.clone(),
             job: options.job.clone(),
             restored: options.restored.clone(),
@@ -113,7 +123,50 @@ impl Depot {
         };
         let file = open_file(&path, Whose::Own(None)).map_err(at)?;
         let bytes = file.metadata().map_err(at)?.len();
+        let listed = self.macs.get(&wish.rank).is_some_and(|mac| is_image(&file, mac));
+        if !listed {
+            return Err(at(io::Error::other("it is not the image that the manifest lists")));
+        }
         let epoch = snapshot.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
         Ok((file, Image { epoch, bytes, error: String::new() }))
+    }
+}
+
+/// Whether an image is the one with that MAC, as far as its header tells. Whoever restores it
+/// checks that it is made with the key.
+fn is_image(file: &File, mac: &str) -> bool {
+    let mut block = vec![0; IMAGE_HEADER_BYTES];
+    let header = file.read_exact_at(&mut block, 0).ok().and_then(|()| ImageHeader::parse(&block));
+    mac.is_empty() || header.is_some_and(|header| hex(&header.mac) == mac)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fermata_storage::{create_own, samples};
+    use fermata_types::IMAGE_HEADER_MAC_OFFSET;
+
+    #[test]
+    fn only_the_image_that_the_manifest_lists_is_sent() {
+        let snapshot = std::env::temp_dir().join(format!("fermata-depot-{}", std::process::id()));
+        std::fs::create_dir_all(&snapshot).unwrap();
+        let (mut bytes, _) = samples::image("melt", 1, 0, 1);
+        bytes[IMAGE_HEADER_MAC_OFFSET..][..32].fill(7);
+        create_own(&snapshot.join(image_name(0))).unwrap().write_all(&bytes).unwrap();
+        let gives = |macs: &[(u32, String)]| {
+            let depot = Depot {
+                name: "melt".into(),
+                job: JobDir::at(snapshot.clone()),
+                restored: Some(snapshot.clone()),
+                macs: macs.iter().cloned().collect(),
+            };
+            depot.open(&GetImage { job: "melt".into(), rank: 0 }).is_ok()
+        };
+        assert!(gives(&[(0, hex(&[7; 32]))]));
+        assert!(gives(&[(0, String::new())]), "where nothing is sealed");
+        assert!(!gives(&[(0, hex(&[8; 32]))]), "an image of another run");
+        assert!(!gives(&[(1, hex(&[7; 32]))]), "a rank that is not listed");
+        assert!(!gives(&[]), "a manifest that is not believed");
+        std::fs::remove_dir_all(&snapshot).unwrap();
     }
 }

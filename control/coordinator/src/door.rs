@@ -4,6 +4,7 @@
 //! can be made there any more; the job's record says so then.
 
 use crate::lines::Input;
+use fermata_seal::{Key, Seal};
 use fermata_storage::{JobDir, StorageError, within};
 use fermata_transport::{Guest, Listener, UnixTransport, is_waiting, remove_socket, runtime_dir};
 use std::io;
@@ -38,6 +39,8 @@ pub(crate) struct Door {
     transport: UnixTransport,
     place: Place,
     job: JobDir,
+    /// What the job's record is sealed with.
+    key: Option<Key>,
     /// What the job's record says.
     recorded: PathBuf,
     notes: Sender<Input>,
@@ -46,11 +49,16 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    pub(crate) fn open(path: &Path, job: JobDir, notes: Sender<Input>) -> io::Result<Self> {
+    pub(crate) fn open(
+        path: &Path,
+        job: JobDir,
+        key: Option<Key>,
+        notes: Sender<Input>,
+    ) -> io::Result<Self> {
         let transport = listen(path)?;
         let recorded = path.to_owned();
         let place = Place(Arc::new(Mutex::new(Some(path.to_owned()))));
-        Ok(Self { transport, place, job, recorded, notes, noted: String::new() })
+        Ok(Self { transport, place, job, key, recorded, notes, noted: String::new() })
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -72,8 +80,9 @@ impl Door {
             }
         }
         if self.recorded != *path {
-            let (job, socket) = (self.job.clone(), path.to_string_lossy().into_owned());
-            within(RECORD_WAIT, move || record(&job, socket));
+            let (job, key) = (self.job.clone(), self.key);
+            let socket = path.to_string_lossy().into_owned();
+            within(RECORD_WAIT, move || record(&job, key.as_ref(), socket));
             self.recorded.clone_from(path);
         }
         true
@@ -99,10 +108,11 @@ fn listen(path: &Path) -> io::Result<UnixTransport> {
     Ok(transport)
 }
 
-fn record(job: &JobDir, socket: String) -> Result<(), StorageError> {
-    let mut record = job.read_record()?;
+fn record(job: &JobDir, key: Option<&Key>, socket: String) -> Result<(), StorageError> {
+    let (mut record, seal) = job.read_sealed_record(key)?;
     record.socket = socket;
-    job.write_record(&record)
+    // What somebody else has written there does not become ours.
+    job.write_record(&record, key.filter(|_| seal == Seal::Ours))
 }
 
 impl Listener for Door {

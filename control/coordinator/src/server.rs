@@ -210,7 +210,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
     remove_dead_sockets(&sockets);
     let (inputs, receiver) = channel();
     let path = own_socket(&sockets, unix_now_ns() & 0xff_ffff);
-    let door = Door::open(&path, options.job.clone(), inputs.clone())?;
+    let door = Door::open(&path, options.job.clone(), options.key, inputs.clone())?;
     let (socket, place) = (path.to_string_lossy().into_owned(), door.place());
     let committed_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
     // The images know of the checkpoint they were cut in: no other may have its number.
@@ -218,7 +218,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         .restored
         .as_deref()
         .and_then(|snapshot| read_manifest(snapshot, Whose::Own(options.key)).ok());
-    let restored_epoch = restored.map_or(0, |manifest| manifest.epoch);
+    let restored_epoch = restored.as_ref().map_or(0, |manifest| manifest.epoch);
     let log = Log::new(options.job.log().map_err(io::Error::other)?);
     let config = Config {
         job: options.name.clone(),
@@ -236,7 +236,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
     let over = Arc::new(AtomicBool::new(false));
     let reception = Reception {
         inputs: inputs.clone(),
-        depot: Arc::new(Depot::new(&options)),
+        depot: Arc::new(Depot::new(&options, restored.as_ref())),
         next: Arc::new(AtomicU64::new(1)),
         over: Arc::clone(&over),
     };

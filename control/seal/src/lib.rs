@@ -5,6 +5,7 @@
 //! ```text
 //!     the user's key ─┬─ its public id
 //!                     ├─ manifests: MAC
+//!                     ├─ records of jobs: MAC
 //!                     └─ with the random salt of an image: three keys of that image alone,
 //!                        for the tags of its pages, for its header and tables, and to encrypt
 //! ```
@@ -24,13 +25,14 @@ use core::fmt;
 pub const KEY_BYTES: usize = 32;
 /// Public: it tells which key a seal was made with.
 pub const ID_BYTES: usize = 8;
-/// Of manifests, and of an image's header and tables.
+/// Of manifests, of records of jobs, and of an image's header and tables.
 pub const MAC_BYTES: usize = 32;
 /// Of the pages of one extent.
 pub const TAG_BYTES: usize = 16;
 
 const ID_CONTEXT: &str = "Fermata 2026 id of a user's key";
 const MANIFEST_CONTEXT: &str = "Fermata 2026 manifest";
+const JOB_CONTEXT: &str = "Fermata 2026 record of a job";
 const PAGES_CONTEXT: &str = "Fermata 2026 image, tags of pages";
 const TABLES_CONTEXT: &str = "Fermata 2026 image, header and tables";
 const CIPHER_CONTEXT: &str = "Fermata 2026 image, encryption of pages";
@@ -75,6 +77,12 @@ impl Key {
     #[must_use]
     pub fn manifest_mac(&self, text: &[u8]) -> [u8; MAC_BYTES] {
         *blake3::keyed_hash(&blake3::derive_key(MANIFEST_CONTEXT, &self.0), text).as_bytes()
+    }
+
+    /// The MAC of a job's record.
+    #[must_use]
+    pub fn job_mac(&self, text: &[u8]) -> [u8; MAC_BYTES] {
+        *blake3::keyed_hash(&blake3::derive_key(JOB_CONTEXT, &self.0), text).as_bytes()
     }
 
     /// The keys of an image with this salt, which no two images share.
@@ -220,7 +228,9 @@ mod tests {
         let whole = keys.mac([b"header".as_slice(), b"tables"]);
         assert_eq!(whole, keys.mac([b"headertables".as_slice()]));
         assert_ne!(whole, keys.mac([b"headertablet".as_slice()]));
-        assert_ne!(whole, Key::new([3; KEY_BYTES]).manifest_mac(b"headertables"));
+        let key = Key::new([3; KEY_BYTES]);
+        assert_ne!(whole, key.manifest_mac(b"headertables"));
+        assert_ne!(key.manifest_mac(b"headertables"), key.job_mac(b"headertables"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::own::{self, Whose};
 use crate::snapshot::StorageError;
+use fermata_seal::{Key, Seal};
 use fermata_types::JobRecord;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -271,14 +272,15 @@ impl JobDir {
         }
     }
 
-    /// Writes `job.json` by rename, readable by the owner alone.
+    /// Writes `job.json` by rename, readable by the owner alone; sealed with the key, if there is
+    /// one.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn write_record(&self, record: &JobRecord) -> Result<(), StorageError> {
+    pub fn write_record(&self, record: &JobRecord, key: Option<&Key>) -> Result<(), StorageError> {
         let partial = self.path.join("job.json.partial");
-        let text = serde_json::to_string_pretty(record)
-            .map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
+        let text =
+            record.seal(key).map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
         let write = || {
             let mut file = own::create(&self.via(&partial))?;
             file.write_all(text.as_bytes())?;
@@ -288,18 +290,26 @@ impl JobDir {
         write().map_err(|e| StorageError::at("write", &self.record_path(), &e))
     }
 
-    /// Reads `job.json`. Once the directory is open, which is for those who go on with the job, it
-    /// must be the user's own.
+    /// Reads `job.json`, to show or to find the job. Once the directory is open, which is for those
+    /// who go on with it, it must be the user's own.
     ///
     /// # Errors
     /// There is none, or it makes no sense.
     pub fn read_record(&self) -> Result<JobRecord, StorageError> {
+        self.read_sealed_record(None).map(|(record, _)| record)
+    }
+
+    /// As `read_record`, with what the seal says to whoever has this key.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn read_sealed_record(&self, key: Option<&Key>) -> Result<(JobRecord, Seal), StorageError> {
         let path = self.record_path();
         let whose =
             if self.opened.get().is_some() { Whose::Own(None) } else { Whose::Anybodys(None) };
         let text = own::read_to_string(&self.via(&path), whose)
             .map_err(|e| StorageError::at("read", &path, &e))?;
-        serde_json::from_str(&text).map_err(|e| StorageError::new("read", &path, &e.to_string()))
+        JobRecord::unseal(&text, key).map_err(|e| StorageError::new("read", &path, &e.to_string()))
     }
 }
 

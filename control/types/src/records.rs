@@ -3,11 +3,12 @@
 //!
 //! A manifest carries its own checksum, because a restart believes what it says (which ranks exist,
 //! how large their images are) before it looks at any image, and a MAC by its owner's key, which
-//! anybody else cannot make.
+//! anybody else cannot make. So does a job's record: it names commands that a restart runs.
 
 use crate::{Checkpointer, hex, unhex, words};
 use fermata_seal::{Key, MAC_BYTES, Seal, is_equal};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::fmt;
 
@@ -133,16 +134,13 @@ struct Sealed {
     manifest: Manifest,
 }
 
-impl Sealed {
-    /// What the MAC says to whoever has this key.
-    fn seal(&self, key: Option<&Key>, text: &str) -> Seal {
-        let Some(key) = key.filter(|key| self.key == hex(&key.id())) else {
-            return if self.key.is_empty() { Seal::Absent } else { Seal::Others };
-        };
-        let mac = unhex::<MAC_BYTES>(&self.mac).unwrap_or_default();
-        let fits = is_equal(&key.manifest_mac(text.as_bytes()), &mac);
-        if fits { Seal::Ours } else { Seal::Broken }
-    }
+/// What a MAC says to whoever has this key. `id`: of the key that it is made with, or empty.
+fn judge(id: &str, mac: &str, key: Option<&Key>, wanted: impl Fn(&Key) -> [u8; MAC_BYTES]) -> Seal {
+    let Some(key) = key.filter(|key| id == hex(&key.id())) else {
+        return if id.is_empty() { Seal::Absent } else { Seal::Others };
+    };
+    let fits = unhex::<MAC_BYTES>(mac).is_some_and(|mac| is_equal(&wanted(key), &mac));
+    if fits { Seal::Ours } else { Seal::Broken }
 }
 
 impl Manifest {
@@ -189,7 +187,7 @@ impl Manifest {
         if crc32c::crc32c(text.as_bytes()) != sealed.crc32c {
             return Err(ManifestError::Checksum);
         }
-        let seal = sealed.seal(key, &text);
+        let seal = judge(&sealed.key, &sealed.mac, key, |key| key.manifest_mac(text.as_bytes()));
         Ok((sealed.manifest, seal))
     }
 }
@@ -260,6 +258,62 @@ pub struct JobRecord {
     pub local_dir: String,
     /// Arguments for mpirun itself.
     pub mpirun_args: Vec<String>,
+}
+
+const KEY_FIELD: &str = "key";
+const MAC_FIELD: &str = "mac";
+
+impl JobRecord {
+    /// The text of `job.json`: the record, with the MAC of all else in it if there is a key.
+    ///
+    /// # Errors
+    /// Only if serialising fails, which no record can cause.
+    pub fn seal(&self, key: Option<&Key>) -> serde_json::Result<String> {
+        let mut fields: Map<String, Value> = serde_json::from_value(serde_json::to_value(self)?)?;
+        if let Some(key) = key {
+            let mac = key.job_mac(&serde_json::to_vec(&fields)?);
+            fields.insert(KEY_FIELD.into(), hex(&key.id()).into());
+            fields.insert(MAC_FIELD.into(), hex(&mac).into());
+        }
+        serde_json::to_string_pretty(&fields)
+    }
+
+    /// Reads the text of a `job.json`, and says what its MAC tells whoever has this key. It is of
+    /// every field that is there, also of those that this version does not know.
+    ///
+    /// # Errors
+    /// It is no JSON, or not of a record.
+    pub fn unseal(text: &str, key: Option<&Key>) -> serde_json::Result<(Self, Seal)> {
+        let mut fields: Map<String, Value> = serde_json::from_str(text)?;
+        let mut taken = |name| match fields.remove(name) {
+            Some(Value::String(text)) => text,
+            _ => String::new(),
+        };
+        let (id, mac) = (taken(KEY_FIELD), taken(MAC_FIELD));
+        let sealed = serde_json::to_vec(&fields)?;
+        let record = serde_json::from_value(Value::Object(fields))?;
+        Ok((record, judge(&id, &mac, key, |key| key.job_mac(&sealed))))
+    }
+
+    /// Whether it says where a job runs and what starts it there.
+    #[must_use]
+    pub fn has_commands(&self) -> bool {
+        let lists = [&self.hosts, &self.mpirun_args];
+        let words = [&self.remote_shell, &self.local_dir];
+        !(lists.iter().all(|list| list.is_empty()) && words.iter().all(|word| word.is_empty()))
+    }
+
+    /// Without what a restart would run, or reach out to.
+    #[must_use]
+    pub fn without_commands(self) -> Self {
+        Self {
+            hosts: vec![],
+            mpirun_args: vec![],
+            remote_shell: String::new(),
+            local_dir: String::new(),
+            ..self
+        }
+    }
 }
 
 #[cfg(test)]
@@ -342,6 +396,57 @@ mod tests {
         (sealed.key, sealed.mac) = (ours.key, ours.mac);
         let forged = serde_json::to_string(&sealed).unwrap();
         assert_eq!(says(&forged, Some(&KEY)), Seal::Broken);
+    }
+
+    fn record() -> JobRecord {
+        JobRecord {
+            job: "melt".into(),
+            argv: vec!["./app".into()],
+            hosts: vec!["a:2".into()],
+            mpirun_args: vec!["--quiet".into()],
+            keep: 3,
+            ..JobRecord::default()
+        }
+    }
+
+    #[test]
+    fn a_job_record_is_sealed_field_by_field() {
+        let text = record().seal(Some(&KEY)).unwrap();
+        let says = |text: &str, key: Option<&Key>| JobRecord::unseal(text, key).unwrap();
+        assert_eq!(says(&text, Some(&KEY)), (record(), Seal::Ours));
+        assert_eq!(says(&text, None).1, Seal::Others);
+        assert_eq!(says(&text, Some(&Key::new([2; 32]))).1, Seal::Others);
+        for (old, new) in [("--quiet", "/tmp/evil"), ("a:2", "b:2"), ("\"keep\": 3", "\"keep\": 4")]
+        {
+            assert_eq!(says(&text.replace(old, new), Some(&KEY)).1, Seal::Broken, "{old}");
+        }
+        let more = text.replacen('{', "{\"later\": 1, ", 1);
+        assert_eq!(says(&more, Some(&KEY)).1, Seal::Broken);
+        let fewer = serde_json::from_str::<Value>(&text).unwrap();
+        let compact = serde_json::to_string(&fewer).unwrap();
+        assert_eq!(says(&compact, Some(&KEY)).1, Seal::Ours, "layout does not count");
+    }
+
+    #[test]
+    fn a_job_record_without_a_mac_is_read_and_has_no_seal() {
+        let text = serde_json::to_string(&record()).unwrap(); // as older versions wrote it
+        assert_eq!(JobRecord::unseal(&text, Some(&KEY)).unwrap(), (record(), Seal::Absent));
+        assert_eq!(JobRecord::unseal(&record().seal(None).unwrap(), None).unwrap().1, Seal::Absent);
+        let left = record().without_commands();
+        assert!(record().has_commands() && !left.has_commands());
+        assert_eq!((left.keep, left.job.as_str()), (3, "melt"));
+    }
+
+    #[test]
+    fn a_field_that_came_later_does_not_break_a_seal() {
+        let mut fields: Map<String, Value> =
+            serde_json::from_str(&record().seal(None).unwrap()).unwrap();
+        fields.insert("later".into(), 1.into());
+        let mac = KEY.job_mac(&serde_json::to_vec(&fields).unwrap());
+        fields.insert(KEY_FIELD.into(), hex(&KEY.id()).into());
+        fields.insert(MAC_FIELD.into(), hex(&mac).into());
+        let text = serde_json::to_string(&fields).unwrap();
+        assert_eq!(JobRecord::unseal(&text, Some(&KEY)).unwrap(), (record(), Seal::Ours));
     }
 
     #[test]
