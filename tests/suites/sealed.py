@@ -3,14 +3,15 @@
 refused, also where every checksum fits, and wherever it lies."""
 import json
 import pathlib
+import shlex
 import shutil
 import struct
 
-from support import fermata, image, mpis, process
+from support import fermata, image, mpis, namespaces, process
 from support.cases import check, check_equal, timeout
 
 STEPS = 8
-DAMAGED, LAUNCHER = 4, 70
+REFUSED, DAMAGED, LAUNCHER = 3, 4, 70
 NOT_SEALED = "snapshots of this run are not sealed"
 
 
@@ -55,6 +56,17 @@ def _refused(result, word, code=DAMAGED):
     check_equal(result.code, code, f"exit code\n{result.err}")
     check(word in result.err, f"'{word}' is missing in\n{result.err}")
     check("step" not in result.out, f"a rank ran:\n{result.out}")
+
+
+def _contents(snapshot):
+    return {path.name: path.read_bytes() for path in snapshot.iterdir()}
+
+
+def _not_taken_over(work, snapshot, word, env=None, code=DAMAGED):
+    """Nor is anything written to it."""
+    before = _contents(snapshot)
+    _refused(fermata.fermata(work, "trust", snapshot, env=env), word, code)
+    check(_contents(snapshot) == before, "the snapshot was changed")
 
 
 def _goes_on(job, env=None, options=()):
@@ -120,9 +132,11 @@ def test_a_changed_image_in_which_every_checksum_fits(work):
     image.fit_manifest(snapshot)
     for command in ("verify", "restart"):
         _refused(fermata.fermata(work, command, job.name), "manifest.json: changed since")
+    _not_taken_over(work, snapshot, "manifest.json: changed since")
     (snapshot / "manifest.json").write_text(manifest)
     for command in ("verify", "restart"):
         _refused(fermata.fermata(work, command, job.name), "rank 1: rank-1.img: changed since")
+    _not_taken_over(work, snapshot, "rank-1.img: changed since")
     _refused(_exec_restore(work, snapshot), "changed by somebody who has not your key",
              code=LAUNCHER)
 
@@ -140,7 +154,8 @@ def test_a_changed_manifest_whose_checksum_fits(work):
 
 @timeout(150)
 def test_images_of_two_runs_are_not_mixed(work):
-    """Of the same job, checkpoint and rank, sealed with the same key."""
+    """Of the same job, checkpoint and rank, sealed with the same key. Nor does anybody take that
+    over."""
     job = _saved_job(work)
     snapshot, other = job.snapshots()[-1], work / "other.img"
     shutil.copy(snapshot / "rank-1.img", other)
@@ -150,6 +165,8 @@ def test_images_of_two_runs_are_not_mixed(work):
     sealed = json.loads((snapshot / "manifest.json").read_text())
     check(sealed["key"] and sealed["mac"], "the manifest is not sealed")
     _refused(fermata.fermata(work, "restart", job.name), "not the file the manifest describes")
+    for env in (None, _with_key(work, "other")):
+        _not_taken_over(work, snapshot, "rank-1.img: is not the file the manifest describes", env)
 
 
 @timeout(120)
@@ -221,6 +238,42 @@ def test_a_key_that_others_can_read_seals_nothing(work):
     job.start("openmpi", _program(), env={"XDG_CONFIG_HOME": str(work / "mine")})
     text = job.finish() and job.running.err
     check(NOT_SEALED in text and "others may read it" in text, text)
+
+
+@timeout(120)
+def test_what_others_may_write_to_is_not_taken_over(work):
+    job = _saved_job(work, env={"XDG_CONFIG_HOME": str(work / "theirs")})
+    snapshot = job.snapshots()[-1]
+    snapshot.chmod(0o775)
+    _not_taken_over(work, snapshot, "others may write to it (mode 775)", code=REFUSED)
+    snapshot.chmod(0o700)
+    picture = snapshot / "rank-1.img"
+    picture.chmod(0o664)
+    _not_taken_over(work, snapshot, "others may write to it (mode 664)")
+    picture.chmod(0o600)
+    picture.rename(work / "elsewhere.img")
+    picture.symlink_to(work / "elsewhere.img")
+    _not_taken_over(work, snapshot, "rank-1.img: is a link")
+
+
+@timeout(120)
+def test_a_takeover_that_fails_changes_nothing(work):
+    """The disk is full when the manifest is written: then the images are what they were."""
+    job = _saved_job(work, env={"XDG_CONFIG_HOME": str(work / "theirs")})
+    snapshot = job.snapshots()[-1]
+    room = sum(path.stat().st_size // 4096 + 1 for path in snapshot.iterdir()) + 8
+    disk = work / "disk"
+    disk.mkdir()
+    words = [fermata.FERMATA, "trust", disk / "3"]
+    script = (f'mount -t tmpfs -o size={4 * room}k none "$0" && cp -r "$1" "$0/3" && '
+              'chmod 700 "$0/3" && { cat /dev/zero > "$0/rest" 2> /dev/null; '
+              f'{shlex.join(map(str, words))}; code=$?; cp -r "$0/3" "$2" && exit $code; }}')
+    ran = process.run([*namespaces.own_mounts(), "sh", "-c", script, disk, snapshot, work / "left"],
+                      60, _environment(work), work)
+    check_equal(ran.code, 1, ran.err)
+    check("cannot seal" in ran.err and "No space left" in ran.err, ran.err)
+    left = {name: data for name, data in _contents(work / "left").items() if "partial" not in name}
+    check(left == _contents(snapshot), "the snapshot was changed")
 
 
 @timeout(120)

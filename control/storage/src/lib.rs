@@ -21,9 +21,13 @@ mod key;
 mod own;
 mod program;
 mod prune;
+mod reseal;
 #[cfg(test)]
 mod seal_tests;
 mod snapshot;
+mod takeover;
+#[cfg(test)]
+mod takeover_tests;
 mod verify;
 
 pub use build_id::{build_id, copy_mapped};
@@ -38,8 +42,9 @@ pub use program::{prepare_program, program_files};
 pub use prune::{prune, remove_leftovers};
 pub use snapshot::{
     SnapshotInfo, StorageError, commit, discard, image_name, is_whole, list_snapshots,
-    partial_image, prepare, read_manifest, trust,
+    partial_image, prepare, read_manifest,
 };
+pub use takeover::Takeover;
 pub use verify::{Verified, verify};
 
 use std::sync::mpsc::channel;

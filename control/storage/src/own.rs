@@ -86,6 +86,8 @@ const WRITABLE_FOR_OTHERS: u32 = 0o022;
 const NON_BLOCKING: i32 = 0o4000;
 const DIRECTORY: i32 = 0o20_0000;
 const NO_FOLLOW: i32 = 0o40_0000;
+/// `ELOOP`
+const IS_LINK: i32 = 40;
 
 fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, why.into())
@@ -167,6 +169,26 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 pub fn open_to_change(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).custom_flags(NON_BLOCKING).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+}
+
+/// Opens a regular file of the user's own, through no link, for reading and for writing to what it
+/// has.
+///
+/// # Errors
+/// What open(2) says, or it is not.
+pub(crate) fn open_to_seal(path: &Path) -> io::Result<File> {
+    let flags = NON_BLOCKING | NO_FOLLOW;
+    let open = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+    let file = open.map_err(|error| match error.raw_os_error() {
+        Some(IS_LINK) => refused("is a link: what it leads to is not written to"),
+        _ => error,
+    })?;
+    let info = file.metadata()?;
+    if !info.is_file() {
+        return Err(no_file());
+    }
+    check(&info)?;
+    Ok(file)
 }
 
 /// The text of a regular file.
