@@ -8,6 +8,7 @@ use crate::jobs::{Place, removed, snapshot_path};
 use crate::key;
 use crate::output::{Output, Progress, human_bytes};
 use crate::restart::check_owner;
+use crate::versions;
 use anyhow::Result;
 use fermata_seal::Seal;
 use fermata_storage::{Takeover, Verified, Whose, open_own_directory, read_manifest, verify};
@@ -65,6 +66,7 @@ pub fn trust(place: &Place, what: &str, output: Output) -> Result<u8> {
     check_owner(&path)?;
     check_mode(&path)?;
     let user = key::needed("to seal it with")?;
+    versions::check_unbelieved(&path)?;
     let total = read_manifest(&path, key::anybodys()).map_or(0, |manifest| manifest.bytes());
     let mut progress = Progress::new(output, "checking the snapshot", total);
     let takeover = Takeover::of(&path, &user.key, |bytes| progress.advance(bytes));
