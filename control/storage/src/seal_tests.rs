@@ -166,6 +166,20 @@ fn encrypt(path: &Path) {
 }
 
 #[test]
+fn a_commit_without_a_key_takes_no_sealed_image() {
+    let scratch = Scratch::new();
+    let manifest = scratch.fill(1);
+    let path = crate::partial_image(&scratch.job(), 1, 1);
+    Reseal::open(&path, &KEY, |_| true).unwrap().put().unwrap();
+    let mut listed = manifest;
+    listed.images[1].header_crc = read_header(&path, Whose::Own(None)).unwrap().header_crc;
+    listed.images[1].bytes = fs::metadata(&path).unwrap().len();
+    let why = commit(&scratch.job(), &listed, None).unwrap_err().to_string();
+    assert!(why.contains("rank-1.img") && why.contains("there is none"), "{why}");
+    commit(&scratch.job(), &listed, Some(&KEY)).unwrap();
+}
+
+#[test]
 fn an_image_of_the_oldest_format_is_read_and_trusted() {
     let scratch = Scratch::new();
     let mut manifest = scratch.fill(1);

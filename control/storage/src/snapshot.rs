@@ -136,6 +136,10 @@ pub fn commit(
     Ok(committed)
 }
 
+/// Of a snapshot that nobody could restart: the manifest would have no seal, and its images one.
+const NO_KEY_TO_COMMIT: &str = "the rank's host has a key, and where the job was started there is none\n  hint: start the job \
+     where fermata/key is in $XDG_CONFIG_HOME or ~/.config, as on the hosts of its ranks";
+
 /// A rank whose host has another key than ours, or none, has just sealed its image with that one or
 /// not at all. It is sealed with ours instead: what the manifest lists is of one key.
 fn note_seal(
@@ -151,6 +155,7 @@ fn note_seal(
             reseal.put().map_err(|why| why.to_string())?;
             header = reseal.header;
         }
+        None if is_sealed => return Err(NO_KEY_TO_COMMIT.into()),
         _ => {}
     }
     describe(image, &header);
