@@ -233,11 +233,31 @@ def test_a_key_that_others_can_read_seals_nothing(work):
     check_equal(key.stat().st_mode & 0o777, 0o600, "mode of the key")
     check_equal(key.parent.stat().st_mode & 0o777, 0o700, "mode of its directory")
     key.chmod(0o640)
-    _refused(fermata.fermata(work, "restart", job.name, env=env), "there is no key here")
+    _refused(fermata.fermata(work, "restart", job.name, env=env), "others may read it", REFUSED)
     job = fermata.Job(work, "other")
     job.start("openmpi", _program(), env={"XDG_CONFIG_HOME": str(work / "mine")})
     text = job.finish() and job.running.err
     check(NOT_SEALED in text and "others may read it" in text, text)
+
+
+@timeout(120)
+def test_a_key_that_cannot_be_used_is_not_as_good_as_none(work):
+    """What is not sealed is believed where there never was a key, and not where it is lost to
+    sight."""
+    job = _saved_job(work, env={"XDG_CONFIG_HOME": str(work / "none/none")})
+    snapshot, mine = job.snapshots()[-1], {"XDG_CONFIG_HOME": str(work / "mine")}
+    key = work / "mine/fermata/key"
+    key.parent.mkdir(parents=True)
+    key.write_text("not a key\n")
+    key.chmod(0o600)
+    env = _environment(work, **mine)
+    _refused(fermata.fermata(work, "restart", job.name, env=env), "is no key", REFUSED)
+    command = [fermata.FERMATA, "exec", "--name", "again", "--restore", snapshot, "--",
+               mpis.program("openmpi", "selfcheck")]
+    ran = process.run([*mpis.mpirun("openmpi", 2), *map(str, command)], 60, env, work)
+    _refused(ran, "cannot be used, so nothing shows whether this is yours")
+    _not_taken_over(work, snapshot, "is no key", env, REFUSED)
+    fermata.fermata(work, "verify", job.name, env=env).expect_success("verify")
 
 
 @timeout(120)

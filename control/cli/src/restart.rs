@@ -54,6 +54,7 @@ pub fn restart(
     how: How,
     output: Output,
 ) -> Result<u8> {
+    key::check_in_reach()?;
     let prefix = Prefix::find()?;
     let Found { job, origin, snapshot } = find_job(place, what)?;
     make_directory(&job).map_err(|why| elsewhere(why, &job, snapshot.as_deref()))?;
