@@ -261,6 +261,15 @@ def test_a_key_that_cannot_be_used_is_not_as_good_as_none(work):
 
 
 @timeout(120)
+def test_looking_makes_no_key(work):
+    job = _saved_job(work)
+    for words in (["verify", job.name], ["inspect", job.name], ["snapshots", job.name]):
+        result = fermata.fermata(work, *words, env=_with_key(work, "fresh"))
+        result.expect_success(words[0])
+    check(not (work / "fresh").exists(), "a key was made")
+
+
+@timeout(120)
 def test_what_others_may_write_to_is_not_taken_over(work):
     job = _saved_job(work, env={"XDG_CONFIG_HOME": str(work / "theirs")})
     snapshot = job.snapshots()[-1]

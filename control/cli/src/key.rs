@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The user's key in this process: looked for, and made, once.
+//! The user's key in this process: looked for once, and made where something is to be sealed or
+//! believed.
 
 use crate::exit::refused;
 use anyhow::Result;
-use fermata_seal::Seal;
-use fermata_storage::{NoKey, UserKey, Whose, user_key};
+use fermata_seal::{Key, Seal};
+use fermata_storage::{NoKey, UserKey, Whose, existing_key, user_key};
 use fermata_sysio::tell;
 use fermata_types::Checkpointer;
 use std::sync::OnceLock;
@@ -28,9 +29,10 @@ pub fn own() -> Whose {
     }
 }
 
-/// What is looked at may be anybody's.
+/// What is looked at may be anybody's, and no key is made for that.
 pub fn anybodys() -> Whose {
-    Whose::Anybodys(found().map(|user| user.key))
+    static KNOWN: OnceLock<Option<Key>> = OnceLock::new();
+    Whose::Anybodys(*KNOWN.get_or_init(|| existing_key().ok().map(|user| user.key)))
 }
 
 /// For what believes a snapshot: without a key that is there nobody can tell whose it is.

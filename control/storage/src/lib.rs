@@ -33,7 +33,7 @@ mod verify;
 pub use build_id::{build_id, copy_mapped};
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, JobLock, Runner, list_jobs};
-pub use key::{NoKey, UserKey, user_key};
+pub use key::{NoKey, UserKey, existing_key, user_key};
 pub use own::{
     SealProblem, Whose, create as create_own, make_own, open as open_file,
     open_directory as open_own_directory, open_to_change,
