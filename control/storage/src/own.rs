@@ -57,8 +57,8 @@ impl fmt::Display for SealProblem {
                  $XDG_CONFIG_HOME or ~/.config, as it was when this was saved"
             }
             Self::UnusableKey => {
-                "your key, fermata/key in $XDG_CONFIG_HOME or ~/.config, cannot be used, so nothing \
-                 shows whether this is yours"
+                "your key, fermata/key in $XDG_CONFIG_HOME or ~/.config, cannot be used, so \
+                 nothing shows whether this is yours"
             }
         })
     }

@@ -51,7 +51,8 @@ impl Reseal {
         Self::plan(image, key, |_| {}).map_err(|why| why.to_string())
     }
 
-    /// Reads all of an image that somebody knows to be good. `progress` gets bytes as they are read.
+    /// Reads all of an image that somebody knows to be good. `progress` gets bytes as they are
+    /// read.
     ///
     /// # Errors
     /// It is damaged, or encrypted with another key.

@@ -137,8 +137,9 @@ pub fn commit(
 }
 
 /// Of a snapshot that nobody could restart: the manifest would have no seal, and its images one.
-const NO_KEY_TO_COMMIT: &str = "the rank's host has a key, and where the job was started there is none\n  hint: start the job \
-     where fermata/key is in $XDG_CONFIG_HOME or ~/.config, as on the hosts of its ranks";
+const NO_KEY_TO_COMMIT: &str = "\
+the rank's host has a key, and where the job was started there is none
+  hint: start it where your key is in $XDG_CONFIG_HOME or ~/.config, as on that host";
 
 /// A rank whose host has another key than ours, or none, has just sealed its image with that one or
 /// not at all. It is sealed with ours instead: what the manifest lists is of one key.

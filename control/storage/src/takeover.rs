@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Seals a whole snapshot with a key, for somebody who knows where it comes from.
 //!
-//! All of it is looked at before anything is written: each image is the one that the manifest lists,
-//! and what names this key has been changed by nobody else. What is looked at is what is written to:
-//! every file is opened once, in a directory that is the user's own. What fails is undone. What is
-//! interrupted leaves each image as one or the other, and the manifest that is to come beside it:
-//! the next takeover goes on from there.
+//! All of it is looked at before anything is written: each image is the one that the manifest
+//! lists, and what names this key has been changed by nobody else. What is looked at is what is
+//! written to: every file is opened once, in a directory that is the user's own. What fails is
+//! undone. What is interrupted leaves each image as one or the other, and the manifest that is to
+//! come beside it: the next takeover goes on from there.
 
 use crate::image::Image;
 use crate::own::{self, Whose};
