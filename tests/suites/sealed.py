@@ -3,14 +3,15 @@
 refused, also where every checksum fits, and wherever it lies."""
 import json
 import pathlib
+import shlex
 import shutil
 import struct
 
-from support import errors, fermata, image, mpis, process
+from support import errors, fermata, image, mpis, namespaces, process
 from support.cases import check, check_equal, timeout
 
 STEPS = 8
-DAMAGED, LAUNCHER = 4, 70
+REFUSED, DAMAGED, LAUNCHER = 3, 4, 70
 NOT_SEALED = "snapshots of this run are not sealed"
 
 
@@ -60,6 +61,17 @@ def _refused(result, word, code=DAMAGED):
 def _refused_by_commands(job, word):
     for command in ("verify", "restart"):
         _refused(fermata.fermata(job.work, command, job.name), word)
+
+
+def _contents(snapshot):
+    return {path.name: path.read_bytes() for path in snapshot.iterdir()}
+
+
+def _not_taken_over(work, snapshot, word, env=None, code=DAMAGED):
+    """Nor is anything written to it."""
+    before = _contents(snapshot)
+    _refused(fermata.fermata(work, "trust", snapshot, env=env), word, code)
+    check(_contents(snapshot) == before, "the snapshot was changed")
 
 
 def _goes_on(job, env=None, options=()):
@@ -126,8 +138,10 @@ def test_a_changed_image_in_which_every_checksum_fits(work):
     _change_pages(snapshot / "rank-1.img", _new_checksum)
     image.fit_manifest(snapshot)
     _refused_by_commands(job, "manifest.json: changed since")
+    _not_taken_over(work, snapshot, "manifest.json: changed since")
     (snapshot / "manifest.json").write_text(manifest)
     _refused_by_commands(job, "rank 1: rank-1.img: changed since")
+    _not_taken_over(work, snapshot, "rank-1.img: changed since")
     _refused(_exec_restore(work, snapshot), "changed by somebody who has not your key",
              code=LAUNCHER)
 
@@ -145,7 +159,8 @@ def test_a_changed_manifest_whose_checksum_fits(work):
 
 @timeout(150)
 def test_images_of_two_runs_are_not_mixed(work):
-    """Of the same job, checkpoint and rank, sealed with the same key."""
+    """Of the same job, checkpoint and rank, sealed with the same key. Nor does anybody take that
+    over."""
     job = _saved_job(work)
     snapshot, other = job.snapshots()[-1], work / "other.img"
     shutil.copy(snapshot / "rank-1.img", other)
@@ -155,6 +170,8 @@ def test_images_of_two_runs_are_not_mixed(work):
     sealed = json.loads((snapshot / "manifest.json").read_text())
     check(sealed["key"] and sealed["mac"], "the manifest is not sealed")
     _refused(fermata.fermata(work, "restart", job.name), "not the file the manifest describes")
+    for env in (None, _with_key(work, "other")):
+        _not_taken_over(work, snapshot, "rank-1.img: is not the file the manifest describes", env)
     _refused(_exec_restore(work, snapshot), "not the one that the manifest lists", code=LAUNCHER)
 
 
@@ -222,11 +239,76 @@ def test_a_key_that_others_can_read_seals_nothing(work):
     check_equal(key.stat().st_mode & 0o777, 0o600, "mode of the key")
     check_equal(key.parent.stat().st_mode & 0o777, 0o700, "mode of its directory")
     key.chmod(0o640)
-    _refused(fermata.fermata(work, "restart", job.name, env=env), "there is no key here")
+    _refused(fermata.fermata(work, "restart", job.name, env=env), "others may read it", REFUSED)
     job = fermata.Job(work, "other")
     job.start("openmpi", _program(), env={"XDG_CONFIG_HOME": str(work / "mine")})
     text = job.finish() and job.running.err
     check(NOT_SEALED in text and "others may read it" in text, text)
+
+
+@timeout(120)
+def test_a_key_that_cannot_be_used_is_not_as_good_as_none(work):
+    """What is not sealed is believed where there never was a key, and not where it is lost to
+    sight."""
+    job = _saved_job(work, env={"XDG_CONFIG_HOME": str(work / "none/none")})
+    snapshot, mine = job.snapshots()[-1], {"XDG_CONFIG_HOME": str(work / "mine")}
+    key = work / "mine/fermata/key"
+    key.parent.mkdir(parents=True)
+    key.write_text("not a key\n")
+    key.chmod(0o600)
+    env = _environment(work, **mine)
+    _refused(fermata.fermata(work, "restart", job.name, env=env), "is no key", REFUSED)
+    command = [fermata.FERMATA, "exec", "--name", "again", "--restore", snapshot, "--",
+               mpis.program("openmpi", "selfcheck")]
+    ran = process.run([*mpis.mpirun("openmpi", 2), *map(str, command)], 60, env, work)
+    _refused(ran, "cannot be used, so nothing shows whether this is yours")
+    _not_taken_over(work, snapshot, "is no key", env, REFUSED)
+    fermata.fermata(work, "verify", job.name, env=env).expect_success("verify")
+
+
+@timeout(120)
+def test_looking_makes_no_key(work):
+    job = _saved_job(work)
+    for words in (["verify", job.name], ["inspect", job.name], ["snapshots", job.name]):
+        result = fermata.fermata(work, *words, env=_with_key(work, "fresh"))
+        result.expect_success(words[0])
+    check(not (work / "fresh").exists(), "a key was made")
+
+
+@timeout(120)
+def test_what_others_may_write_to_is_not_taken_over(work):
+    job = _saved_job(work, env={"XDG_CONFIG_HOME": str(work / "theirs")})
+    snapshot = job.snapshots()[-1]
+    snapshot.chmod(0o775)
+    _not_taken_over(work, snapshot, "others may write to it (mode 775)", code=REFUSED)
+    snapshot.chmod(0o700)
+    picture = snapshot / "rank-1.img"
+    picture.chmod(0o664)
+    _not_taken_over(work, snapshot, "others may write to it (mode 664)")
+    picture.chmod(0o600)
+    picture.rename(work / "elsewhere.img")
+    picture.symlink_to(work / "elsewhere.img")
+    _not_taken_over(work, snapshot, "rank-1.img: is a link")
+
+
+@timeout(120)
+def test_a_takeover_that_fails_changes_nothing(work):
+    """The disk is full when the manifest is written: then the images are what they were."""
+    job = _saved_job(work, env={"XDG_CONFIG_HOME": str(work / "theirs")})
+    snapshot = job.snapshots()[-1]
+    room = sum(path.stat().st_size // 4096 + 1 for path in snapshot.iterdir()) + 8
+    disk = work / "disk"
+    disk.mkdir()
+    words = [fermata.FERMATA, "trust", disk / "3"]
+    script = (f'mount -t tmpfs -o size={4 * room}k none "$0" && cp -r "$1" "$0/3" && '
+              'chmod 700 "$0/3" && { cat /dev/zero > "$0/rest" 2> /dev/null; '
+              f'{shlex.join(map(str, words))}; code=$?; cp -r "$0/3" "$2" && exit $code; }}')
+    ran = process.run([*namespaces.own_mounts(), "sh", "-c", script, disk, snapshot, work / "left"],
+                      60, _environment(work), work)
+    check_equal(ran.code, 1, ran.err)
+    check("cannot seal" in ran.err and "No space left" in ran.err, ran.err)
+    left = {name: data for name, data in _contents(work / "left").items() if "partial" not in name}
+    check(left == _contents(snapshot), "the snapshot was changed")
 
 
 def _memory(pid):

@@ -92,10 +92,13 @@ def fit_header(path):
     return crc
 
 
-def fit_manifest(snapshot):
-    """Its checksum, and what it has of the images' headers."""
+def fit_manifest(snapshot, key=None):
+    """Its checksum, and what it has of the images' headers. `key`: that it is sealed with, as it
+    says."""
     path = snapshot / "manifest.json"
     sealed = json.loads(path.read_text())
+    if key is not None:
+        sealed["key"] = key.hex()
     for record in sealed["manifest"]["images"]:
         record["header_crc"] = fit_header(snapshot / record["file"])
     compact = json.dumps(sealed["manifest"], separators=(",", ":"), ensure_ascii=False)
@@ -104,8 +107,9 @@ def fit_manifest(snapshot):
 
 
 def set_header_bit(snapshot, field, bit):
-    """Sets a bit of a field, counted from its first byte, in the image of every rank. Whoever wants
-    to restart from that has to say that he trusts it."""
+    """Sets a bit of a field, counted from its first byte, in the image of every rank. If it was
+    sealed it is somebody else's from then on: whoever wants to restart from that has to say that he
+    trusts it."""
     def change(block, offset):
         block[offset + bit // 8] |= 1 << bit % 8
     _change_header(snapshot, field, change)
@@ -128,12 +132,17 @@ def is_sealed(snapshot):
     return header_field(snapshot, "sealing") != 0
 
 
+SOMEBODY = b"somebody"  # the id of a key that nobody has
+
+
 def _change_header(snapshot, field, change):
-    offset = header_offsets()[field]
+    offset, key = header_offsets()[field], header_offsets()["key_id"]
+    others = SOMEBODY if is_sealed(snapshot) else b""
     for path in snapshot.glob("rank-*.img"):
         with open(path, "r+b") as file:
             block = bytearray(file.read(HEADER_BYTES))
             change(block, offset)
+            block[key:key + len(others)] = others
             file.seek(0)
             file.write(block)
-    fit_manifest(snapshot)
+    fit_manifest(snapshot, others)

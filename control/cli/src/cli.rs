@@ -293,7 +293,8 @@ Example:
         snapshot: String,
     },
     /// Seal a snapshot with your own key: somebody else's, or one made where you had none. What is
-    /// restarted runs as you, so know where it comes from
+    /// restarted runs as you, so know where it comes from. All of it is checked first; what fails
+    /// changes nothing, and what is interrupted can be done again
     #[command(after_help = "\
 Example:
   fermata trust ./copied/work/snapshots/3")]

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The user's key in this process: looked for, and made, once.
+//! The user's key in this process: looked for once, and made where something is to be sealed or
+//! believed.
 
 use crate::exit::refused;
 use anyhow::Result;
 use fermata_seal::{Key, Seal};
-use fermata_storage::{UserKey, Whose, user_key};
+use fermata_storage::{NoKey, UserKey, Whose, existing_key, user_key};
 use fermata_sysio::tell;
 use fermata_types::Checkpointer;
 use std::sync::OnceLock;
 
-fn known() -> &'static Result<UserKey, String> {
-    static KNOWN: OnceLock<Result<UserKey, String>> = OnceLock::new();
+fn known() -> &'static Result<UserKey, NoKey> {
+    static KNOWN: OnceLock<Result<UserKey, NoKey>> = OnceLock::new();
     KNOWN.get_or_init(user_key)
 }
 
@@ -19,31 +20,52 @@ pub fn found() -> Option<&'static UserKey> {
     known().as_ref().ok()
 }
 
-fn key() -> Option<Key> {
-    found().map(|user| user.key)
-}
-
 /// What is believed must be the user's own, and sealed with the key, if there is one.
 pub fn own() -> Whose {
-    Whose::Own(key())
+    match known() {
+        Ok(user) => Whose::Own(Some(user.key)),
+        Err(no) if no.is_out_of_reach => Whose::Nobodys,
+        Err(_) => Whose::Own(None),
+    }
 }
 
-/// What is looked at may be anybody's.
+/// What is looked at may be anybody's, and no key is made for that.
 pub fn anybodys() -> Whose {
-    Whose::Anybodys(key())
+    static KNOWN: OnceLock<Option<Key>> = OnceLock::new();
+    Whose::Anybodys(*KNOWN.get_or_init(|| existing_key().ok().map(|user| user.key)))
 }
+
+/// For what believes a snapshot: without a key that is there nobody can tell whose it is.
+///
+/// # Errors
+/// There is a key that cannot be used.
+pub fn check_in_reach() -> Result<()> {
+    match known() {
+        Err(no) if no.is_out_of_reach => Err(refused(format!(
+            "your key cannot be used, so nothing shows which snapshots are yours: {no}\n  hint: \
+             {OUT_OF_REACH}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+const OUT_OF_REACH: &str =
+    "mend that; where a home cannot be reached at all, XDG_CONFIG_HOME says where keys are instead";
 
 /// The key, for what cannot be done without it.
 ///
 /// # Errors
 /// There is none.
 pub fn needed(purpose: &str) -> Result<&'static UserKey> {
-    known().as_ref().map_err(|why| {
-        refused(format!(
-            "there is no key {purpose}: {why}\n  \
-             hint: it is made by itself in $XDG_CONFIG_HOME/fermata or ~/.config/fermata, \
-             where that can be written to"
-        ))
+    known().as_ref().map_err(|no| {
+        let hint = match no.is_out_of_reach {
+            true => OUT_OF_REACH,
+            false => {
+                "it is made by itself in $XDG_CONFIG_HOME/fermata or ~/.config/fermata, where that \
+                 can be written to"
+            }
+        };
+        refused(format!("there is no key {purpose}: {no}\n  hint: {hint}"))
     })
 }
 
@@ -64,9 +86,12 @@ pub fn check_encryption(checkpointer: Checkpointer) -> Result<()> {
 /// Says so where there is none, once for a run of a job.
 pub fn tell_if_missing() {
     if let Err(why) = known() {
+        let hint = match why.is_out_of_reach {
+            true => OUT_OF_REACH,
+            false => "who owns the files is all that tells a restart whether to believe them",
+        };
         tell(format_args!(
-            "snapshots of this run are not sealed: there is no key ({why})\n  \
-             hint: who owns the files is all that tells a restart whether to believe them"
+            "snapshots of this run are not sealed: there is no key ({why})\n  hint: {hint}"
         ));
     }
 }

@@ -54,6 +54,7 @@ pub fn restart(
     how: How,
     output: Output,
 ) -> Result<u8> {
+    key::check_in_reach()?;
     let prefix = Prefix::find()?;
     let Found { job, origin, snapshot } = find_job(place, what)?;
     make_directory(&job).map_err(|why| elsewhere(why, &job, snapshot.as_deref()))?;
@@ -276,8 +277,10 @@ pub fn check_owner(snapshot: &Path) -> Result<()> {
 /// Everything is looked at before any rank runs.
 fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manifest> {
     let verified = verify_shown(snapshot, key::own(), output);
-    if let (true, Some(manifest)) = (verified.is_good(), verified.manifest) {
-        return Ok(manifest);
+    match verified.manifest {
+        Some(manifest) if verified.problems.is_empty() => return Ok(manifest),
+        Some(_) => {}
+        None => versions::check_unbelieved(snapshot)?, // else it would be taken over for nothing
     }
     let mut text = format!("the snapshot {} cannot be used:", snapshot.display());
     for problem in &verified.problems {

@@ -2,17 +2,20 @@
 //! `verify` tells whether a snapshot can be believed; `trust` makes one whose origin somebody knows
 //! his own.
 
-use crate::exit::{DAMAGED, damaged};
+use crate::exit::{DAMAGED, damaged, refused};
+use crate::hints::quoted_path;
 use crate::jobs::{Place, removed, snapshot_path};
 use crate::key;
 use crate::output::{Output, Progress, human_bytes};
 use crate::restart::check_owner;
+use crate::versions;
 use anyhow::Result;
 use fermata_seal::Seal;
-use fermata_storage::{Verified, Whose, read_manifest, verify};
+use fermata_storage::{Takeover, Verified, Whose, open_own_directory, read_manifest, verify};
 use fermata_sysio::tell;
 use fermata_types::Checkpointer;
 use serde_json::json;
+use std::fs;
 use std::path::Path;
 
 /// `fermata verify`
@@ -59,16 +62,16 @@ pub fn verify_shown(snapshot: &Path, whose: Whose, output: Output) -> Verified {
 
 /// `fermata trust`
 pub fn trust(place: &Place, what: &str, output: Output) -> Result<u8> {
-    let path = snapshot_path(place, what)?;
+    let path = fs::canonicalize(snapshot_path(place, what)?)?;
     check_owner(&path)?;
+    check_mode(&path)?;
     let user = key::needed("to seal it with")?;
-    let sealed =
-        fermata_storage::trust(&path, &user.key).map_err(|error| damaged(error.to_string()))?;
-    let verified = verify_shown(&path, key::own(), output);
-    if !verified.is_good() {
-        let problems = verified.problems.join("\n  ");
-        return Err(damaged(format!("{} cannot be used:\n  {problems}", path.display())));
-    }
+    versions::check_unbelieved(&path)?;
+    let total = read_manifest(&path, key::anybodys()).map_or(0, |manifest| manifest.bytes());
+    let mut progress = Progress::new(output, "checking the snapshot", total);
+    let takeover = Takeover::of(&path, &user.key, |bytes| progress.advance(bytes));
+    let takeover = takeover.map_err(|error| damaged(error.to_string()))?;
+    let sealed = takeover.carry_out()?;
     let text = format!(
         "{} is sealed with your key: job {}, checkpoint {}",
         path.display(),
@@ -77,4 +80,16 @@ pub fn trust(place: &Place, what: &str, output: Output) -> Result<u8> {
     );
     output.result(text, &json!({"ok": true, "snapshot": path}));
     Ok(0)
+}
+
+/// Where others may write, what has been looked at is not what will be restarted.
+fn check_mode(snapshot: &Path) -> Result<()> {
+    open_own_directory(snapshot).map(drop).map_err(|error| {
+        refused(format!(
+            "cannot seal {}: {error}\n  hint: close it to others, then look at what it holds: \
+             chmod -R go-w {}",
+            snapshot.display(),
+            quoted_path(snapshot)
+        ))
+    })
 }

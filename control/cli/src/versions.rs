@@ -3,18 +3,36 @@
 //! the crossing that this one was built for (spec/crossing.toml).
 
 use crate::exit::refused;
+use crate::key;
 use crate::moved::Images;
 use anyhow::Result;
+use fermata_storage::{read_header, read_manifest};
 use fermata_types::{CROSSING_OLDEST, CROSSING_VERSION, CROSSINGS};
+use std::path::Path;
 
 /// Whether ranks can go on from these images. `maker`: the Fermata that wrote them, "" if unknown.
 ///
 /// # Errors
 /// The restart is refused: they are of a Fermata that is too old, or of a newer one.
 pub fn check(images: &Images, maker: &str) -> Result<()> {
-    let crossings = images.open().map(|(_, image)| image.header.crossing_version);
+    check_crossings(images.open().map(|(_, image)| image.header.crossing_version), maker)
+}
+
+/// The same of a snapshot that is not believed: whoever may have written it, sealing it would be of
+/// no use.
+///
+/// # Errors
+/// As `check`.
+pub fn check_unbelieved(snapshot: &Path) -> Result<()> {
+    let Ok(manifest) = read_manifest(snapshot, key::anybodys()) else { return Ok(()) };
+    let in_it = manifest.images.iter().filter(|image| !image.file.contains('/'));
+    let headers = in_it.filter_map(|i| read_header(&snapshot.join(&i.file), key::anybodys()).ok());
+    check_crossings(headers.map(|header| header.crossing_version), &manifest.fermata)
+}
+
+fn check_crossings(mut crossings: impl Iterator<Item = u32>, maker: &str) -> Result<()> {
     let served = CROSSING_OLDEST..=CROSSING_VERSION;
-    match crossings.into_iter().find(|crossing| !served.contains(crossing)) {
+    match crossings.find(|crossing| !served.contains(crossing)) {
         Some(crossing) => Err(refused(refusal(crossing, maker))),
         None => Ok(()),
     }

@@ -6,7 +6,7 @@
 //! damaged, so each is checked against the file before it is used.
 
 use crate::own::{self, SealProblem, Whose};
-use fermata_seal::{ImageKeys, Key, Seal, is_equal};
+use fermata_seal::{ImageKeys, Seal, is_equal};
 use fermata_types::{
     IMAGE_HEADER_BYTES, IMAGE_HEADER_CRC_OFFSET, IMAGE_HEADER_MAC_OFFSET, IMAGE_MAGIC,
     IMAGE_OLDEST, IMAGE_VERSION, ImageAction, ImageExtent, ImageFile, ImageHeader, ImageMember,
@@ -15,7 +15,6 @@ use fermata_types::{
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// No table of a sane image is larger.
@@ -119,7 +118,7 @@ pub struct Image {
     pub seal: Seal,
     strings: Vec<u8>,
     pub(crate) tags: Vec<ImageTag>,
-    file: File,
+    pub(crate) file: File,
     keys: Option<ImageKeys>,
 }
 
@@ -128,12 +127,23 @@ pub struct Image {
 /// # Errors
 /// Whatever is wrong with it.
 pub fn read_header(path: &Path, whose: Whose) -> Result<ImageHeader, ImageProblem> {
-    open(path, whose).map(|(header, _, _)| header)
+    let mut file = own::open(path, whose)?;
+    let (header, _) = header_of(&mut file)?;
+    check_size(&file, &header)?;
+    Ok(header)
 }
 
-/// The header, its block with checksum and MAC as zero, and the file.
-fn open(path: &Path, whose: Whose) -> Result<(ImageHeader, Vec<u8>, File), ImageProblem> {
-    let mut file = own::open(path, whose)?;
+fn check_size(file: &File, header: &ImageHeader) -> Result<(), ImageProblem> {
+    let real = file.metadata()?.len();
+    if real == header.file_bytes {
+        Ok(())
+    } else {
+        Err(ImageProblem::Truncated(header.file_bytes, real))
+    }
+}
+
+/// The header, and its block with checksum and MAC as zero.
+fn header_of(file: &mut File) -> Result<(ImageHeader, Vec<u8>), ImageProblem> {
     let real = file.metadata()?.len();
     let mut block = vec![0; IMAGE_HEADER_BYTES];
     if real < block.len() as u64 {
@@ -152,15 +162,15 @@ fn open(path: &Path, whose: Whose) -> Result<(ImageHeader, Vec<u8>, File), Image
     if !(IMAGE_OLDEST..=IMAGE_VERSION).contains(&header.version) {
         return Err(ImageProblem::Version(header.version));
     }
-    if real != header.file_bytes {
+    if real < header.file_bytes {
         return Err(ImageProblem::Truncated(header.file_bytes, real));
     }
     block[IMAGE_HEADER_MAC_OFFSET..][..header.mac.len()].fill(0);
-    Ok((header, block, file))
+    Ok((header, block))
 }
 
 /// Every table in its order, with its name and the size of an entry.
-fn table_list(header: &ImageHeader) -> [(&'static str, &TableRef, usize); 11] {
+pub(crate) fn table_list(header: &ImageHeader) -> [(&'static str, &TableRef, usize); 11] {
     [
         ("regions", &header.regions, ImageRegion::BYTES),
         ("objects", &header.objects, ImageObject::BYTES),
@@ -200,7 +210,14 @@ impl Image {
     /// # Errors
     /// Whatever is wrong with them.
     pub fn open(path: &Path, whose: Whose) -> Result<Self, ImageProblem> {
-        let (header, block, mut file) = open(path, whose)?;
+        let image = Self::of_file(own::open(path, whose)?, whose)?;
+        image.check_size()?;
+        Ok(image)
+    }
+
+    /// The same of an open file. There may be more behind the image.
+    pub(crate) fn of_file(mut file: File, whose: Whose) -> Result<Self, ImageProblem> {
+        let (header, block) = header_of(&mut file)?;
         let mut tables = Vec::new();
         for (name, table, entry_bytes) in table_list(&header) {
             tables.push(read_table(&mut file, header.file_bytes, name, table, entry_bytes)?);
@@ -233,6 +250,11 @@ impl Image {
             return Err(ImageProblem::TableDamaged("tags"));
         }
         Ok(image)
+    }
+
+    /// Whether the file ends where the image does.
+    pub(crate) fn check_size(&self) -> Result<(), ImageProblem> {
+        check_size(&self.file, &self.header)
     }
 
     /// Reads every saved page. `progress` gets the bytes of each extent.
@@ -296,69 +318,6 @@ impl Image {
         if fits { Ok(true) } else { Err(ImageProblem::PagesForged(extent.address)) }
     }
 
-    /// Seals header, tables and pages with a key, for somebody who knows that they are good. Reads
-    /// all of the image, and writes into its file. One that this key has sealed stays as it is.
-    ///
-    /// # Errors
-    /// It is damaged, it is encrypted with another key, or the file cannot be written.
-    pub fn seal(path: &Path, key: &Key) -> Result<ImageHeader, ImageProblem> {
-        let whose = Whose::Anybodys(Some(*key));
-        match Self::open(path, whose) {
-            Ok(image) if image.seal == Seal::Ours => return Ok(image.header),
-            Ok(_) | Err(ImageProblem::Sealed(_)) => {}
-            Err(why) => return Err(why),
-        }
-        let mut image = Self::open(path, Whose::Anybodys(None))?;
-        if image.header.sealing == sealing::ENCRYPTED {
-            return Err(ImageProblem::Encrypted);
-        }
-        image.header.sealing = sealing::AUTHENTIC;
-        image.header.key_id = key.id();
-        image.header.salt = fermata_sysio::random_bytes()?;
-        let keys = key.image(&image.header.salt);
-        let (mut pages, mut tags) = (Vec::new(), Vec::new());
-        for index in 0..image.extents.len() {
-            image.read_as_stored(index, &mut pages)?;
-            tags.extend(keys.tag(&pages));
-        }
-        image.put(path, &keys, &tags)?;
-        Ok(image.header)
-    }
-
-    /// Writes the table of tags, behind all else if there was none, and the header that fits it.
-    fn put(&mut self, path: &Path, keys: &ImageKeys, tags: &[u8]) -> Result<(), ImageProblem> {
-        let header = &mut self.header;
-        if self.tags.is_empty() {
-            header.tags.offset = header.file_bytes.next_multiple_of(8);
-            header.tags.count = self.extents.len() as u64;
-            header.tags.bytes = tags.len() as u64;
-            header.file_bytes = header.tags.offset + header.tags.bytes;
-        }
-        header.tags.crc = crc32c::crc32c(tags);
-        header.version = IMAGE_VERSION;
-        self.header.mac.fill(0);
-        self.header.header_crc = 0;
-        let block = |header: &ImageHeader| {
-            let mut block = Vec::new();
-            header.write(&mut block);
-            block.resize(IMAGE_HEADER_BYTES, 0);
-            block
-        };
-        let mut parts = vec![block(&self.header)];
-        for (name, table, entry_bytes) in table_list(&self.header) {
-            parts.push(match name {
-                "tags" => tags.to_vec(),
-                _ => read_table(&mut self.file, self.header.file_bytes, name, table, entry_bytes)?,
-            });
-        }
-        self.header.mac = keys.mac(parts.iter().map(Vec::as_slice));
-        self.header.header_crc = crc32c::crc32c(&block(&self.header));
-        let file = File::options().write(true).open(path)?;
-        file.write_all_at(tags, self.header.tags.offset)?;
-        file.write_all_at(&block(&self.header), 0)?;
-        Ok(file.sync_all()?)
-    }
-
     /// The string at that offset of the string table; empty if there is none.
     #[must_use]
     pub fn string(&self, offset: u32) -> String {
@@ -368,7 +327,7 @@ impl Image {
     }
 }
 
-fn read_table(
+pub(crate) fn read_table(
     file: &mut File,
     file_bytes: u64,
     name: &'static str,

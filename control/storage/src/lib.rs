@@ -21,15 +21,19 @@ mod key;
 mod own;
 mod program;
 mod prune;
+mod reseal;
 #[cfg(test)]
 mod seal_tests;
 mod snapshot;
+mod takeover;
+#[cfg(test)]
+mod takeover_tests;
 mod verify;
 
 pub use build_id::{build_id, copy_mapped};
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, JobLock, Runner, list_jobs};
-pub use key::{UserKey, user_key};
+pub use key::{NoKey, UserKey, existing_key, user_key};
 pub use own::{
     SealProblem, Whose, create as create_own, make_own, open as open_file,
     open_directory as open_own_directory, open_to_change,
@@ -38,8 +42,9 @@ pub use program::{prepare_program, program_files};
 pub use prune::{prune, remove_leftovers};
 pub use snapshot::{
     SnapshotInfo, StorageError, commit, discard, image_name, is_whole, list_snapshots,
-    partial_image, prepare, read_manifest, trust,
+    partial_image, prepare, read_manifest,
 };
+pub use takeover::Takeover;
 pub use verify::{Verified, verify};
 
 use std::sync::mpsc::channel;

@@ -21,6 +21,8 @@ pub enum Whose {
     /// The user alone: it is believed. It has to be sealed with this key; without a key nothing is
     /// sealed that can be believed, and the owner alone counts.
     Own(Option<Key>),
+    /// The user alone, who has a key that cannot be used: nothing is believed.
+    Nobodys,
 }
 
 /// Why a seal keeps something from being used.
@@ -34,6 +36,8 @@ pub enum SealProblem {
     Others,
     /// The user has no key to compare it with.
     NoKey,
+    /// The user's key cannot be used.
+    UnusableKey,
 }
 
 impl fmt::Display for SealProblem {
@@ -52,6 +56,10 @@ impl fmt::Display for SealProblem {
                 "sealed, and there is no key here to check that with: fermata/key must be in \
                  $XDG_CONFIG_HOME or ~/.config, as it was when this was saved"
             }
+            Self::UnusableKey => {
+                "your key, fermata/key in $XDG_CONFIG_HOME or ~/.config, cannot be used, so \
+                 nothing shows whether this is yours"
+            }
         })
     }
 }
@@ -62,6 +70,7 @@ impl Whose {
     pub fn key(&self) -> Option<&Key> {
         match self {
             Self::Anybodys(key) | Self::Own(key) => key.as_ref(),
+            Self::Nobodys => None,
         }
     }
 
@@ -75,6 +84,7 @@ impl Whose {
             (Self::Own(Some(_)), Seal::Absent) => Err(SealProblem::Absent),
             (Self::Own(Some(_)), Seal::Others) => Err(SealProblem::Others),
             (Self::Own(None), Seal::Others) => Err(SealProblem::NoKey),
+            (Self::Nobodys, _) => Err(SealProblem::UnusableKey),
             _ => Ok(()),
         }
     }
@@ -86,6 +96,8 @@ const WRITABLE_FOR_OTHERS: u32 = 0o022;
 const NON_BLOCKING: i32 = 0o4000;
 const DIRECTORY: i32 = 0o20_0000;
 const NO_FOLLOW: i32 = 0o40_0000;
+/// `ELOOP`
+const IS_LINK: i32 = 40;
 
 fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, why.into())
@@ -121,7 +133,7 @@ pub fn open(path: &Path, whose: Whose) -> io::Result<File> {
     if !info.is_file() {
         return Err(no_file());
     }
-    if let Whose::Own(_) = whose {
+    if !matches!(whose, Whose::Anybodys(_)) {
         check(&info)?;
     }
     Ok(file)
@@ -167,6 +179,26 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 pub fn open_to_change(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).custom_flags(NON_BLOCKING).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+}
+
+/// Opens a regular file of the user's own, through no link, for reading and for writing to what it
+/// has.
+///
+/// # Errors
+/// What open(2) says, or it is not.
+pub(crate) fn open_to_seal(path: &Path) -> io::Result<File> {
+    let flags = NON_BLOCKING | NO_FOLLOW;
+    let open = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+    let file = open.map_err(|error| match error.raw_os_error() {
+        Some(IS_LINK) => refused("is a link: what it leads to is not written to"),
+        _ => error,
+    })?;
+    let info = file.metadata()?;
+    if !info.is_file() {
+        return Err(no_file());
+    }
+    check(&info)?;
+    Ok(file)
 }
 
 /// The text of a regular file.

@@ -2,7 +2,9 @@
 //! Snapshots of one key under the eyes of others, and changed so that every checksum fits.
 
 use crate::own::Whose;
-use crate::snapshot::{commit, trust};
+use crate::reseal::{self, Reseal};
+use crate::snapshot::commit;
+use crate::takeover_tests::trust;
 use crate::verify::tests::Scratch;
 use crate::{Image, ImageProblem, SealProblem, read_header, verify};
 use fermata_seal::{Key, Seal};
@@ -13,23 +15,23 @@ use fermata_types::{
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const KEY: Key = Key::new([1; 32]);
-const OTHER: Key = Key::new([2; 32]);
+pub(crate) const KEY: Key = Key::new([1; 32]);
+pub(crate) const OTHER: Key = Key::new([2; 32]);
 /// Of `version` and of `tags` in the header.
 const VERSION_OFFSET: usize = 8;
 const TAGS_OFFSET: usize = 1248;
 
-fn snapshot(scratch: &Scratch) -> PathBuf {
+pub(crate) fn snapshot(scratch: &Scratch) -> PathBuf {
     // The ranks' hosts have no key, so the commit seals what they have written.
     commit(&scratch.job(), &scratch.fill(1), Some(&KEY)).unwrap()
 }
 
-fn problems(snapshot: &Path, whose: Whose) -> Vec<String> {
+pub(crate) fn problems(snapshot: &Path, whose: Whose) -> Vec<String> {
     verify(snapshot, whose, |_| {}).problems
 }
 
 /// Changes the bytes of an image, and every checksum in it as anybody can.
-fn forge(path: &Path, change: impl Fn(&mut [u8])) {
+pub(crate) fn forge(path: &Path, change: impl Fn(&mut [u8])) {
     let mut bytes = fs::read(path).unwrap();
     change(&mut bytes);
     let mut header = ImageHeader::parse(&bytes).unwrap();
@@ -99,23 +101,6 @@ fn forged_pages_and_tables_are_noticed() {
 }
 
 #[test]
-fn trust_takes_over_what_is_whole() {
-    let scratch = Scratch::new();
-    let snapshot = snapshot(&scratch);
-    trust(&snapshot, &OTHER).unwrap();
-    assert_eq!(problems(&snapshot, Whose::Own(Some(OTHER))), Vec::<String>::new());
-    assert!(!problems(&snapshot, Whose::Own(Some(KEY))).is_empty());
-    let path = snapshot.join("rank-2.img");
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[IMAGE_HEADER_BYTES + 5] ^= 1;
-    fs::write(&path, bytes).unwrap();
-    let why = trust(&snapshot, &KEY).unwrap_err().to_string();
-    assert!(why.contains("rank-2.img") && why.contains("damaged"), "{why}");
-    // What came before it is taken over already; the rest is once it is whole again.
-    assert!(!problems(&snapshot, Whose::Own(Some(KEY))).is_empty());
-}
-
-#[test]
 fn what_is_encrypted_is_read_with_its_key_alone() {
     let scratch = Scratch::new();
     let path = snapshot(&scratch).join("rank-0.img");
@@ -131,8 +116,10 @@ fn what_is_encrypted_is_read_with_its_key_alone() {
     assert_eq!(pages(Whose::Anybodys(None)).err(), Some(ImageProblem::Encrypted));
     let mut image = Image::open(&path, Whose::Anybodys(Some(OTHER))).unwrap();
     assert_eq!(image.check_pages(|_| {}), Ok(()), "damage is looked for without the key");
-    assert_eq!(Image::seal(&path, &OTHER).err(), Some(ImageProblem::Encrypted));
-    assert_eq!(Image::seal(&path, &KEY).map(|header| header.sealing), Ok(sealing::ENCRYPTED));
+    let image = reseal::open(&path, &OTHER).unwrap();
+    assert_eq!(Reseal::plan(image, &OTHER, |_| {}).err(), Some(ImageProblem::Encrypted));
+    let image = reseal::open(&path, &KEY).unwrap();
+    assert_eq!((image.seal, image.header.sealing), (Seal::Ours, sealing::ENCRYPTED));
 }
 
 /// As the launcher writes it.
@@ -179,11 +166,28 @@ fn encrypt(path: &Path) {
 }
 
 #[test]
+fn a_commit_without_a_key_takes_no_sealed_image() {
+    let scratch = Scratch::new();
+    let manifest = scratch.fill(1);
+    let path = crate::partial_image(&scratch.job(), 1, 1);
+    Reseal::open(&path, &KEY, |_| true).unwrap().put().unwrap();
+    let mut listed = manifest;
+    listed.images[1].header_crc = read_header(&path, Whose::Own(None)).unwrap().header_crc;
+    listed.images[1].bytes = fs::metadata(&path).unwrap().len();
+    let why = commit(&scratch.job(), &listed, None).unwrap_err().to_string();
+    assert!(why.contains("rank-1.img") && why.contains("there is none"), "{why}");
+    commit(&scratch.job(), &listed, Some(&KEY)).unwrap();
+}
+
+#[test]
 fn an_image_of_the_oldest_format_is_read_and_trusted() {
     let scratch = Scratch::new();
-    let snapshot = scratch.snapshot(1);
-    let path = snapshot.join("rank-0.img");
+    let mut manifest = scratch.fill(1);
+    let path = crate::partial_image(&scratch.job(), 1, 0);
     forge(&path, |bytes| bytes[VERSION_OFFSET] = u8::try_from(IMAGE_OLDEST).unwrap());
+    manifest.images[0].header_crc = read_header(&path, Whose::Own(None)).unwrap().header_crc;
+    let snapshot = commit(&scratch.job(), &manifest, None).unwrap();
+    let path = snapshot.join("rank-0.img");
     let image = Image::open(&path, Whose::Own(None)).unwrap();
     assert_eq!((image.header.version, image.seal), (IMAGE_OLDEST, Seal::Absent));
     trust(&snapshot, &KEY).unwrap();

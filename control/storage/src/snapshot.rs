@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The life of a snapshot directory: prepared, committed by one rename or discarded.
 
-use crate::image::{Image, read_header};
+use crate::image::read_header;
 use crate::job::JobDir;
 use crate::own::{self, Whose};
 use crate::program::program_problems;
+use crate::reseal::Reseal;
 use fermata_faults::{Fault, Writing, failing, fault};
 use fermata_seal::{Key, Seal};
-use fermata_types::{
-    Checkpointer, ImageHeader, ImageRecord, MANIFEST_FORMAT, Manifest, hex, sealing,
-};
+use fermata_types::{Checkpointer, ImageHeader, ImageRecord, Manifest, hex, sealing};
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
@@ -137,6 +136,11 @@ pub fn commit(
     Ok(committed)
 }
 
+/// Of a snapshot that nobody could restart: the manifest would have no seal, and its images one.
+const NO_KEY_TO_COMMIT: &str = "\
+the rank's host has a key, and where the job was started there is none
+  hint: start it where your key is in $XDG_CONFIG_HOME or ~/.config, as on that host";
+
 /// A rank whose host has another key than ours, or none, has just sealed its image with that one or
 /// not at all. It is sealed with ours instead: what the manifest lists is of one key.
 fn note_seal(
@@ -145,16 +149,22 @@ fn note_seal(
     mut header: ImageHeader,
     key: Option<&Key>,
 ) -> Result<(), String> {
-    let is_others = |key: &&Key| header.sealing == sealing::UNSEALED || header.key_id != key.id();
-    if let Some(key) = key.filter(is_others) {
-        header = Image::seal(path, key).map_err(|why| why.to_string())?;
+    let is_sealed = header.sealing != sealing::UNSEALED;
+    match key {
+        Some(key) if !is_sealed || header.key_id != key.id() => {
+            let reseal = Reseal::open(path, key, |sealed| sealed == &header)?;
+            reseal.put().map_err(|why| why.to_string())?;
+            header = reseal.header;
+        }
+        None if is_sealed => return Err(NO_KEY_TO_COMMIT.into()),
+        _ => {}
     }
     describe(image, &header);
     Ok(())
 }
 
 /// What the manifest lists of an image with that header.
-fn describe(image: &mut ImageRecord, header: &ImageHeader) {
+pub(crate) fn describe(image: &mut ImageRecord, header: &ImageHeader) {
     image.bytes = header.file_bytes;
     image.header_crc = header.header_crc;
     image.mac = mac_text(header);
@@ -181,36 +191,6 @@ fn check_header(
         return Err("it is not the image that rank reported".into());
     }
     Ok(header)
-}
-
-/// Seals a snapshot with a key, for somebody who knows where it comes from.
-///
-/// # Errors
-/// It is damaged, it is encrypted with another key, or it cannot be written to.
-pub fn trust(snapshot: &Path, key: &Key) -> Result<Manifest, StorageError> {
-    let mut manifest = read_manifest(snapshot, Whose::Anybodys(None))?;
-    for image in &mut manifest.images {
-        let path = snapshot.join(&image.file);
-        let unusable = |why: &str| StorageError::new("seal the image", &path, why);
-        if image.file.contains('/') {
-            return Err(unusable("a strange file name"));
-        }
-        let header = Image::seal(&path, key).map_err(|why| unusable(&why.to_string()))?;
-        describe(image, &header);
-    }
-    manifest.format = MANIFEST_FORMAT;
-    let (path, partial) = (snapshot.join("manifest.json"), snapshot.join("manifest.json.partial"));
-    let unwritten = |error: &io::Error| StorageError::at("write", &path, error);
-    let text = manifest.seal(Some(key)).map_err(|e| unwritten(&io::Error::other(e)))?;
-    let write = || {
-        let mut file = own::create(&partial)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&partial, &path)?;
-        fermata_sysio::sync_directory(snapshot)
-    };
-    write().map_err(|error| unwritten(&error))?;
-    Ok(manifest)
 }
 
 /// Whether a snapshot is whole, as far as its manifest and the headers of its images tell: far less
@@ -273,9 +253,11 @@ pub(crate) fn read_sealed_manifest(
     let path = snapshot.join("manifest.json");
     let text =
         own::read_to_string(&path, whose).map_err(|e| StorageError::at("read", &path, &e))?;
-    let unusable = |why: &str| StorageError::new("use", &path, why);
-    let (manifest, seal) =
-        Manifest::unseal(&text, whose.key()).map_err(|why| unusable(&why.to_string()))?;
-    whose.accept(seal).map_err(|why| unusable(&why.to_string()))?;
+    unseal(&text, whose).map_err(|why| StorageError::new("use", &path, &why))
+}
+
+pub(crate) fn unseal(text: &str, whose: Whose) -> Result<(Manifest, Seal), String> {
+    let (manifest, seal) = Manifest::unseal(text, whose.key()).map_err(|why| why.to_string())?;
+    whose.accept(seal).map_err(|why| why.to_string())?;
     Ok((manifest, seal))
 }

@@ -7,7 +7,7 @@ use crate::own::Whose;
 use crate::program::program_problems;
 use crate::snapshot::{mac_text, read_sealed_manifest};
 use fermata_seal::Seal;
-use fermata_types::{Checkpointer, ImageRecord, Manifest};
+use fermata_types::{Checkpointer, ImageHeader, ImageRecord, Manifest};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -46,15 +46,7 @@ pub fn verify(snapshot: &Path, whose: Whose, mut progress: impl FnMut(u64)) -> V
             return out;
         }
     };
-    out.problems = program_problems(snapshot, &manifest);
-    if let Some(number) = number_of(snapshot).filter(|number| *number != manifest.epoch) {
-        out.problems.push(format!("manifest.json: is checkpoint {}, not {number}", manifest.epoch));
-    }
-    let listed: BTreeSet<u32> = manifest.images.iter().map(|image| image.rank).collect();
-    let has_images = manifest.checkpointer == Checkpointer::Native;
-    for rank in (0..manifest.size).filter(|rank| has_images && !listed.contains(rank)) {
-        out.problems.push(format!("rank {rank}: not in the manifest"));
-    }
+    out.problems = manifest_problems(snapshot, &manifest);
     for record in &manifest.images {
         let mut count = |bytes| {
             out.bytes += bytes;
@@ -66,6 +58,23 @@ pub fn verify(snapshot: &Path, whose: Whose, mut progress: impl FnMut(u64)) -> V
     }
     out.manifest = Some(manifest);
     out
+}
+
+/// What is wrong with the list of what a snapshot has.
+pub(crate) fn manifest_problems(snapshot: &Path, manifest: &Manifest) -> Vec<String> {
+    let mut problems = program_problems(snapshot, manifest);
+    if let Some(number) = number_of(snapshot).filter(|number| *number != manifest.epoch) {
+        problems.push(format!("manifest.json: is checkpoint {}, not {number}", manifest.epoch));
+    }
+    let listed: BTreeSet<u32> = manifest.images.iter().map(|image| image.rank).collect();
+    let has_images = manifest.checkpointer == Checkpointer::Native;
+    for rank in (0..manifest.size).filter(|rank| has_images && !listed.contains(rank)) {
+        problems.push(format!("rank {rank}: not in the manifest"));
+    }
+    if listed.len() != manifest.images.len() {
+        problems.push("manifest.json: has a rank twice".into());
+    }
+    problems
 }
 
 /// The number by which a job has a snapshot; a copy elsewhere may have any name.
@@ -82,13 +91,24 @@ fn check_image(
     whose: Whose,
     progress: &mut impl FnMut(u64),
 ) -> Result<(), String> {
-    // A file name that leads out of the directory is no name a commit ever wrote.
-    if record.file.contains('/') {
-        return Err("a strange file name".into());
-    }
+    check_name(record)?;
     let mut image =
         Image::open(&snapshot.join(&record.file), whose).map_err(|problem| problem.to_string())?;
-    let header = &image.header;
+    check_listed(&image.header, manifest, record)?;
+    image.check_pages(progress).map_err(|problem: ImageProblem| problem.to_string())
+}
+
+/// A file name that leads out of the directory is no name a commit ever wrote.
+pub(crate) fn check_name(record: &ImageRecord) -> Result<(), String> {
+    if record.file.contains('/') { Err("a strange file name".into()) } else { Ok(()) }
+}
+
+/// Whether an image is the one that the manifest lists.
+pub(crate) fn check_listed(
+    header: &ImageHeader,
+    manifest: &Manifest,
+    record: &ImageRecord,
+) -> Result<(), String> {
     let job = String::from_utf8_lossy(&header.job);
     let job = job.trim_end_matches('\0');
     // The header holds the first 63 bytes of a longer name.
@@ -105,13 +125,13 @@ fn check_image(
             header.world_rank, header.world_size, record.rank, manifest.size
         ));
     }
-    if image.header_crc != record.header_crc
+    if header.header_crc != record.header_crc
         || header.file_bytes != record.bytes
         || mac_text(header) != record.mac
     {
         return Err("is not the file the manifest describes".into());
     }
-    image.check_pages(progress).map_err(|problem: ImageProblem| problem.to_string())
+    Ok(())
 }
 
 #[cfg(test)]

@@ -310,6 +310,16 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     std::fs::File::open(path)?.sync_all()
 }
 
+/// Renames a file to a name that must not be taken yet.
+///
+/// # Errors
+/// `AlreadyExists`, or what renameat2(2) says.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let here = rustix::fs::CWD;
+    rustix::fs::renameat_with(here, from, here, to, rustix::fs::RenameFlags::NOREPLACE)?;
+    Ok(())
+}
+
 /// Whether user code may write the FS and GS bases (AT_HWCAP2 bit 1).
 #[must_use]
 pub fn has_fsgsbase() -> bool {
