@@ -29,6 +29,17 @@ def crc32c(data):
     return crc ^ 0xffffffff
 
 
+def forge_checksum(page, wanted):
+    """Changes the first byte of a page, and its last four so that the CRC32C stays as it was."""
+    page[0] ^= 1
+    state = crc32c(page[:-4]) ^ 0xffffffff
+    wanted ^= 0xffffffff
+    for _ in range(4):  # backwards: which entry of the table shifted this state out?
+        index = next(i for i, one in enumerate(CRC_TABLE) if one >> 24 == wanted >> 24)
+        wanted = (wanted ^ CRC_TABLE[index]) << 8 | index
+    page[-4:] = struct.pack("<I", state ^ wanted)
+
+
 def offsets_of(name):
     """Field name -> offset, of a struct."""
     sys.path.insert(0, str(ROOT / "gen"))
