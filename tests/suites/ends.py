@@ -105,7 +105,7 @@ def test_a_job_that_ends_while_it_is_saved_is_not_to_be_done_again(work):
     """The writer of an image is slow; the job runs on meanwhile, and comes to its end."""
     job = _selfcheck(work, "openmpi")
     job.checkpoint_and_stop()
-    job.restart("openmpi", under=["env", "FERMATA_FAULT=writer-flush@1=sleep:30000"])
+    job.restart("openmpi", under=["env", "FERMATA_FAULT=writer-flush@1=sleep:100000"])
     fermata.wait_for_step(job, 4)
     waiting = process.Running([fermata.FERMATA, "checkpoint", "job"], work, name="waiting",
                               env=mpis.environment(FERMATA_DIR=str(work / "fermata")), cwd=work)
