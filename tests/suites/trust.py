@@ -25,10 +25,11 @@ def need_root():
         raise Skipped("only root can make files of other users")
 
 
-def saved_job(work):
+def saved_job(work, env=None):
     """A stopped job with one snapshot."""
     job = fermata.Job(work)
-    job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", STEPS, "--step-ms", 60])
+    job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", STEPS, "--step-ms", 60],
+              env=env)
     fermata.wait_for_step(job, 2)
     job.checkpoint_and_stop()
     return job, job.snapshots()[-1]
@@ -114,16 +115,18 @@ def _rename_job(snapshot, name):
 
 @timeout(120)
 def test_a_manifest_that_names_a_directory_elsewhere(work):
-    """`lock` and `snapshots` would be made there."""
-    _, snapshot = saved_job(work)
+    """`lock` and `snapshots` would be made there. It is believed where there is no key."""
+    keyless = {"XDG_CONFIG_HOME": "/dev/null"}
+    _, snapshot = saved_job(work, keyless)
     taken = work / "taken"
     snapshot.rename(taken)
     victim = work / "home"
     victim.mkdir()
     (victim / "lock").write_text(THESIS)
     _rename_job(taken, str(victim))
-    fermata.fermata(work, "trust", taken)  # its seal fits, at least
-    result = fermata.fermata(work, "restart", taken)
+    refused(fermata.fermata(work, "trust", taken), "belongs to job 'job', not", code=4)
+    env = mpis.environment(FERMATA_DIR=str(work / "fermata"), **keyless)
+    result = fermata.fermata(work, "restart", taken, env=env)
     check(result.code != 0 and "is no job name" in result.err, result.err)
     check_equal((victim / "lock").read_text(), THESIS, "a file beside")
     check_equal(sorted(path.name for path in victim.iterdir()), ["lock"], "names beside")

@@ -30,7 +30,7 @@ def _make_refused(crossing, maker):
     @timeout(60)
     def test(work):
         """Not sealed, as those of before: nobody is sent to take over what he cannot restart."""
-        keyless = {"XDG_CONFIG_HOME": str(work / "none/none")}
+        keyless = {"XDG_CONFIG_HOME": "/dev/null"}
         job = _saved(work, env=keyless)
         snapshot = fermata.newest_snapshot(job)
         image.set_header_field(snapshot, "crossing_version", crossing)

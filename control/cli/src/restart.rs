@@ -54,7 +54,6 @@ pub fn restart(
     how: How,
     output: Output,
 ) -> Result<u8> {
-    key::check_in_reach()?;
     let prefix = Prefix::find()?;
     let Found { job, origin, snapshot } = find_job(place, what)?;
     make_directory(&job).map_err(|why| elsewhere(why, &job, snapshot.as_deref()))?;
@@ -276,6 +275,7 @@ pub fn check_owner(snapshot: &Path) -> Result<()> {
 
 /// Everything is looked at before any rank runs.
 fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manifest> {
+    key::check_in_reach()?;
     let verified = verify_shown(snapshot, key::own(), output);
     match verified.manifest {
         Some(manifest) if verified.problems.is_empty() => return Ok(manifest),

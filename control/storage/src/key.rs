@@ -52,19 +52,20 @@ pub fn user_key() -> Result<UserKey, NoKey> {
 /// # Errors
 /// Why there is none.
 pub fn existing_key() -> Result<UserKey, NoKey> {
-    find(|path| read(path).map_err(NoKey::in_reading))
+    find(|path, _| read(path).map_err(NoKey::in_reading))
 }
 
-fn find(key_at: impl FnOnce(&Path) -> Result<Key, NoKey>) -> Result<UserKey, NoKey> {
+fn find(key_at: impl FnOnce(&Path, Option<&Path>) -> Result<Key, NoKey>) -> Result<UserKey, NoKey> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let config = absolute("XDG_CONFIG_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".config")))
+    let (config, home) = absolute("XDG_CONFIG_HOME")
+        .map(|config| (config, None))
+        .or_else(|| absolute("HOME").map(|home| (home.join(".config"), Some(home))))
         .ok_or_else(|| NoKey {
             why: "neither HOME nor XDG_CONFIG_HOME says where it could be kept".into(),
             is_out_of_reach: false,
         })?;
     let path = config.join("fermata/key");
-    match key_at(&path) {
+    match key_at(&path, home.as_deref()) {
         Ok(key) => Ok(UserKey { path, key }),
         Err(no) => Err(NoKey { why: format!("{}: {}", path.display(), no.why), ..no }),
     }
@@ -78,10 +79,12 @@ impl NoKey {
     }
 }
 
-fn key_at(path: &Path) -> Result<Key, NoKey> {
+/// `home`: a directory that is not made if it is not there.
+fn key_at(path: &Path, home: Option<&Path>) -> Result<Key, NoKey> {
     match read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            make(path, |own, path| fs::hard_link(own, path))
+            home.map_or(Ok(()), |home| fs::metadata(home).map(drop))
+                .and_then(|()| make(path, |own, path| fs::hard_link(own, path)))
                 .map_err(|error| NoKey { why: error.to_string(), is_out_of_reach: false })?;
             read(path)
         }
@@ -104,8 +107,7 @@ fn read(path: &Path) -> io::Result<Key> {
 /// outlive it, so it is on disk before it is used.
 fn make(path: &Path, link: impl FnOnce(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
     let directory = path.parent().unwrap_or(path);
-    // A home that is not there is not ours to make.
-    directory.parent().into_iter().chain([directory]).try_for_each(make_directory)?;
+    make_directory(directory)?;
     let own = path.with_extension(hex(&fermata_sysio::random_bytes::<8>()?));
     let key = hex(&fermata_sysio::random_bytes::<32>()?);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own)?;
@@ -126,6 +128,9 @@ fn make_directory(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => path.parent().map_or(Ok(()), fermata_sysio::sync_directory),
         Err(_) if path.is_dir() => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            make_directory(path.parent().ok_or(error)?).and_then(|()| make_directory(path))
+        }
         Err(error) => Err(error),
     }
 }
@@ -140,7 +145,7 @@ mod tests {
     fn all_who_make_it_at_once_have_the_same() {
         let scratch = Scratch::new();
         let path = scratch.0.join("config/fermata/key");
-        let make = || key_at(&path).unwrap();
+        let make = || key_at(&path, None).unwrap();
         let keys: Vec<Key> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -154,14 +159,14 @@ mod tests {
     fn what_others_can_read_is_no_key() {
         let scratch = Scratch::new();
         let path = scratch.0.join("key");
-        let key = key_at(&path).unwrap();
+        let key = key_at(&path, None).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let no = key_at(&path).unwrap_err();
+        let no = key_at(&path, None).unwrap_err();
         assert!(no.is_out_of_reach && no.to_string().contains("others may read it"), "{no}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(key_at(&path).unwrap(), key);
+        assert_eq!(key_at(&path, None).unwrap(), key);
         fs::write(&path, "not a key").unwrap();
-        assert!(key_at(&path).unwrap_err().is_out_of_reach);
+        assert!(key_at(&path, None).unwrap_err().is_out_of_reach);
     }
 
     #[test]
@@ -169,11 +174,11 @@ mod tests {
         let scratch = Scratch::new();
         let file = scratch.0.join("file");
         fs::write(&file, "").unwrap();
-        for path in ["file/fermata/key", "no home/.config/fermata/key"] {
-            let no = key_at(&scratch.0.join(path)).unwrap_err();
-            assert!(!no.is_out_of_reach, "{path}: {no}");
-        }
-        assert!(!scratch.0.join("no home").exists());
+        let no = key_at(&file.join("fermata/key"), None).unwrap_err();
+        assert!(!no.is_out_of_reach, "{no}");
+        let home = scratch.0.join("no home");
+        let no = key_at(&home.join(".config/fermata/key"), Some(&home)).unwrap_err();
+        assert!(!no.is_out_of_reach && !home.exists(), "{no}");
     }
 
     #[test]
