@@ -329,7 +329,8 @@ def test_no_image_holds_the_key(work):
     """Nor has a rank it in its memory: one that was saved, or was brought back."""
     home = {"XDG_CONFIG_HOME": str(work / "mine")}
     job = fermata.Job(work)
-    job.start("openmpi", _program(), env={**home, "CHECK_WORDS": WORDS.decode()})
+    command = [mpis.program("openmpi", "selfcheck"), "--steps", 1000, "--step-ms", 60]
+    job.start("openmpi", command, env={**home, "CHECK_WORDS": WORDS.decode()})
     for number in (1, 2):
         fermata.wait_for_step(job, 3 * number)
         job.checkpoint()
