@@ -44,12 +44,12 @@ def _keyless(work):
     return {key: value for key, value in env.items() if key not in ("XDG_CONFIG_HOME", "HOME")}
 
 
-def _exec_restore(work, snapshot):
+def _exec_restore(work, snapshot, env=None):
     """What the launcher says, which has the last word: `exec` looks at the manifest alone."""
     command = [fermata.FERMATA, "exec", "--name", "again", "--restore", snapshot, "--",
                mpis.program("openmpi", "selfcheck")]
-    return process.run([*mpis.mpirun("openmpi", 2), *map(str, command)], 60, _environment(work),
-                       work)
+    return process.run([*mpis.mpirun("openmpi", 2), *map(str, command)], 60,
+                       env or _environment(work), work)
 
 
 def _refused(result, word, code=DAMAGED):
@@ -247,10 +247,8 @@ def test_a_key_that_cannot_be_used_is_not_as_good_as_none(work):
     key.chmod(0o600)
     env = _environment(work, **mine)
     _refused(fermata.fermata(work, "restart", job.name, env=env), "is no key", REFUSED)
-    command = [fermata.FERMATA, "exec", "--name", "again", "--restore", snapshot, "--",
-               mpis.program("openmpi", "selfcheck")]
-    ran = process.run([*mpis.mpirun("openmpi", 2), *map(str, command)], 60, env, work)
-    _refused(ran, "cannot be used, so nothing shows whether this is yours")
+    _refused(_exec_restore(work, snapshot, env),
+             "cannot be used, so nothing shows whether this is yours")
     _not_taken_over(work, snapshot, "is no key", env, REFUSED)
     fermata.fermata(work, "verify", job.name, env=env).expect_success("verify")
 
