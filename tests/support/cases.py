@@ -8,10 +8,6 @@ class Failed(Exception):
     """The test found something wrong; the text says what."""
 
 
-class TooLate(Failed):
-    """What the test waited for did not come in time: a hang, or only a busy machine."""
-
-
 class Skipped(Exception):
     """The test cannot run here; the text says why."""
 

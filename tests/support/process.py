@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 
-from support.cases import Failed, TooLate
+from support.cases import Failed
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -63,7 +63,7 @@ def wait_until(holds, what, timeout_s=30):
     until = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > until:
-            raise TooLate(f"{what} did not come within {timeout_s} s")
+            raise Failed(f"{what} did not come within {timeout_s} s")
         time.sleep(0.05)
 
 
@@ -183,14 +183,14 @@ class Running:
                 raise Failed(f"{self.command[0]} ended (code {self.process.returncode}) before it "
                              f"printed {what}\n{tail(self.out)}\n{tail(self.err)}")
             if time.monotonic() > until:
-                raise TooLate(f"no {what}: no nearer to it for {timeout_s} s\n"
-                              f"{tail(self.out)}\n{tail(self.err)}")
+                raise Failed(f"no {what}: no nearer to it for {timeout_s} s\n"
+                             f"{tail(self.out)}\n{tail(self.err)}")
             time.sleep(0.01)
 
     def wait(self, timeout_s=60):
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise TooLate(f"{' '.join(self.command)}: still running after {timeout_s} s\n"
-                          f"{tail(self.out)}\n{tail(self.err)}") from None
+            raise Failed(f"{' '.join(self.command)}: still running after {timeout_s} s\n"
+                         f"{tail(self.out)}\n{tail(self.err)}") from None
         return Result(code, self.out, self.err, time.monotonic() - self.began)

@@ -20,14 +20,13 @@ import time
 import traceback
 
 from support import mpis, process
-from support.cases import Failed, Skipped, TestTimeout, TooLate, deadline
+from support.cases import Failed, Skipped, TestTimeout, deadline
 
 PR_SET_PDEATHSIG = 1
 
 
 def run_one(name, function, keep):
-    """Runs one test. Returns (outcome, seconds, what it has to say); the outcome is "ok", "skip",
-    "FAIL", or "late" where a deadline passed."""
+    """Runs one test. Returns (outcome, seconds, what it has to say)."""
     work = mpis.WORK / name
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -38,14 +37,12 @@ def run_one(name, function, keep):
             function(work)
     except Skipped as reason:
         outcome, explanation = "skip", str(reason)
-    except (TooLate, TestTimeout) as reason:
-        outcome, explanation = "late", str(reason)
-    except Failed as reason:
+    except (Failed, TestTimeout) as reason:
         outcome, explanation = "FAIL", str(reason)
     except Exception:
         outcome, explanation = "FAIL", traceback.format_exc()
     process.end_descendants()
-    if outcome in ("ok", "skip") and not keep:
+    if outcome != "FAIL" and not keep:
         shutil.rmtree(work, ignore_errors=True)
     return outcome, time.monotonic() - began, notes.getvalue() + explanation
 
@@ -137,30 +134,17 @@ def _interrupt(_number, _frame):
     raise KeyboardInterrupt
 
 
-def _final(result):
-    name, outcome, seconds, explanation = result
-    return name, "FAIL" if outcome == "late" else outcome, seconds, explanation
-
-
-def run(tests, jobs, keep, once_more=False):
-    """Runs [(name, function)]. Yields (name, outcome, seconds, explanation) as each one ends: "ok",
-    "skip" or "FAIL". With `once_more` what ran out of time beside other tests is "late" and comes
-    again at the end, by itself, for the last word. SIGINT and SIGTERM end it with
-    KeyboardInterrupt, and all that it has started."""
+def run(tests, jobs, keep):
+    """Runs [(name, function)]. Yields (name, outcome, seconds, explanation) as each one ends.
+    SIGINT and SIGTERM end it with KeyboardInterrupt, and all that it has started."""
     signal.signal(signal.SIGTERM, _interrupt)  # The workers too.
     process.become_subreaper()  # For what a worker that was killed leaves behind.
     together = [test for test in tests if not getattr(test[1], "alone", False)]
     alone = [test for test in tests if getattr(test[1], "alone", False)]
     if jobs > 1:  # The longest first, so that nobody waits for a late one at the end.
         together.sort(key=lambda test: -getattr(test[1], "timeout_s", 60))
-    late = []
     try:
-        for result in _share_out(together, jobs, keep):
-            if result[1] == "late" and jobs > 1 and once_more:
-                late.append((result[0], dict(together)[result[0]]))
-                yield result
-            else:
-                yield _final(result)
-        yield from map(_final, _share_out(alone + late, 1, keep))
+        yield from _share_out(together, jobs, keep)
+        yield from _share_out(alone, 1, keep)
     finally:
         process.end_descendants()
