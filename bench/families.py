@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of families: ./x bench --families [--rounds N] [--mpi NAME]... [--only WORD]
-[--before FERMATA] [--output docs/families.md] [--json FILE] [--with FILE]...
+[--before FERMATA] [--output docs/evidence/families.md] [--json FILE] [--with FILE]...
 
 Each round runs bench/families natively and under Fermata, one after the other, in turning order;
 `--before` takes another build's fermata along in the same rounds. Of each run counts what nothing
@@ -36,7 +36,7 @@ quartiles. "CPU" is the ratio of processor time. Worst first; the aim is a tenth
 15 ns where that is more, and rows that miss it are marked. [performance.md](performance.md) tells
 why.
 
-`./x bench --families --output docs/families.md` writes this page.
+`./x bench --families --output docs/evidence/families.md` writes this page.
 """
 
 

@@ -3,9 +3,9 @@
 """Turns the contract in spec/ into the C++ of the runtime and the Rust of the control plane.
 
 The two programs share only spec/image.toml (what an image file looks like), spec/protocol.toml
-(what agents, coordinator and commands say to each other) and spec/faults.toml (where a fault can be
-made to happen). Writing both sides by hand would let them drift apart silently, so both are
-generated, committed, and proved fresh by `--check`.
+(what agents, coordinator and commands say to each other), spec/faults.toml (where a fault can be
+made to happen) and spec/crossing.toml (gen/crossing.py). Writing both sides by hand would let them
+drift apart silently, so both are generated, committed, and proved fresh by `--check`.
 
 Invariant: structures have no hidden padding. Every field lies at a multiple of its own alignment
 and every size is a multiple of the structure's alignment, so the C++ struct *is* the file format
@@ -95,7 +95,7 @@ def image_cpp(spec):
         "",
         "namespace fermata::image {",
         "",
-        f"inline constexpr u32 kVersion = {spec['version']};",
+        f"inline constexpr u32 kVersion = {spec['version']}, kOldest = {spec['oldest']};",
         f"inline constexpr u64 kHeaderBytes = {spec['header_bytes']};",
         f"inline constexpr char kMagic[9] = \"{spec['magic']}\";  // without the closing NUL",
     ]
@@ -188,18 +188,23 @@ def image_rust(spec):
                 (arrays if count else scalars).add(base)
     header = next(s for s in spec["struct"] if s["name"] == "ImageHeader")
     crc = next(f["offset"] for f in header["fields"] if f["name"] == "header_crc")
+    mac = next(f["offset"] for f in header["fields"] if f["name"] == "mac")
     out = [
         "// SPDX-License-Identifier: Apache-2.0",
         "//! " + NOTE.format(source="spec/image.toml"),
         "",
-        "/// The version of the format; a reader refuses any other.",
+        "/// The version of the format that is written.",
         f"pub const IMAGE_VERSION: u32 = {spec['version']};",
+        "/// The oldest one that is read.",
+        f"pub const IMAGE_OLDEST: u32 = {spec['oldest']};",
         "/// The first bytes of every image.",
         f"pub const IMAGE_MAGIC: [u8; 8] = *b\"{spec['magic']}\";",
         "/// Size of the header block.",
         f"pub const IMAGE_HEADER_BYTES: usize = {spec['header_bytes']};",
         "/// Where `header_crc` lies in the header block.",
         f"pub const IMAGE_HEADER_CRC_OFFSET: usize = {crc};",
+        "/// Where `mac` lies in the header block.",
+        f"pub const IMAGE_HEADER_MAC_OFFSET: usize = {mac};",
     ]
     for base in sorted(scalars | arrays):
         size = SCALARS[base]
@@ -455,12 +460,12 @@ def outputs():
     return out
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(description, files):
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only tell whether all is fresh")
     options = parser.parse_args()
     stale = 0
-    for name, text in outputs().items():
+    for name, text in files.items():
         path = ROOT / name
         if path.exists() and path.read_text() == text:
             continue
@@ -476,6 +481,6 @@ def main():
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(main(__doc__, outputs()))
     except ContractError as error:
         sys.exit(f"contract.py: {error}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/errors.md from what the suites errors* recorded last: ./x errors [--check].
+"""Writes docs/reference/errors.md from what the suites errors* recorded last: ./x errors [--check].
 
 Each row is a case that a test has brought about: what the command said, how it ended, and what was
 shown to be still good afterwards. --check compares instead of writing: each recorded row must be in
@@ -11,10 +11,11 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "build/tests/errors"
-TABLE = ROOT / "docs/errors.md"
+TABLE = ROOT / "docs/reference/errors.md"
 ORDER = ["Programs", "MPI installations", "Machines", "Checkpoints at the wrong moment", "Disks",
          "Deaths during a checkpoint", "What cannot be saved", "Damaged snapshots",
          "Snapshots of others", "Snapshots that are not there", "Files of the program"]
@@ -42,7 +43,8 @@ def exit_codes():
             rows.append(f"| {code} | {meaning.strip()} |")
         else:
             last = line.strip()
-    return "\n".join(rows) + f"\n\n{last[0].upper()}{last[1:]}.\n"
+    said = textwrap.fill(f"{last[0].upper()}{last[1:]}.", 100)
+    return "\n".join(rows) + f"\n\n{said}\n"
 
 
 def table():
@@ -86,7 +88,7 @@ def main():
     if "--check" in sys.argv[1:]:
         wrong = list(stale(text))
         if wrong:
-            sys.exit("docs/errors.md is stale: tests/run errors, then ./x errors\n  "
+            sys.exit("docs/reference/errors.md is stale: tests/run errors, then ./x errors\n  "
                      + "\n  ".join(wrong))
         return
     TABLE.write_text(text)

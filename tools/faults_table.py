@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/faults.md from what the suite `faults` recorded last; `./x faults --write` runs both.
-Every other run of the suite takes the document for what is to come of each case.
+"""Writes docs/evidence/faults.md from what the suite `faults` recorded last; `./x faults --write`
+runs both. Every other run of the suite takes the document for what is to come of each case.
 
-./x faults --check runs nothing: it fails if docs/faults.md is not what would be written from
-spec/faults.toml and the results that it shows itself, or if it lacks a result or has one that
+./x faults --check runs nothing: it fails if docs/evidence/faults.md is not what would be written
+from spec/faults.toml and the results that it shows itself, or if it lacks a result or has one that
 there cannot be.
 """
 import json
@@ -100,7 +100,7 @@ def check(old):
     wrong += [f"lacks: {line}" for line in new if line not in old]
     wrong += [f"not from spec/faults.toml: {line}" for line in old if line not in new]
     if wrong or new != old:
-        sys.exit("docs/faults.md is stale: ./x faults --write\n  "
+        sys.exit("docs/evidence/faults.md is stale: ./x faults --write\n  "
                  + "\n  ".join(wrong or ["its lines are in another order, or there twice"]))
 
 

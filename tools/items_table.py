@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/items.md from what the suite `items` recorded last (build/tests/items): ./x items.
+"""Writes docs/reference/items.md from what the suite `items` recorded last (build/tests/items): ./x
+items.
 
 The table is the same whatever the seeds were. ./x items --check needs no recorded runs: it fails if
-docs/items.md lacks an item of tests/programs/items, tells of one that is gone, describes one in
-other words, or shows one that fails or was not run.
+docs/reference/items.md lacks an item of tests/programs/items, tells of one that is gone, describes
+one in other words, or shows one that fails or was not run.
 """
 import json
 import pathlib
@@ -12,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / "tests/programs/items"
-TABLE = ROOT / "docs/items.md"
+TABLE = ROOT / "docs/reference/items.md"
 PARTS = {"threads": "Threads", "signals": "Signals", "memory": "Memory", "files": "Files",
          "processes": "Processes"}
 # What is recorded as -> the column's head.
@@ -20,7 +21,7 @@ COLUMNS = {"call": "at every k-th call", "timer": "from a timer", "goes on": "go
            "same MPI": "same MPI", "other MPI": "other MPI", "killed": "killed"}
 HEAD = """# What a rank may hold
 
-One small program per item ([tests/programs/items](../tests/programs/items)). It is saved at
+One small program per item ([tests/programs/items](../../tests/programs/items)). It is saved at
 every k-th MPI call of one rank and from a timer in between, k from a seed. After a checkpoint it
 goes on, or it is stopped and restarted under the same or the other MPI, Open MPI or MPICH, or it is
 killed a while later and restarted; its result must be that of an uninterrupted native run. The
@@ -108,7 +109,7 @@ def main():
     if "--check" in sys.argv[1:]:
         wrong = list(stale())
         if wrong:
-            sys.exit("docs/items.md is stale: tests/run --suite items, then ./x items\n  "
+            sys.exit("docs/reference/items.md is stale: tests/run --suite items, then ./x items\n  "
                      + "\n  ".join(wrong))
         return
     TABLE.write_text(table())

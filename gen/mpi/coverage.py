@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emits docs/mpi-coverage.md: the MPI functions that programs use, and what becomes of each."""
+"""Emits docs/reference/mpi-coverage.md: the MPI functions that programs use, and what becomes of
+each."""
 import collections
 import pathlib
 import re

@@ -219,7 +219,8 @@ def emit():
     parts += [shim(function) for function in lower]
     parts.append(predefined_function())
     table = ["inline constexpr MpiCalls kCalls = {"]
-    table += [f"    .{f.name} = {f.name}," for f in lower]
-    table += [f"    .{name} = {name}," for name in emit_calls.EXTRA_NAMES] + ["};"]
+    names = [f.name for f in lower if f.name not in emit_calls.JOINED]
+    names += [*emit_calls.EXTRA_NAMES, *emit_calls.JOINED]
+    table += [f"    .{name} = {name}," for name in names] + ["};"]
     parts.append("\n".join(table))
     return HEAD + "\n\n".join(parts) + "\n\n}  // namespace fermata::backend\n"

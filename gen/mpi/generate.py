@@ -22,7 +22,7 @@ OUTPUTS = {
     "runtime/frontend/mpich/tables.gen.h": ("emit_tables", "emit", ("mpich",)),
     "runtime/frontend/ompi/wrappers.gen.h": ("emit_front", "emit", ("ompi",)),
     "runtime/frontend/mpich/wrappers.gen.h": ("emit_front", "emit", ("mpich",)),
-    "docs/mpi-coverage.md": ("coverage", "emit", ()),
+    "docs/reference/mpi-coverage.md": ("coverage", "emit", ()),
     "runtime/frontend/ompi_fortran/functions.gen.h": ("emit_fortran", "emit", ()),
 }
 

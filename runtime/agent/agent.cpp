@@ -415,6 +415,7 @@ int agent_report(Report kind, u32 epoch, const void* payload, u64 bytes) {
   Cause cause{};
   switch (kind) {
     case Report::kFinalizing:
+      agent::note_end(self.rank_hint);
       return out.send(wire::Finalizing{});
     case Report::kRaise:
       if (bytes < sizeof(pair)) return -EINVAL;

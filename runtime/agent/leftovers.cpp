@@ -18,6 +18,11 @@ namespace {
 constexpr char kSharedMemory[] = "/dev/shm/";
 // As the launcher: this rank could not be started.
 constexpr int kExitRefused = 70;
+// What a rank's byte says of it.
+constexpr u32 kRanksMax = 1 << 20;
+constexpr char kRuns = 'R', kEnded = 'F';
+
+int ranks_file = -1;
 
 struct MappedFile {
   u64 start = 0;
@@ -56,28 +61,41 @@ bool is_still_there(const MappedFile& file) {
   _exit(kExitRefused);
 }
 
-}  // namespace
+// Nobody is told if it fails: then less is known of this rank.
+void leave_word(u32 rank, char word) {
+  if (rank < kRanksMax) (void)!pwrite(ranks_file, &word, 1, rank);
+}
 
-void lock_rank(const char* path, u32 rank) {
-  if (path[0] == 0) return;
-  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return;
+void take_lock(u32 rank) {
   struct flock lock{};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   lock.l_start = rank;
   lock.l_len = 1;
-  // The descriptor stays open: closing it would end the lock. This process may have it already, if
-  // it was another program before.
-  for (int tries = 0; tries < 1000 && fcntl(fd, F_SETLK, &lock) != 0; tries++) {
+  // This process may have it already, if it was another program before.
+  for (int tries = 0; tries < 1000 && fcntl(ranks_file, F_SETLK, &lock) != 0; tries++) {
     if (errno != EAGAIN && errno != EACCES) return;  // no locks here
     struct flock other = lock;
-    if (fcntl(fd, F_GETLK, &other) != 0) return;
+    if (fcntl(ranks_file, F_GETLK, &other) != 0) return;
     if (other.l_type == F_UNLCK) continue;  // it has just ended
     // One on another host has no number here; whoever started this run knows of it.
     if (other.l_pid > 0) refuse_second(rank, other.l_pid);
     return;
   }
+}
+
+}  // namespace
+
+void lock_rank(const char* path, u32 rank) {
+  if (path[0] == 0) return;
+  ranks_file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  if (ranks_file < 0) return;
+  take_lock(rank);  // the descriptor stays open: closing it would end the lock
+  leave_word(rank, kRuns);
+}
+
+void note_end(u32 rank) {
+  if (ranks_file >= 0) leave_word(rank, kEnded);
 }
 
 void remove_library_files() {

@@ -12,6 +12,10 @@ namespace fermata::agent {
 // locks, there is no lock. Call once; nobody else in the process may open the file.
 void lock_rank(const char* path, u32 rank);
 
+// Leaves word in that byte that this rank has come to MPI_Finalize. The coordinator is told as
+// well, but the way to it may be lost while the job runs on.
+void note_end(u32 rank);
+
 // Removes the files of /dev/shm that the MPI library has mapped: those of this job's ranks on this
 // host, all of which end now. The application's own files stay.
 void remove_library_files();

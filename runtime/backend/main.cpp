@@ -69,6 +69,9 @@ int make_lender() {
   return start_lower_thread(lend, kStackBytes);
 }
 
+static_assert(served_calls_hash(kCrossingVersion) == kMpiCallsHash,
+              "the table of MPI calls has changed: spec/crossing.toml says what to do");
+
 LowerCalls lower_calls{kCrossingVersion, kMpiCallsHash, &kMpi, FERMATA_LOWER_NAME,
                        report,           known_object,  gather, make_lender};
 

@@ -24,6 +24,17 @@ inline bool text_starts(const char* text, const char* prefix) {
   return true;
 }
 
+/// Takes the control characters but line feeds out of a text for people, those of UTF-8 as well
+/// (0xc2 and 0x80 to 0x9f): others may have written it, and a terminal obeys what it is sent.
+inline void take_out_control(char* text) {
+  for (; *text; text++) {
+    const u8 c = u8(*text), next = u8(text[1]);
+    const bool is_pair = c == 0xc2 && next >= 0x80 && next < 0xa0;
+    if ((c < ' ' && c != '\n') || c == 0x7f || is_pair) *text = '?';
+    if (is_pair) *++text = '?';
+  }
+}
+
 /// The last component of a path.
 inline const char* base_name(const char* path) {
   const char* name = path;

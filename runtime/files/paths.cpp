@@ -228,6 +228,25 @@ Result<u64> reopen_deleted(const image::ImageFile& file, int made, const char* l
   return same;
 }
 
+/// Opens what the program had open under a name. A pipe in a file's place is refused: its other end
+/// is not waited for.
+Result<u64> open_named(const image::ImageFile& file, const char* path) {
+  const int flags = open_flags(file);
+  if (file.kind != kRegular) return open_again(path, flags);
+  const Result<u64> opened = open_again(path, flags | sys::kNonBlock);
+  if (!opened) return opened;
+  const int fd = int(opened.value);
+  sys::KernelStat info{};
+  if (!sys::fstat(fd, &info) || (info.mode & sys::kTypeMask) != sys::kTypeRegular) {
+    (void)sys::close(fd);
+    return Result<u64>::fail(sys::kEnxio);
+  }
+  const Result<u64> now = sys::fcntl(fd, sys::kGetFlags);
+  if (now && !(flags & sys::kNonBlock))
+    (void)sys::fcntl(fd, sys::kSetFlags, now.value & ~u64(sys::kNonBlock));
+  return opened;
+}
+
 }  // namespace
 
 Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
@@ -260,7 +279,7 @@ Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat
 Status restore_path(Restorer& restorer, const image::ImageFile& file) {
   const char* path = restorer.reader.string(file.path_string);
   Result<u64> opened = share_locked(restorer, file, path);
-  if (!opened) opened = open_again(path, open_flags(file));
+  if (!opened) opened = open_named(file, path);
   if (!opened) {
     restorer.why << "cannot reopen " << path << " (descriptor " << file.fd << ")";
     return failure(opened.error);

@@ -32,6 +32,18 @@ front libmpich.so.12 mpich
 # is compiled once more rather than patched.
 front libmpi.so.12 mpich
 
+# The installed headers of Open MPI's C++ bindings; Open MPI 5 has none, and neither have programs
+# that are built for it.
+cxx_headers() {
+  local includes dir
+  command -v mpicxx.openmpi > /dev/null || return 1
+  read -ra includes <<< "$(mpicxx.openmpi -showme:incdirs)"
+  for dir in "${includes[@]}"; do
+    [[ ! -f $dir/openmpi/ompi/mpi/cxx/mpicxx.h ]] || return 0
+  done
+  return 1
+}
+
 # Open MPI's C++ bindings: ordinary application code over the front end's C functions. Nothing is
 # inlined, so that the headers' inline members are exported as the original library exports them.
 bindings() {
@@ -43,4 +55,10 @@ bindings() {
     "$out/ompi/libmpi.so.40"
   mv "$out/ompi/$soname.new" "$out/ompi/$soname"
 }
-bindings
+if cxx_headers; then
+  bindings
+else
+  rm -f "$out/ompi/libmpi_cxx.so.40"
+  echo "front ends: without libmpi_cxx.so.40: the Open MPI of mpicxx.openmpi has no C++ bindings" \
+    "(openmpi/ompi/mpi/cxx/mpicxx.h), so programs that use them cannot run here" >&2
+fi

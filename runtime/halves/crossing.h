@@ -7,10 +7,15 @@
 //   the launcher    (freestanding, no thread register),      owns system calls and memory
 //
 // They call each other by plain indirect calls through three tables:
-//   LauncherCalls   at the fixed address kLauncherBase + kLauncherCallsOffset (never moves)
+//   LauncherCalls   at the fixed address kLauncherCallsAt (never moves)
 //   LowerCalls      in lower memory; crossing().lower points at it, re-linked at every start
 //   UpperCalls      in upper memory; crossing().upper points at it, valid across a restart
 // and share one struct, Crossing, at the fixed upper address kCrossing. It is saved with the image.
+//
+// An image has its front end with it, so at a restart the upper half may be of the Fermata before
+// this one: whatever stands here only grows at its end, and whoever changes it raises the version
+// (spec/crossing.toml says how). What an older front end lacks: LowerCalls and LauncherCalls have
+// more than it knows of; the end of Crossing is zero; UpperCalls is shorter than here.
 //
 // Invariant: no upper memory but Crossing::lower and the slots holds a lower address.
 // Invariant: the agent thread touches upper memory only by plain loads and stores; it never calls
@@ -19,12 +24,12 @@
 
 #include "base/types.h"
 #include "halves/layout.h"
+#include "halves/versions.gen.h"
 
 namespace fermata {
 
 struct MpiCalls;  // generated: halves/mpi_calls.gen.h, one function pointer per MPI function
 
-inline constexpr u32 kCrossingVersion = 15;
 inline constexpr u32 kWorldUnknown = 0xffff'ffff;
 inline constexpr u32 kSendingToAny = 0xffff'ffff;  // to whoever has been sent to
 
@@ -125,7 +130,8 @@ enum class Report : u32 {
 
 struct LowerCalls {
   u32 version;       // kCrossingVersion
-  u32 mpi_calls_hash_low;  // of the generated table's shape; must equal the front end's
+  u32 mpi_calls_hash_low;  // of the generated table's shape; must equal the front end's, whose
+                           // table may be shorter after a restart
   const MpiCalls* mpi;
   const char* name;  // "Open MPI 4.1.4", for messages
   // Sends one report to the coordinator, of the checkpoint `epoch` where it belongs to one. The
@@ -157,7 +163,7 @@ struct UpperCalls {
 
 struct Crossing {
   u64 magic;  // kCrossingMagic
-  u32 version;
+  u32 version;               // of the front end: in a restarted rank perhaps an older one
   u32 main_tid;              // id of the upper main thread, as the application knows it
   const LowerCalls* lower;   // re-linked by the launcher at every start
   const UpperCalls* upper;   // set once by the front end's constructor
@@ -250,7 +256,7 @@ struct SaveOutcome {
 
 struct LauncherCalls {
   u32 version;  // kCrossingVersion
-  u32 reserved;
+  u32 bytes;    // of this table; since crossing 16
   // lower main -> launcher, once, when the back end is ready and (on a restart) MPI is initialised.
   // Goes on in load_lower(), or restores the rank `world_rank` of the snapshot. Does not return.
   void (*lower_ready)(const LowerCalls* lower, u32 world_rank, u32 world_size)
@@ -312,7 +318,14 @@ struct LauncherCalls {
 };
 
 inline const LauncherCalls& launcher() {
-  return *reinterpret_cast<const LauncherCalls*>(kLauncherBase + 0x1000);
+  return *reinterpret_cast<const LauncherCalls*>(kLauncherCallsAt);
+}
+
+/// The shape of the table of MPI calls of a crossing that is served; 0 of any other.
+constexpr u32 served_calls_hash(u32 version) {
+  for (const ServedCrossing& served : kServedCrossings)
+    if (served.version == version) return served.calls_hash;
+  return 0;
 }
 
 }  // namespace fermata

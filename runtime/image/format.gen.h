@@ -6,7 +6,7 @@
 
 namespace fermata::image {
 
-inline constexpr u32 kVersion = 7;
+inline constexpr u32 kVersion = 8, kOldest = 7;
 inline constexpr u64 kHeaderBytes = 4096;
 inline constexpr char kMagic[9] = "FERMIMG1";  // without the closing NUL
 
@@ -71,6 +71,16 @@ enum ObjectKind : u32 {
   kSegment = 4,
 };
 
+// How an image is sealed.
+enum Sealing : u32 {
+  // there was no key
+  kUnsealed = 0,
+  // tags of extents: BLAKE3, keyed
+  kAuthentic = 1,
+  // tags of extents: ChaCha20-Poly1305 under the extent's number
+  kEncrypted = 2,
+};
+
 // Where one table lies in the file.
 struct TableRef {
   u64 offset;  // bytes from the start of the file
@@ -89,7 +99,7 @@ static_assert(offsetof(TableRef, reserved) == 28);
 // The first 4096 bytes of an image.
 struct ImageHeader {
   u8 magic[8];  // FERMIMG1
-  u32 version;  // of this format; a reader refuses any other
+  u32 version;  // of this format; a reader refuses those it does not know
   u32 header_bytes;
   u32 machine;  // ELF e_machine (62: x86-64)
   u32 crossing_version;  // kCrossingVersion of the runtime that wrote it
@@ -150,9 +160,13 @@ struct ImageHeader {
   u64 arguments[6];
   // which files are saved with their contents (runtime/files/kept.cpp); 0 = none
   u32 save_files_string;
-  u32 reserved;
+  u32 sealing;  // Sealing
+  u8 key_id[8];  // tells which key it is sealed with
+  u8 salt[32];  // random: what the image's keys are derived with
+  u8 mac[32];  // of this block, with mac and header_crc as zero, and of the tables in their order
+  TableRef tags;  // of a sealed image: one for each extent
 };
-static_assert(sizeof(ImageHeader) == 1176);
+static_assert(sizeof(ImageHeader) == 1280);
 static_assert(offsetof(ImageHeader, magic) == 0);
 static_assert(offsetof(ImageHeader, version) == 8);
 static_assert(offsetof(ImageHeader, header_bytes) == 12);
@@ -208,7 +222,11 @@ static_assert(offsetof(ImageHeader, clocks) == 1080);
 static_assert(offsetof(ImageHeader, ticks) == 1112);
 static_assert(offsetof(ImageHeader, arguments) == 1120);
 static_assert(offsetof(ImageHeader, save_files_string) == 1168);
-static_assert(offsetof(ImageHeader, reserved) == 1172);
+static_assert(offsetof(ImageHeader, sealing) == 1172);
+static_assert(offsetof(ImageHeader, key_id) == 1176);
+static_assert(offsetof(ImageHeader, salt) == 1184);
+static_assert(offsetof(ImageHeader, mac) == 1216);
+static_assert(offsetof(ImageHeader, tags) == 1248);
 
 // One mapping of the upper half.
 struct ImageRegion {
@@ -293,6 +311,13 @@ static_assert(offsetof(ImageExtent, bytes) == 8);
 static_assert(offsetof(ImageExtent, offset) == 16);
 static_assert(offsetof(ImageExtent, crc) == 24);
 static_assert(offsetof(ImageExtent, flags) == 28);
+
+// What makes an extent's pages authentic: see Sealing.
+struct ImageTag {
+  u8 tag[16];
+};
+static_assert(sizeof(ImageTag) == 16);
+static_assert(offsetof(ImageTag, tag) == 0);
 
 // A thread of the upper half, stopped in a signal frame on its own stack.
 struct ImageThread {

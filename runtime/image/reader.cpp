@@ -10,15 +10,16 @@
 namespace fermata::image {
 namespace {
 
-constexpr u64 kExtentMost = 4 << 20;
+u32 user() { return u32(sys::call(SYS_geteuid).value); }
 
 constexpr u64 word_ceil(u64 bytes) { return (bytes + 7) & ~u64(7); }
 
 /// The memory that header and tables need; 0 if a table is out of bounds.
 u64 bytes_to_hold(const ImageHeader& h) {
   u64 bytes = kHeaderBytes;
-  const TableRef* const tables[] = {&h.regions, &h.objects, &h.extents, &h.threads, &h.files,
-                                    &h.members, &h.actions, &h.signals, &h.timers, &h.strings};
+  const TableRef* const tables[] = {&h.regions, &h.objects, &h.extents, &h.threads,
+                                    &h.files,   &h.members, &h.actions, &h.signals,
+                                    &h.timers,  &h.strings, &h.tags};
   for (const TableRef* ref : tables) {
     if (ref->offset > h.file_bytes || ref->bytes > h.file_bytes - ref->offset || ref->offset % 8 ||
         __builtin_add_overflow(bytes, word_ceil(ref->bytes), &bytes))
@@ -51,8 +52,10 @@ bool take_tables(Reader& out) {
          take_table(out.fd, at, h.actions, out.actions) &&
          take_table(out.fd, at, h.signals, out.signals) &&
          take_table(out.fd, at, h.timers, out.timers) &&
-         take_table(out.fd, at, h.strings, out.strings) && h.strings.bytes > 0 &&
-         out.strings[h.strings.bytes - 1] == 0;
+         take_table(out.fd, at, h.strings, out.strings) &&
+         take_table(out.fd, at, h.tags, out.tags) && h.strings.bytes > 0 &&
+         out.strings[h.strings.bytes - 1] == 0 &&
+         h.tags.count == (h.sealing == kUnsealed ? 0 : h.extents.count);
 }
 
 bool header_intact(const ImageHeader& header) {
@@ -105,31 +108,62 @@ Status hold(const void* header, u64 bytes, Reader& out) {
   return success();
 }
 
+/// A seal by anybody could be by who made the image, so only one by this key counts, and where
+/// there is none, nothing that claims to have one.
+Status check_seal(Reader& out, const char* key, const char* path, Message& why) {
+  const ImageHeader& h = *out.header;
+  const bool is_sealed = h.sealing != kUnsealed;
+  if (!key[0] && !is_sealed) return success();
+  if (!key[0]) why << "the image is sealed, and there is no key here: " << path;
+  else if (!is_sealed) why << "the image is not sealed with your key: " << path;
+  if (!key[0] || !is_sealed) return failure(sys::kEperm);
+  u8 id[8];
+  const Status derived = derive_keys(key, h.salt, out.keys, id, why);
+  if (!derived) return derived;
+  if (!fermata_seal_equal(id, h.key_id, sizeof id)) {
+    why << "the image is sealed with another key than yours: " << path;
+    return failure(sys::kEperm);
+  }
+  const Tables tables = {out.regions, out.objects, out.extents, out.threads, out.files,
+                         out.members, out.actions, out.signals, out.timers,  out.strings, out.tags};
+  u8 mac[32];
+  header_mac(out.keys, h, tables, mac);
+  if (fermata_seal_equal(mac, h.mac, sizeof mac)) return success();
+  why << "the image was changed by somebody who has not your key: " << path;
+  return failure(sys::kEperm);
+}
+
 }  // namespace
 
-Result<u64> open_own(const char* path, Message& why) {
-  constexpr u32 kWritableForOthers = 022;
+bool is_own(const sys::KernelStat& info) {
+  return info.uid == user() && !(info.mode & kWritableForOthers);
+}
+
+Result<u64> open_own(const char* path, u32 forbidden, const char* what, Message& why) {
   const Result<u64> file =
       sys::open(path, sys::kReadOnly | sys::kCloseOnExec | sys::kNonBlock);
   if (!file) {
-    why << "cannot open the image " << path;
+    why << "cannot open " << what << " " << path;
     return file;
   }
   sys::KernelStat info{};
   const Result<u64> known = sys::fstat(int(file.value), &info);
-  const u32 user = u32(sys::call(SYS_geteuid).value);
-  if (!known) why << "cannot look at the image " << path;
+  if (!known) why << "cannot look at " << what << " " << path;
   else if ((info.mode & sys::kTypeMask) != sys::kTypeRegular)
-    why << "the image is no file: " << path;
-  else if (info.uid != user) why << "the image belongs to user " << info.uid << ": " << path;
-  else if (info.mode & kWritableForOthers) why << "others may write to the image " << path;
+    why << what << " is no file: " << path;
+  else if (info.uid != user()) why << what << " belongs to user " << info.uid << ": " << path;
+  else if (info.mode & forbidden)
+    why << "others may " << (info.mode & kWritableForOthers ? "write to " : "read ") << what << " "
+        << path;
   else return file;
   (void)sys::close(int(file.value));
   return Result<u64>::fail(sys::kEperm);
 }
 
-Status open_image(const char* path, Reader& out, Message& why) {
-  const Result<u64> file = open_own(path, why);
+bool is_known(u32 version) { return version >= kOldest && version <= kVersion; }
+
+Status open_image(const char* path, const char* key, Reader& out, Message& why) {
+  const Result<u64> file = open_own(path, kWritableForOthers, "the image", why);
   if (!file) return failure(file.error);
   out.fd = int(file.value);
   sys::KernelStat info;
@@ -146,8 +180,9 @@ Status open_image(const char* path, Reader& out, Message& why) {
     return failure(got.error);
   }
   const ImageHeader& h = *reinterpret_cast<const ImageHeader*>(head);
-  if (__builtin_memcmp(h.magic, kMagic, sizeof h.magic) || h.version != kVersion) {
-    why << "not an image of this Fermata's format (version " << kVersion << "): " << path;
+  if (__builtin_memcmp(h.magic, kMagic, sizeof h.magic) || !is_known(h.version)) {
+    why << "not an image of this Fermata's formats (version " << kOldest << " to " << kVersion
+        << "): " << path;
     return failure(sys::kEinval);
   }
   if (!header_intact(h)) {
@@ -165,8 +200,12 @@ Status open_image(const char* path, Reader& out, Message& why) {
     why << "no memory for the tables of the image " << path;
     return held;
   }
-  const bool whole = held && take_tables(out) && h.main_thread < h.threads.count &&
-                     extents_in_bounds(out);
+  const bool taken = held && take_tables(out);
+  if (taken) {
+    const Status sealed = check_seal(out, key, path, why);
+    if (!sealed) return sealed;
+  }
+  const bool whole = taken && h.main_thread < h.threads.count && extents_in_bounds(out);
   if (!whole) {
     why << "a table of the image is damaged: " << path;
     return failure(sys::kEio);
@@ -208,7 +247,20 @@ Status read_extent(const Reader& reader, const ImageExtent& extent, void* place)
   const Result<u64> got = sys::pread_full(reader.fd, place, extent.bytes, extent.offset);
   if (!got) return failure(got.error);
   const bool intact = got.value == extent.bytes && crc32c(place, extent.bytes) == extent.crc;
-  return intact ? success() : failure(sys::kEio);
+  if (!intact) return failure(sys::kEio);
+  const u32 sealing = reader.header->sealing;
+  if (sealing == kUnsealed) return success();
+  bool fits;
+  const ImageTag& wanted = reader.tags[&extent - reader.extents];
+  if (sealing == kEncrypted) {
+    const u64 number = u64(&extent - reader.extents);
+    fits = fermata_seal_decrypt(&reader.keys, number, place, extent.bytes, wanted.tag);
+  } else {
+    ImageTag found;
+    fermata_seal_tag(&reader.keys, place, extent.bytes, found.tag);
+    fits = fermata_seal_equal(found.tag, wanted.tag, sizeof found);
+  }
+  return fits ? success() : failure(sys::kEperm);
 }
 
 }  // namespace fermata::image

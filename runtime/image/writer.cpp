@@ -8,6 +8,28 @@ namespace fermata::image {
 
 using faults::Fault;
 
+Status Writer::seal_with(const char* key, bool encrypted, Message& why) {
+  ImageHeader& h = header();
+  const Result<u64> salted = sys::call(SYS_getrandom, sys::word(h.salt), sizeof h.salt, 0);
+  if (!salted || salted.value != sizeof h.salt) {
+    why << "there are no random numbers";
+    return failure(salted ? sys::kEio : salted.error);
+  }
+  const Status derived = derive_keys(key, h.salt, keys_, h.key_id, why);
+  if (!derived) return derived;
+  if (encrypted) {
+    const Result<u64> map = sys::mmap(0, kExtentMost, sys::kProtRead | sys::kProtWrite,
+                                      sys::kMapPrivate | sys::kMapAnonymous);
+    if (!map) {
+      why << "memory is short";
+      return failure(map.error);
+    }
+    encrypted_ = reinterpret_cast<void*>(map.value);
+  }
+  h.sealing = encrypted ? kEncrypted : kAuthentic;
+  return success();
+}
+
 Status Writer::create(const char* path) {
   const Result<u64> file =
       sys::open(path, sys::kReadWrite | sys::kCreate | sys::kExcl | sys::kCloseOnExec, 0600);
@@ -18,7 +40,8 @@ Status Writer::create(const char* path) {
                              threads.reserve(1 << 16), files.reserve(1 << 20),
                              members.reserve(1 << 20),
                              actions.reserve(64),      signals.reserve(1 << 16),
-                             timers.reserve(1 << 16),  strings_.reserve(64 << 20)};
+                             timers.reserve(1 << 16),  strings_.reserve(64 << 20),
+                             tags_.reserve(1 << 24)};
   for (const Status& status : reserved)
     if (!status) return status;
   strings_.count = 1;  // offset 0 is the empty string
@@ -41,7 +64,16 @@ u32 Writer::string(const char* text) {
 Status Writer::pages(u64 address, const void* from, u64 bytes) {
   ImageExtent* extent = extents.add();
   if (!extent) return failure(sys::kEnomem);
-  *extent = {address, bytes, at_, crc32c(from, bytes), 0};
+  *extent = {address, bytes, at_, 0, 0};
+  ImageTag* const tag = header().sealing == kUnsealed ? nullptr : tags_.add();
+  if (header().sealing == kEncrypted) {
+    __builtin_memcpy(encrypted_, from, bytes);
+    fermata_seal_encrypt(&keys_, extents.count - 1, encrypted_, bytes, tag->tag);
+    from = encrypted_;
+  } else if (header().sealing == kAuthentic) {
+    fermata_seal_tag(&keys_, from, bytes, tag->tag);
+  }
+  extent->crc = crc32c(from, bytes);
   const Status done = faults::pwrite_full(Fault::kWriterPages, fd_, from, bytes, at_);
   at_ += bytes;
   return done;
@@ -65,12 +97,19 @@ Status Writer::finish() {
                            put_table(threads, h.threads), put_table(files, h.files),
                            put_table(members, h.members),
                            put_table(actions, h.actions), put_table(signals, h.signals),
-                           put_table(timers, h.timers),   put_table(strings_, h.strings)};
+                           put_table(timers, h.timers),   put_table(strings_, h.strings),
+                           put_table(tags_, h.tags)};
   for (const Status& status : tables)
     if (!status) return status;
   h.file_bytes = at_;
   const Result<u64> size = sys::call(SYS_ftruncate, u64(fd_), at_);
   if (!size) return failure(size.error);
+  if (h.sealing != kUnsealed) {
+    const Tables places = {regions.entries, objects.entries, extents.entries, threads.entries,
+                           files.entries,   members.entries, actions.entries, signals.entries,
+                           timers.entries,  strings_.entries, tags_.entries};
+    header_mac(keys_, h, places, h.mac);
+  }
   h.header_crc = 0;
   h.header_crc = crc32c(header_page_, kHeaderBytes);
   const Status put =

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/types.h"
 #include "image/format.gen.h"
+#include "image/seal.h"
 #include "sys/sys.h"
 
 namespace fermata::image {
@@ -43,6 +44,9 @@ class Writer {
   Table<ImageSignal> signals;
   Table<ImageTimer> timers;
 
+  /// Everything will be sealed with the key in this file. To be called first, if at all. Errors:
+  /// errno with `why` filled.
+  Status seal_with(const char* key, bool encrypted, Message& why);
   /// Creates the file. Errors: of open(2) and mmap(2).
   Status create(const char* path);
   /// Keeps a string; returns its offset in the string table (0 = the empty string, or no room).
@@ -65,6 +69,9 @@ class Writer {
   int fd_ = -1;
   u64 at_ = kHeaderBytes;  // where the next byte goes
   Table<char> strings_;
+  Table<ImageTag> tags_;  // of a sealed image
+  SealKeys keys_{};
+  void* encrypted_ = nullptr;  // an extent
   alignas(8) u8 header_page_[kHeaderBytes] = {};
 };
 

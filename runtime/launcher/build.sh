@@ -17,6 +17,13 @@ $cc -shared -nostdlib -Wl,-soname,linux-vdso.so.1 -Wl,--hash-style=both -Wl,--bu
   -Wl,-T,runtime/arch/x86_64/vdso.lds -Wl,--eh-frame-hdr -s -o "$work/vdso.so" \
   runtime/arch/x86_64/vdso.S
 
+# What seals images is Rust, without a libc as well; its panics end in runtime/image/seal.cpp.
+cargo=${CARGO_TARGET_DIR:-$PWD/build/cargo}
+(cd control && CARGO_TARGET_DIR=$cargo cargo rustc --quiet --locked -p fermata-seal --lib \
+  --crate-type staticlib --features freestanding --profile freestanding -- \
+  -C no-redzone=yes -C relocation-model=pie)
+seal=$cargo/freestanding/libfermata_seal.a
+
 objects=
 for source in runtime/launcher/*.cpp runtime/memory/*.cpp runtime/files/*.cpp runtime/image/*.cpp \
   runtime/arch/x86_64/memory.cpp; do
@@ -33,6 +40,6 @@ done
 # shellcheck disable=SC2086
 $cxx -static -nostdlib -no-pie -Wl,-Ttext-segment=0x280000010000 \
   -Wl,--section-start=.fermata_calls=0x280000001000 -Wl,-z,noexecstack -Wl,--build-id \
-  -Wl,--no-relax -o "$out/launcher" $objects
+  -Wl,--no-relax -o "$out/launcher" $objects "$seal"
 undefined=$(nm -u "$out/launcher")
 [ -z "$undefined" ] || { echo "launcher has undefined symbols: $undefined" >&2; exit 1; }

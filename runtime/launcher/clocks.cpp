@@ -18,6 +18,10 @@
 #include "launcher/launcher.h"
 #include "sys/sys.h"
 
+#ifndef __NR_futex_waitv
+#define __NR_futex_waitv 449  // Linux 5.16: the headers of Ubuntu 22.04 are older
+#endif
+
 namespace fermata::launch {
 namespace {
 

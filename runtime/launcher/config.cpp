@@ -22,13 +22,15 @@ struct Option {
 constexpr Option kOptions[] = {
     {"--lower", &Config::lower},     {"--fronts", &Config::fronts},
     {"--sites-tool", &Config::sites_tool}, {"--sites-cache", &Config::sites_cache},
+    {"--sites-shared", &Config::sites_shared},
     {"--socket", &Config::socket},   {"--job", &Config::job},
     {"--rank", &Config::rank},       {"--restore", &Config::restore},
     {"--program", &Config::program}, {"--probe", &Config::probe},
     {"--fermata", &Config::fermata}, {"--first", &Config::first},
     {"--limits", &Config::limits},   {"--ranks", &Config::ranks},
     {"--collectives", &Config::collectives}, {"--state", &Config::state},
-    {"--save-files", &Config::save_files},
+    {"--save-files", &Config::save_files}, {"--key", &Config::key},
+    {"--encrypt", &Config::encrypt},
     {"--stack-limit", &Config::stack_limit},
 };
 
@@ -108,6 +110,7 @@ void die(const char* what, const char* where, i32 error, const char* advice) {
   message << "fermata: " << what << ": " << where;
   if (error) message << " (errno " << error << ")";
   message << "\n  hint: " << advice << "\n";
+  take_out_control(message.data);
   sys::say(message.data);
   sys::exit_group(70);
 }

@@ -19,7 +19,7 @@ struct File {
 };
 
 void read_headers(File& file) {
-  const Result<u64> fd = sys::open(file.path, sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> fd = sys::open_regular(file.path);
   if (!fd)
     die("cannot open the program", file.path, fd.error, "check the path and its permissions");
   file.fd = int(fd.value);

@@ -89,7 +89,7 @@ bool follow_script(Target& target, char* line) {
 bool find_program(Target& target) {
   for (u32 depth = 0; depth <= kScriptDepth; depth++) {
     if (!may_execute(target.path)) return false;
-    const Result<u64> file = sys::open(target.path, sys::kReadOnly | sys::kCloseOnExec);
+    const Result<u64> file = sys::open_regular(target.path);
     if (!file) return false;
     const int fd = int(file.value);
     char two[2] = {};

@@ -129,7 +129,7 @@ void note_first_children() {
 
 void name_process(const char* path, const char* name) {
   executable_path = Path();
-  const Result<u64> file = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> file = sys::open_regular(path);
   Text<64> link;
   if (file) link << "/proc/self/fd/" << file.value;
   if (!file || !sys::readlink(link.data, executable_path.data, sizeof executable_path.data))

@@ -34,7 +34,8 @@ struct Config {
   const char* fronts = "";       // directory of the front ends
   const char* front = "";        // the front-end library that the application has been given
   const char* sites_tool = "";
-  const char* sites_cache = "";
+  const char* sites_shared = "";  // directory of the lists that came with the MPIs
+  const char* sites_cache = "";   // the user's own; "" = there is none
   const char* socket = "";
   const char* job = "";
   const char* ranks = "";        // the file in which each living rank of the job locks its byte
@@ -43,13 +44,13 @@ struct Config {
   const char* restore = "";      // snapshot directory; "" = start the application
   const char* state = "";        // directory that the program has saved itself in; "" = it has not
   const char* fermata = "";      // the program that makes ranks of spawned processes
+  const char *key = "", *encrypt = "";  // the file of the user's key; not "": images are encrypted
   const char* save_files = "";   // which files are saved with their contents (files/kept.cpp)
   const char* probe = "";        // not "": end, with status 0, where a rank would be started
   const char* collectives = "";  // "2pc": a barrier before each, to compare with
   // Not "": a program under this job's launcher has exec'ed this one. The pid of the first
   // launcher, and which resource limits, and settings from bit 16 on, have been changed since.
-  const char* first = "";
-  const char* limits = "0";
+  const char *first = "", *limits = "0";
   const char* stack_limit = "";  // not "": what the limit was before address_space.cpp lowered it
   char** options = nullptr;      // this launcher's own argv up to the "--"
   int option_count = 0;
@@ -470,10 +471,6 @@ void renew_vdso(u32 restarts);
 // The code of vdso.S that carries a call on, that waits first, and that enters handlers which are
 // told the sender.
 extern u64 carry_address, carried_address, wait_address, waited_address, handler_address;
-
-// --- memory_limit.cpp --------------------------------------------------------------------------
-/// Whether a control group's limit leaves less room than copies of all the job's pages could need.
-bool has_no_room_for_copies();
 
 // --- start.cpp, save.cpp, restore.cpp ----------------------------------------------------------
 [[noreturn]] void start_application();

@@ -34,9 +34,9 @@ void move_process_manager_descriptor(int first) {
 
 }  // namespace
 
-/// The table at kLauncherCalls; the build places this section at kLauncherBase + 0x1000.
+/// The table at kLauncherCallsAt; the build places this section at kLauncherBase + 0x1000.
 [[gnu::section(".fermata_calls"), gnu::used]] extern const LauncherCalls kLauncherCalls = {
-    kCrossingVersion, 0,    lower_ready, register_upper,
+    kCrossingVersion, sizeof(LauncherCalls), lower_ready, register_upper,
     // Not wrapped: what hold() leaves on the upper stack must be the assembly's frame alone.
     reinterpret_cast<HoldResult (*)(void*)>(&arch::fermata_hold_entry),
     save,             save_finish,       save_described,

@@ -4,7 +4,9 @@
 // given a copy of every page that it writes to, up to all it has; where the limit has no room for
 // that, the kernel would kill a process of the job.
 // Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst (Linux 6.1).
-#include "launcher/launcher.h"
+#include "launcher/memory_limit.h"
+
+#include "base/text.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -25,6 +27,9 @@ constexpr Version kVersions[] = {
      "total_inactive_file", "total_active_file"},
 };
 constexpr u64 kStatBytes = 8192;
+// What making writers takes: their page tables, which map what the ranks map, and the kernel's and
+// their own first pages. Before a writer has volunteered the kernel may take a rank as well.
+constexpr u64 kPagesPerTable = 512, kFirstBytes = 4 << 20;
 
 /// The number that a file of a group holds; `none` if there is no such file, or another word in it.
 u64 number_in(const Path& group, const char* name, u64 none) {
@@ -51,34 +56,40 @@ u64 number_of(const char* text, const char* word) {
   return 0;
 }
 
-bool is_short(const Version& version, const Path& group) {
+Room lesser(Room one, Room other) { return one < other ? one : other; }
+
+Room room_in(const Version& version, const Path& group) {
   static char stat[kStatBytes];  // the agent's thread alone asks
   const u64 limit = number_in(group, version.limit, ~u64(0));
   const u64 usage = number_in(group, version.usage, 0);
-  if (limit == ~u64(0) || !usage) return false;
+  if (limit == ~u64(0) || !usage) return Room::kForCopies;
   Path path;
   path << group.data << "/memory.stat";
   (void)sys::read_text(path.data, stat, sizeof stat);
   const u64 cache = number_of(stat, version.inactive) + number_of(stat, version.active);
   const u64 used = usage > cache ? usage - cache : 0;
-  return used + number_of(stat, version.anonymous) > limit;
+  const u64 anonymous = number_of(stat, version.anonymous);
+  if (used + anonymous / kPagesPerTable + kFirstBytes > limit) return Room::kNone;
+  return used + anonymous > limit ? Room::kForWriter : Room::kForCopies;
 }
 
 /// The same of all groups above. One that is not seen here, as in a container, is passed over.
-bool is_short_upwards(const Version& version, const char* group, u64 length) {
+Room room_upwards(const Version& version, const char* group, u64 length) {
+  Room least = Room::kForCopies;
   for (;;) {
     Path path;
     path << version.root;
     for (u64 i = 0; i < length; i++) path.put(group[i]);
-    if (is_short(version, path)) return true;
-    if (!length) return false;
+    least = lesser(least, room_in(version, path));
+    if (!length) return least;
     while (length && group[--length] != '/') continue;
   }
 }
 
 }  // namespace
 
-bool has_no_room_for_copies() {
+Room room_for_saving() {
+  Room least = Room::kForCopies;
   static char groups[4096];
   (void)sys::read_text("/proc/self/cgroup", groups, sizeof groups);
   // Lines of the form ID:CONTROLLERS:GROUP; of version 2 there are no controllers.
@@ -92,12 +103,12 @@ bool has_no_room_for_copies() {
     for (const Version& version : kVersions) {
       const bool of_first = text_equal(version.limit, "memory.limit_in_bytes");
       const bool is_root = length == 1;
-      if ((of_first ? first : second) && is_short_upwards(version, group, is_root ? 0 : length))
-        return true;
+      if (of_first ? first : second)
+        least = lesser(least, room_upwards(version, group, is_root ? 0 : length));
     }
     if (*line) line++;
   }
-  return false;
+  return least;
 }
 
 }  // namespace fermata::launch

@@ -21,12 +21,20 @@ using faults::fault;
 constexpr const char* kAdvice =
     "check the snapshot with `fermata verify`; older ones: `fermata snapshots`";
 
-void check_fits(const image::ImageHeader& h, const char* path, const LowerCalls* lower,
-                u32 world_rank, u32 world_size) {
+/// Whether the front end in the image is one that this launcher serves.
+void check_crossing(const image::ImageHeader& h, const char* path) {
+  if (h.calls_hash && h.calls_hash == served_calls_hash(h.crossing_version)) return;
+  Message why;
+  why << "the image was made by another version of Fermata (crossing " << h.crossing_version
+      << "; this one reads ";
+  if (kCrossingOldest < kCrossingVersion) why << kCrossingOldest << " to ";
+  why << kCrossingVersion << ")";
+  die(why.data, path, 0, "`fermata restart` says which version can use it");
+}
+
+void check_fits(const image::ImageHeader& h, const char* path, u32 world_rank, u32 world_size) {
   if (h.machine != 62) die("the image is for another machine", path, 0, kAdvice);
-  if (h.crossing_version != kCrossingVersion || h.calls_hash != lower->mpi_calls_hash_low)
-    die("the image was written by another version of Fermata", path, 0,
-        "restart it with the version that wrote it");
+  check_crossing(h, path);
   if (h.world_rank != world_rank || h.world_size != world_size)
     die("the image belongs to another rank or job size", path, 0,
         "restart with as many ranks as were saved");
@@ -191,6 +199,7 @@ void take_over_names(const image::Reader& reader) {
   config.front = front.data;
   save_files << reader.string(h.save_files_string);
   if (!config.save_files[0]) config.save_files = save_files.data;
+  if (h.sealing == image::kEncrypted) config.encrypt = "yes";
 }
 
 }  // namespace
@@ -219,10 +228,11 @@ void look_at_image() {
   path << config.restore << "/rank-" << (config.rank[0] ? config.rank : "0") << ".img";
   image::ImageHeader header;
   Message why;
-  const Result<u64> file = image::open_own(path.data, why);
+  const Result<u64> file =
+      image::open_own(path.data, image::kWritableForOthers, "the image", why);
   if (!file) return;  // restore_rank() says what is wrong with it
   const Result<u64> got = sys::pread_full(int(file.value), &header, sizeof header, 0);
-  const bool known = got && got.value == sizeof header && header.version == image::kVersion;
+  const bool known = got && got.value == sizeof header && image::is_known(header.version);
   if (known) plan_clocks(header);
   if (known) saved_thread_level << header.thread_level;
   if (known) saved_restarts = header.restarts;
@@ -237,13 +247,13 @@ void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank
   path << directory << "/rank-" << world_rank << ".img";
   Message why;
   Status opened = faults::failing(Fault::kRestoreBegun);
-  if (opened) opened = image::open_image(path.data, reader, why);
+  if (opened) opened = image::open_image(path.data, config.key, reader, why);
   if (!opened) die("cannot restart from this snapshot", why.data, opened.error, kAdvice);
   const Status moved = image::move_paths(reader, config.moves, config.move_count);
   if (!moved)
     die("no memory for the paths of the image", path.data, moved.error, "check `ulimit -v`");
   const image::ImageHeader& h = *reader.header;
-  check_fits(h, path.data, lower, world_rank, world_size);
+  check_fits(h, path.data, world_rank, world_size);
   fault(Fault::kRestoreOpened);
 
   const u64 all = ~kOurSignals | sys::signal_bit(kSignalQuiesce);

@@ -5,6 +5,7 @@
 #include "files/describe.h"
 #include "image/writer.h"
 #include "launcher/launcher.h"
+#include "launcher/memory_limit.h"
 #include "memory/forks.h"
 #include "memory/locks.h"
 #include "memory/objects.h"
@@ -25,6 +26,7 @@ struct OutcomePage {
 };
 OutcomePage* outcome_page;  // shared with the writer child
 u64 stopped_ns;             // when the last save began
+Path image_path;            // of that save
 u64 described_by_ns;        // deadline of its writer for what the job would change by going on
 
 bool stands_still;           // until the whole image is written: memory_limit.cpp
@@ -70,8 +72,9 @@ void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid)
   image::ImageHeader& h = writer.header();
   const Crossing& shared = crossing();
   h.machine = 62;
-  h.crossing_version = kCrossingVersion;
-  h.calls_hash = shared.lower->mpi_calls_hash_low;
+  // Those of the front end, which may have been made by the Fermata before this one.
+  h.crossing_version = shared.version;
+  h.calls_hash = served_calls_hash(shared.version);
   h.epoch = request.epoch;
   h.world_rank = request.world_rank;
   h.world_size = request.world_size;
@@ -178,17 +181,45 @@ void tell_described() {
   sys::futex_wake_shared(&outcome_page->described);
 }
 
+/// Where the key cannot be read the image is not sealed: whoever commits the snapshot does that.
+/// But what is to be encrypted never lies anywhere in clear.
+Status begin_seal(image::Writer& writer, Message& why) {
+  const bool encrypts = config.encrypt[0];
+  Message trouble;
+  if (!config.key[0]) trouble << "there is no key";
+  else if (writer.seal_with(config.key, encrypts, trouble)) return success();
+  if (!encrypts) return success();
+  why << "the image cannot be encrypted: " << trouble.data;
+  return failure(sys::kEperm);
+}
+
+/// Fills everything but memory into the image's tables.
+Status describe(image::Writer& writer, const SaveRequest& request, u32 job_pid, Message& why) {
+  const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid,
+                                   config.save_files, helper_holds_pipe, nullptr, nullptr};
+  Status status = files::describe_files(writer, around, why);
+  if (status) status = add_helpers(writer, why);
+  if (!status) return status;
+  fill_header(writer, request, job_pid);
+  add_threads(writer, job_pid);
+  add_actions(writer);
+  add_signals(writer);
+  add_timers(writer);
+  return success();
+}
+
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
 [[noreturn]] void write_image(const SaveRequest& request) {
+  volunteer();  // before it takes any memory
   end_with_rank();
   lift_limits();
-  volunteer();
   static image::Writer writer;
   static Message why;
   SaveOutcome& outcome = outcome_page->outcome;
   Status status = faults::failing(Fault::kWriterBegun);
+  if (status) status = begin_seal(writer, why);
   if (status) status = writer.create(request.path);
-  if (!status) why << "cannot create " << request.path;
+  if (!status && !why.size) why << "cannot create " << request.path;
   outcome_page->image_fd = writer.fd();
   fault(Fault::kWriterCreated);
   const u32 job_pid = u32(sys::call(SYS_getppid).value);
@@ -200,19 +231,7 @@ void tell_described() {
   memory::look_for_shared_memory();
   const bool shares = memory::shared_memory_seen();
   if (status && shares) status = memory::save_shared(writer, why);
-  if (status) {
-    const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid,
-                                     config.save_files, helper_holds_pipe, nullptr, nullptr};
-    status = files::describe_files(writer, around, why);
-  }
-  if (status) status = add_helpers(writer, why);
-  if (status) {
-    fill_header(writer, request, job_pid);
-    add_threads(writer, job_pid);
-    add_actions(writer);
-    add_signals(writer);
-    add_timers(writer);
-  }
+  if (status) status = describe(writer, request, job_pid, why);
   if (status) close_what_others_see(writer);
   else close_all_but_image();
   if (!status || !stands_still) tell_described();
@@ -274,6 +293,13 @@ void reap_old_writers() {
     if (pid) (void)reap(pid, &status);
 }
 
+/// Ends a save before there is a writer.
+i32 refuse(SaveOutcome* outcome, i32 error, const char* message) {
+  fail(outcome, error, message);
+  release();
+  return -error;
+}
+
 /// fork(2) without a libc and without SIGCHLD: the application must not see this child.
 i64 fork_writer() { return arch::raw_syscall(SYS_clone, 0, 0, 0, 0, 0); }
 
@@ -314,33 +340,27 @@ i32 save(const SaveRequest* request, SaveOutcome* outcome) {
   if (!stopped) {
     Message why;
     why << "thread " << late << " did not stop in time";
-    fail(outcome, stopped.error, why.data);
-    release();
-    return -stopped.error;
+    return refuse(outcome, stopped.error, why.data);
   }
   fault(Fault::kSaveStopped);
-  if (!threads[0].hold_stack) {
-    fail(outcome, sys::kEperm, "MPI_Init was called by a thread other than the main one");
-    release();
-    return -sys::kEperm;
-  }
+  if (!threads[0].hold_stack)
+    return refuse(outcome, sys::kEperm, "MPI_Init was called by a thread other than the main one");
+  const Room room = room_for_saving();
+  if (room == Room::kNone)
+    return refuse(outcome, sys::kEnomem,
+                  "the memory limit of its control group leaves no room for a writer of the image: "
+                  "the kernel would kill the job");
   Message why;
   const Status taken = take_signals_and_timers(deadline, why);
-  if (!taken) {
-    fail(outcome, taken.error, why.data);
-    release();
-    return -taken.error;
-  }
+  if (!taken) return refuse(outcome, taken.error, why.data);
   fault(Fault::kSaveTaken);
   const Status lifted = memory::lift_fork_advice(why);
-  if (!lifted) {
-    fail(outcome, lifted.error, why.data);
-    release();
-    return -lifted.error;
-  }
+  if (!lifted) return refuse(outcome, lifted.error, why.data);
   note_process_ids();
   reap_old_writers();
-  stands_still = has_no_room_for_copies();
+  stands_still = room == Room::kForWriter;
+  image_path = {};
+  image_path << request->path;
   const i64 child = fork_writer();
   if (child == 0) write_image(*request);
   if (child > 0) change_writer(0, u32(child));
@@ -383,6 +403,8 @@ i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
       constexpr i32 kSignal = 0x7f, kKill = 9;  // of a status; SIGKILL
       const i32 error = (status & kSignal) == kKill ? sys::kEnomem : sys::kEio;
       if (status && !outcome->error) fail(outcome, error, "the image writer was killed");
+      // Half an image in a file system of memory keeps the room that the job may need at once.
+      if (status) (void)sys::call(SYS_unlink, sys::word(image_path.data));
       return 1;
     }
     if (sys::now_ns() >= deadline) return 0;

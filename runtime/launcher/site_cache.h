@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading the cache that the sites tool writes: DIR/<hex identity>.sites.
+// Reading what the sites tool writes: DIR/<hex identity>.sites.
 #pragma once
 
 #include "base/types.h"
@@ -18,8 +18,13 @@ struct SiteFile {
 /// Of size zero if the file cannot be read. Blocks: a file without a build-id is read as a whole.
 image::BuildId site_key(int fd);
 
-/// Maps the cache entry. Returns 0; ENOENT: not cached; EPERM: the file was refused (reason says
-/// why); EINVAL: the entry is damaged; or the errno of open and mmap.
+/// Maps an open list. Returns 0; ENOENT: by other rules; EPERM: the file was refused (reason says
+/// why); EINVAL: the list is damaged; or the errno of mmap.
+i32 map_sites(int fd, SiteFile& out);
+
+/// Maps the entry of a directory. Returns as map_sites, and ENOENT: there is none that counts. By
+/// the lists code is rewritten: they and their directory must be root's, the user's or those of who
+/// installed this launcher, and nobody else may write to them.
 i32 open_sites(const image::BuildId& key, const char* directory, SiteFile& out);
 void close_sites(const SiteFile& sites);
 

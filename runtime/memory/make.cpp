@@ -189,7 +189,7 @@ Status open_if_same(const image::Reader& reader, const image::ImageObject& objec
                     Trouble& trouble) {
   fd = -1;
   const char* path = reader.string(object.path_string);
-  const Result<u64> opened = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> opened = sys::open_regular(path);
   if (!opened) return success();
   const Result<u64> map = sys::mmap(0, kExtentMost, sys::kProtRead | sys::kProtWrite,
                                     sys::kMapPrivate | sys::kMapAnonymous);

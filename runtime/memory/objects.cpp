@@ -128,7 +128,7 @@ bool is_segment(const Mapping& mapping) {
 Result<u64> open_object(image::ImageObject& object, const char* path) {
   sys::KernelStat info;
   if (object.kind != kNameless) {
-    const Result<u64> opened = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+    const Result<u64> opened = sys::open_regular(path);
     if (!opened || !sys::fstat(int(opened.value), &info)) return opened;
     object.size = u64(info.size);
     return opened;

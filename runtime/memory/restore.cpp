@@ -17,14 +17,26 @@ constexpr const char* kDamaged =
     "check the snapshot with `fermata verify`; older ones: `fermata snapshots`";
 constexpr const char* kShort = "memory may be short";
 
+/// Whether this is a library of ours that lies in a job's directory under its build-id. All else
+/// the program has chosen itself, as it would without us.
+bool is_kept_by_job(const char* path, const char* build_id) {
+  return text_equal(base_name(path), build_id);
+}
+
+bool is_own(int fd) {
+  sys::KernelStat info{};
+  return sys::fstat(fd, &info) && image::is_own(info);
+}
+
 /// Opens the file of a region saved by reference, which must still be the same file.
 Result<u64> open_referenced(const image::Reader& reader, const image::ImageRegion& region,
                             Trouble& trouble) {
   const char* path = reader.string(region.path_string);
-  const Result<u64> fd = sys::open(path, sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> fd = sys::open_regular(path);
   trouble.where << path;
   if (!fd) {
-    trouble.what = "a file that the program uses is missing";
+    trouble.what = fd.error == sys::kEnxio ? "a file that the program uses is no regular file now"
+                                           : "a file that the program uses is missing";
     trouble.advice = "install it again";
     return fd;
   }
@@ -35,6 +47,12 @@ Result<u64> open_referenced(const image::Reader& reader, const image::ImageRegio
     trouble.what = "a file that the program uses has changed since the checkpoint";
     trouble.advice = "install the version it was saved with";
     return Result<u64>::fail(sys::kEnoent);
+  }
+  if (is_kept_by_job(path, hex.data) && !is_own(int(fd.value))) {
+    (void)sys::close(int(fd.value));
+    trouble.what = "a part of Fermata that the job has kept may be written by other users";
+    trouble.advice = "chown it, or chmod go-w";
+    return Result<u64>::fail(sys::kEperm);
   }
   trouble.where = {};
   return fd;

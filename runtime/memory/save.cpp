@@ -71,7 +71,7 @@ Status list_mappings(Message& why) {
 /// The build-id of a private mapping's file, if the file can still be found under its name.
 bool find_build_id(const Mapping& mapping, Text<48>& hex) {
   if (mapping.inode == 0 || is_kept_name(mapping.path)) return false;
-  const Result<u64> fd = sys::open(mapping.path, sys::kReadOnly | sys::kCloseOnExec);
+  const Result<u64> fd = sys::open_regular(mapping.path);
   if (!fd) return false;
   sys::KernelStat info;
   const bool same = sys::fstat(int(fd.value), &info) && info.ino == mapping.inode;

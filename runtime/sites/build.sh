@@ -7,25 +7,26 @@ out=build/libexec/fermata/sites
 objects=build/obj/sites
 mkdir -p "$(dirname "$out")" "$objects"
 
-# The static library, where a distribution has one, keeps the tool free of run-time dependencies.
-libraries=()
-for name in Zydis Zycore; do
-  archive=$(g++ -print-file-name=lib$name.a)
-  if [[ -f $archive ]]; then libraries+=("$archive"); else libraries+=("-l$name"); fi
-done
-
-flags=(-std=c++20 -O2 -g -fno-exceptions -fno-rtti -Wall -Wextra -Iruntime)
+runtime/sites/zydis/build.sh
+zydis=build/zydis
+flags=(-std=c++20 -O2 -g -fno-exceptions -fno-rtti -Wall -Wextra -Iruntime -isystem $zydis/include
+       -DZYDIS_STATIC_BUILD -DZYCORE_STATIC_BUILD)
 changed=
 for source in runtime/sites/*.cpp; do
   object=$objects/$(basename "${source%.cpp}").o
   newer=
-  [[ -f $object ]] && newer=$(find runtime/sites runtime/base -newer "$object" -print -quit)
+  [[ -f $object ]] && newer=$(find runtime/sites runtime/base $zydis/libZydis.a -newer "$object" \
+    -print -quit)
   if [[ ! -f $object || -n $newer ]]; then
     g++ "${flags[@]}" -c "$source" -o "$object"
     changed=1
   fi
 done
 if [[ -n $changed || ! -f $out ]]; then
-  g++ -static-libstdc++ -static-libgcc -o "$out.tmp" "$objects"/*.o "${libraries[@]}"
+  # Ranks start it in whatever environment their program has: it needs no library of any system, and
+  # no LD_PRELOAD is loaded into it. A system without a static C library gets a dynamic one.
+  link=(-static-libstdc++ -static-libgcc)
+  [[ ! -f $(g++ -print-file-name=libc.a) ]] || link=(-static)
+  g++ "${link[@]}" -o "$out.tmp" "$objects"/*.o $zydis/libZydis.a
   mv "$out.tmp" "$out"
 fi

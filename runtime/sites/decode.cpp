@@ -11,6 +11,9 @@
 namespace fermata::sites {
 namespace {
 
+// What code is aligned to at most within a function, by compilers and by hand.
+constexpr u64 kAlignment = 64;
+
 bool is_legacy_prefix(u8 byte) {
   switch (byte) {
     case 0x26: case 0x2e: case 0x36: case 0x3e: case 0x64: case 0x65:
@@ -41,8 +44,9 @@ bool has_no_base(const ZydisDecodedInstruction& ins) {
 /// follows them is reached in another way or not at all.
 bool ends_flow(const ZydisDecodedInstruction& instruction) {
   switch (instruction.mnemonic) {
-    case ZYDIS_MNEMONIC_JMP: case ZYDIS_MNEMONIC_RET: case ZYDIS_MNEMONIC_UD2:
-    case ZYDIS_MNEMONIC_HLT: case ZYDIS_MNEMONIC_INT3: case ZYDIS_MNEMONIC_IRETQ: return true;
+    case ZYDIS_MNEMONIC_JMP: case ZYDIS_MNEMONIC_RET: case ZYDIS_MNEMONIC_UD0:
+    case ZYDIS_MNEMONIC_UD1: case ZYDIS_MNEMONIC_UD2: case ZYDIS_MNEMONIC_HLT:
+    case ZYDIS_MNEMONIC_INT3: case ZYDIS_MNEMONIC_IRETQ: return true;
     default: return false;
   }
 }
@@ -109,38 +113,84 @@ Listing Decoder::list(const u8* bytes, u64 count, u64 begin, bool padded) const 
   return out;
 }
 
-Listing Decoder::explore(const u8* bytes, u64 count, u64 begin, std::vector<u64> entries) const {
+/// Follows control as explore() does, past no call of `last_calls` ([i]: it returns to begin + i).
+/// Goes on behind what is wrong, so that every branch is known; the first error stays.
+Listing Decoder::walk(const u8* bytes, u64 count, u64 begin, std::vector<u64> entries,
+                      const std::vector<bool>& last_calls, std::vector<u64>* returns) const {
   Listing out;
   out.boundary.assign(count + 1, false);
   out.covered.assign(count, false);
   out.body = begin;
+  const auto fail = [&](std::string why) {
+    if (out.error.empty()) out.error = std::move(why);
+  };
   ZydisDecodedInstruction ins;
   while (!entries.empty()) {
     u64 i = entries.back() - begin;
     entries.pop_back();
     while (i < count && !out.boundary[i]) {
-      if (out.covered[i] || !decode(bytes + i, count - i, &ins)) {
-        out.error = at_address("control goes to bytes that are no instruction", begin + i);
-        return out;
+      if (out.covered[i]) fail(at_address("instructions overlap", begin + i));
+      if (!decode(bytes + i, count - i, &ins)) {
+        fail(at_address("control goes to bytes that are no instruction", begin + i));
+        break;
       }
       out.boundary[i] = true;
       for (u64 k = 0; k < ins.length; k++) {
         // Two instructions that share bytes: one of them is not what it seems.
-        if (out.covered[i + k]) out.error = at_address("instructions overlap", begin + i + k);
+        if (out.covered[i + k]) fail(at_address("instructions overlap", begin + i + k));
         out.covered[i + k] = true;
       }
       const u64 known = out.branch_targets.size();
-      if (out.error.empty()) out.error = note(ins, begin + i, &out);
-      if (!out.error.empty()) return out;
+      fail(note(ins, begin + i, &out));
       for (u64 k = known; k < out.branch_targets.size(); k++)
         if (out.branch_targets[k] >= begin && out.branch_targets[k] < begin + count)
           entries.push_back(out.branch_targets[k]);
-      if (ends_flow(ins)) break;
       i += ins.length;
+      if (ins.mnemonic == ZYDIS_MNEMONIC_CALL) returns->push_back(i);
+      if (ends_flow(ins) || last_calls[i]) break;
     }
   }
   std::sort(out.fs_prefixes.begin(), out.fs_prefixes.end());
   return out;
+}
+
+/// Whether bytes[from, to) behind a call are fill, so that the call does not return: less than an
+/// alignment's worth, no possible prefix among them, and no instruction ends where code is known to
+/// go on.
+bool Decoder::is_fill(const u8* bytes, u64 count, u64 from, u64 to) const {
+  if (from >= to || to - from >= kAlignment) return false;
+  for (u64 i = from; i < to; i++)
+    if ((bytes[i] == kFsPrefix && may_be_prefix(bytes, count, i)) ||
+        is_fs_base_access(bytes, count, i))
+      return false;
+  ZydisDecodedInstruction ins;
+  u64 i = from;
+  while (i < to && decode(bytes + i, count - i, &ins)) {
+    i += ins.length;
+    if (ends_flow(ins)) return false;
+  }
+  return i != to;
+}
+
+Listing Decoder::explore(const u8* bytes, u64 count, u64 begin,
+                         const std::vector<u64>& entries) const {
+  std::vector<bool> last_calls(count + 1, false);
+  while (true) {
+    std::vector<u64> returns;
+    Listing out = walk(bytes, count, begin, entries, last_calls, &returns);
+    if (out.error.empty()) return out;
+    std::vector<u64> known = entries;  // to be code
+    known.insert(known.end(), out.branch_targets.begin(), out.branch_targets.end());
+    known.push_back(begin + count);
+    std::sort(known.begin(), known.end());
+    bool changed = false;
+    for (const u64 from : returns) {
+      const auto to = std::lower_bound(known.begin(), known.end(), begin + from);
+      if (last_calls[from] || !is_fill(bytes, count, from, *to - begin)) continue;
+      changed = last_calls[from] = true;
+    }
+    if (!changed) return out;
+  }
 }
 
 bool Decoder::may_be_prefix(const u8* bytes, u64 count, u64 position) const {

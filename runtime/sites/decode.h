@@ -41,8 +41,9 @@ class Decoder {
 
   /// Decodes what control reaches from `entries` by falling through and by direct branches, for
   /// functions that linear decoding cannot cross. `covered` of the result marks the bytes of those
-  /// instructions. An error means that two of them overlap, or that one cannot be decoded.
-  Listing explore(const u8* bytes, u64 count, u64 begin, std::vector<u64> entries) const;
+  /// instructions. A call does not return if what follows it is fill up to where a branch leads.
+  /// An error means that two instructions overlap, or that one cannot be decoded.
+  Listing explore(const u8* bytes, u64 count, u64 begin, const std::vector<u64>& entries) const;
 
   /// Whether bytes[position] (a 0x64) could act as an FS prefix, whatever precedes it. False is a
   /// proof: no instruction that begins there, or up to four prefix bytes earlier, would use FS.
@@ -59,6 +60,9 @@ class Decoder {
   bool is_absolute_tls_form(const u8* bytes, u64 count, u64 position) const;
 
  private:
+  Listing walk(const u8* bytes, u64 count, u64 begin, std::vector<u64> entries,
+               const std::vector<bool>& last_calls, std::vector<u64>* returns) const;
+  bool is_fill(const u8* bytes, u64 count, u64 from, u64 to) const;
   std::string note(const ZydisDecodedInstruction& instruction, u64 address, Listing* out) const;
   bool decode(const u8* bytes, u64 count, ZydisDecodedInstruction* out) const;
   ZydisDecoder decoder_;

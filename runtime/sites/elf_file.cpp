@@ -25,7 +25,7 @@ ElfFile::~ElfFile() {
 }
 
 std::string ElfFile::open(const char* path) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return std::string("cannot open: ") + strerror(errno);
   struct stat st;
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < i64(sizeof(Elf64_Ehdr))) {

@@ -26,7 +26,9 @@
 //      cannot move those to GS.
 //   6. A function that fails 1, 2 or 3 (a table between its instructions) is explored instead, from
 //      its entries along every direct branch, and along jump tables: at an address that reached
-//      code takes, two or more offsets in a row that lead from there into the function. What
+//      code takes, two or more offsets in a row that lead from there into the function. A call
+//      does not return if behind it are less than 64 bytes up to where a branch leads that do not
+//      decode exactly up to there and hold no possible prefix: fill (glibc 2.41 has 05 05 05). What
 //      control reaches must not overlap (a wrong guess at a table makes it), and every
 //      possible prefix must lie in one of them, or in a table, or in a piece that was not reached
 //      but decodes cleanly from end to end without any use of FS.

@@ -5,12 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/sites_revision.h"
 #include "sites/elf_file.h"
 
 namespace fermata::sites {
-
-// Raise this when the rules change: results cached under another revision are computed again.
-inline constexpr u32 kFinderRevision = 6;
 
 struct Findings {
   std::vector<u64> offsets;  // file offsets of the 0x64 bytes, ascending

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// sites [--cache DIR] [--verbose] [--print] [--quiet] FILE...
+// sites [--cache DIR] [--output FD] [--verbose] [--print] [--quiet] FILE...
 //
 // Finds the FS prefixes of each FILE. With --cache keeps the result in DIR, where the launcher
-// looks for it by build-id, and prints nothing: stdout is then that of the job it runs in.
-// Without, or with --verbose, prints a line per file. Exit status: 0 all accepted, 3 some refused,
-// 1 a file or the cache could not be read or written, 2 usage. 3 wins over 1: a refused library is
-// the news.
-#include <errno.h>
+// looks for it by build-id, and prints nothing. With --output, which the launcher uses, writes the
+// list to that descriptor, and nothing else to stdout, which is then that of the job it runs in;
+// a cache that cannot be used does not matter then. Without both, or with --verbose, prints a line
+// per file. Exit status: 0 all accepted, 3 some refused, 1 a file or the cache could not be read or
+// written, 2 usage. 3 wins over 1: a refused library is the news.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/text.h"
 #include "sites/store.h"
 
 namespace fermata::sites {
@@ -18,6 +19,8 @@ namespace {
 
 struct Options {
   std::string cache;
+  int directory = -1;  // of the cache; -1 = there is none
+  int output = -1;
   bool print = false;
   bool verbose = false;
   bool quiet = false;
@@ -27,13 +30,15 @@ struct Options {
 bool parse(int argc, char** argv, Options* out) {
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--cache") == 0 && i + 1 < argc) out->cache = argv[++i];
+    else if (strcmp(argv[i], "--output") == 0 && i + 1 < argc) out->output = atoi(argv[++i]);
     else if (strcmp(argv[i], "--print") == 0) out->print = true;
     else if (strcmp(argv[i], "--verbose") == 0) out->verbose = true;
     else if (strcmp(argv[i], "--quiet") == 0) out->quiet = true;
     else if (argv[i][0] == '-') return false;
     else out->files.push_back(argv[i]);
   }
-  if (!out->cache.empty() && !out->verbose && !out->print) out->quiet = true;
+  const bool is_kept = !out->cache.empty() || out->output >= 0;
+  if (is_kept && !out->verbose && !out->print) out->quiet = true;
   return !out->files.empty();
 }
 
@@ -46,20 +51,23 @@ int handle(const char* path, const Options& options) {
   }
   const std::vector<u8> id = identity(file);
   Findings findings;
-  const bool cached = !options.cache.empty() && !options.print &&
-                      load(options.cache, id, file.bytes(), &findings);
+  const bool cached = options.directory >= 0 && !options.print &&
+                      load(options.directory, id, file.bytes(), &findings);
   if (!cached) {
     findings = find_sites(file);
     if (!findings.refused.empty()) findings.offsets.clear();
-    if (!options.cache.empty()) {
-      const std::string error = store(options.cache, id, file.bytes(), findings);
-      if (!error.empty()) {
-        fprintf(stderr, "sites: %s\n", error.c_str());
-        return 1;
-      }
+  }
+  const std::string list = list_of(id, file.bytes(), findings);
+  if (!cached && options.directory >= 0) {
+    const std::string error = store(options.directory, id, list);
+    if (!error.empty() && options.output < 0) {
+      fprintf(stderr, "sites: %s/%s\n", options.cache.c_str(), error.c_str());
+      return 1;
     }
   }
+  if (options.output >= 0) return write_all(options.output, list) ? 0 : 1;
   if (!findings.refused.empty()) {
+    take_out_control(findings.refused.data());
     fprintf(stderr, "sites: %s: refused: %s\n", path, findings.refused.c_str());
     return 3;
   }
@@ -80,12 +88,16 @@ int handle(const char* path, const Options& options) {
 int run(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, &options)) {
-    fprintf(stderr, "usage: sites [--cache DIR] [--verbose] [--print] [--quiet] FILE...\n");
+    fprintf(stderr, "usage: sites [--cache DIR] [--output FD] [--verbose] [--print] [--quiet] "
+                    "FILE...\n");
     return 2;
   }
-  if (!options.cache.empty() && mkdir(options.cache.c_str(), 0777) != 0 && errno != EEXIST) {
-    fprintf(stderr, "sites: cannot create %s: %s\n", options.cache.c_str(), strerror(errno));
-    return 1;
+  if (!options.cache.empty()) {
+    const std::string error = open_directory(options.cache, &options.directory);
+    if (!error.empty() && options.output < 0) {
+      fprintf(stderr, "sites: %s\n", error.c_str());
+      return 1;
+    }
   }
   int status = 0;
   for (const char* path : options.files) {

@@ -3,6 +3,7 @@
 #include "sites/store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,8 +29,13 @@ constexpr std::array<u32, 256> make_crc_table() {
 }
 constexpr std::array<u32, 256> kCrcTable = make_crc_table();
 
-std::string path_of(const std::string& directory, const std::vector<u8>& id) {
-  return directory + "/" + hex(id) + ".sites";
+std::string name_of(const std::vector<u8>& id) { return hex(id) + ".sites"; }
+
+/// Whether what was opened is of this type, and nobody but root and the user may have written it.
+bool is_ours(int fd, mode_t type) {
+  struct stat info;
+  if (fstat(fd, &info) != 0 || (info.st_mode & S_IFMT) != type) return false;
+  return !(info.st_mode & (S_IWGRP | S_IWOTH)) && (info.st_uid == 0 || info.st_uid == geteuid());
 }
 
 }  // namespace
@@ -56,8 +62,7 @@ std::string hex(const std::vector<u8>& bytes) {
   return out;
 }
 
-std::string store(const std::string& directory, const std::vector<u8>& id, u64 file_bytes,
-                  const Findings& findings) {
+std::string list_of(const std::vector<u8>& id, u64 file_bytes, const Findings& findings) {
   SitesHeader head{};
   memcpy(head.magic, kMagic, sizeof kMagic);
   head.version = 1;
@@ -68,28 +73,59 @@ std::string store(const std::string& directory, const std::vector<u8>& id, u64 f
   head.build_id_bytes = u32(id.size());
   head.crc32c = crc32c(findings.offsets.data(), head.count * 8);
   head.revision = kFinderRevision;
+  std::string list(reinterpret_cast<const char*>(&head), sizeof head);
+  list.append(reinterpret_cast<const char*>(findings.offsets.data()), head.count * 8);
+  if (head.status) list.append(findings.refused.c_str(), findings.refused.size() + 1);
+  return list;
+}
+
+bool write_all(int fd, const std::string& bytes) {
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t put = write(fd, bytes.data() + done, bytes.size() - done);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    done += size_t(put);
+  }
+  return true;
+}
+
+std::string open_directory(const std::string& path, int* fd) {
+  if (mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
+    return "cannot create " + path + ": " + strerror(errno);
+  *fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (*fd < 0) return "cannot open " + path + ": " + strerror(errno);
+  if (is_ours(*fd, S_IFDIR)) return "";
+  close(*fd);
+  *fd = -1;
+  return "others may write to " + path;
+}
+
+std::string store(int directory, const std::vector<u8>& id, const std::string& list) {
   // Several ranks may find the same library missing at once: each writes a file of its own, and the
   // renames put equal contents under the final name.
-  const std::string name = path_of(directory, id);
+  const std::string name = name_of(id);
   const std::string aside = name + "." + std::to_string(getpid()) + ".tmp";
-  FILE* out = fopen(aside.c_str(), "wb");
-  if (!out) return "cannot create " + aside + ": " + strerror(errno);
-  bool good = fwrite(&head, sizeof head, 1, out) == 1;
-  if (head.count) good = good && fwrite(findings.offsets.data(), 8, head.count, out) == head.count;
-  if (head.status)
-    good = good && fwrite(findings.refused.c_str(), findings.refused.size() + 1, 1, out) == 1;
-  good = fflush(out) == 0 && good;
-  good = fclose(out) == 0 && good;
-  if (good && rename(aside.c_str(), name.c_str()) == 0) return "";
+  constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  (void)unlinkat(directory, aside.c_str(), 0);  // of a process of this number that was killed
+  const int fd = openat(directory, aside.c_str(), kNew, 0644);
+  if (fd < 0) return "cannot create " + aside + ": " + strerror(errno);
+  bool good = write_all(fd, list);
+  good = close(fd) == 0 && good;
+  if (good && renameat(directory, aside.c_str(), directory, name.c_str()) == 0) return "";
   const std::string error = "cannot write " + name + ": " + strerror(errno);
-  unlink(aside.c_str());
+  (void)unlinkat(directory, aside.c_str(), 0);
   return error;
 }
 
-bool load(const std::string& directory, const std::vector<u8>& id, u64 file_bytes,
-          Findings* findings) {
-  FILE* in = fopen(path_of(directory, id).c_str(), "rb");
-  if (!in) return false;
+bool load(int directory, const std::vector<u8>& id, u64 file_bytes, Findings* findings) {
+  const int fd = openat(directory, name_of(id).c_str(),
+                        O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return false;
+  FILE* in = is_ours(fd, S_IFREG) ? fdopen(fd, "rb") : nullptr;
+  if (!in) {
+    close(fd);
+    return false;
+  }
   SitesHeader head;
   bool good = fread(&head, sizeof head, 1, in) == 1 &&
               memcmp(head.magic, kMagic, sizeof kMagic) == 0 && head.version == 1 &&

@@ -34,12 +34,20 @@ std::string hex(const std::vector<u8>& bytes);
 /// CRC32C (Castagnoli), reflected, start and end xor of all ones.
 u32 crc32c(const void* data, u64 bytes);
 
-/// Writes directory/<hex>.sites. Returns an empty string or what went wrong.
-std::string store(const std::string& directory, const std::vector<u8>& id, u64 file_bytes,
-                  const Findings& findings);
+/// The bytes of a list.
+std::string list_of(const std::vector<u8>& id, u64 file_bytes, const Findings& findings);
+
+/// Writes all of them to a descriptor; false if that fails.
+bool write_all(int fd, const std::string& bytes);
+
+/// Opens the directory of a cache, which is made if it is not there. It must be the user's or
+/// root's, and nobody else may write to it. Returns an empty string or what is wrong.
+std::string open_directory(const std::string& path, int* fd);
+
+/// Writes <hex>.sites there. Returns an empty string or what went wrong.
+std::string store(int directory, const std::vector<u8>& id, const std::string& list);
 
 /// Loads a cached result of the current revision for exactly this file. False if there is none.
-bool load(const std::string& directory, const std::vector<u8>& id, u64 file_bytes,
-          Findings* findings);
+bool load(int directory, const std::vector<u8>& id, u64 file_bytes, Findings* findings);
 
 }  // namespace fermata::sites

@@ -50,10 +50,13 @@ inline Result<u64> mprotect(u64 address, u64 bytes, int prot) {
 inline constexpr int kAtCwd = -100;
 inline constexpr int kReadOnly = 0, kWriteOnly = 1, kReadWrite = 2, kCreate = 0100, kExcl = 0200,
                      kTruncate = 01000, kAppend = 02000, kNonBlock = 04000, kDirectory = 0200000,
-                     kCloseOnExec = 02000000;
+                     kNoFollow = 0400000, kCloseOnExec = 02000000;
 
 inline Result<u64> open(const char* path, int flags, u32 mode = 0) {
   return call(SYS_openat, u64(i64(kAtCwd)), word(path), u64(flags), mode);
+}
+inline Result<u64> open_at(int directory, const char* path, int flags) {
+  return call(SYS_openat, u64(i64(directory)), word(path), u64(flags));
 }
 inline Result<u64> close(int fd) { return call(SYS_close, u64(fd)); }
 inline Result<u64> read(int fd, void* to, u64 bytes) {
@@ -137,6 +140,17 @@ inline Result<u64> stat(const char* path, KernelStat* out) {
 inline constexpr u32 kTypeMask = 0170000, kTypeRegular = 0100000, kTypeDirectory = 0040000,
                      kTypeCharDevice = 0020000, kTypeBlockDevice = 0060000,
                      kTypeFifo = 0010000, kTypeSocket = 0140000;
+
+/// Opens a regular file for reading. Anything else that has its name by now is refused (ENXIO), and
+/// not waited for, as open(2) does for the other end of a pipe.
+inline Result<u64> open_regular(const char* path) {
+  const Result<u64> opened = open(path, kReadOnly | kCloseOnExec | kNonBlock);
+  KernelStat info{};
+  if (!opened || (fstat(int(opened.value), &info) && (info.mode & kTypeMask) == kTypeRegular))
+    return opened;
+  (void)close(int(opened.value));
+  return Result<u64>::fail(kEnxio);
+}
 
 inline Result<u64> readlink(const char* path, char* to, u64 bytes) {
   const Result<u64> got = call(SYS_readlinkat, u64(i64(kAtCwd)), word(path), word(to), bytes - 1);

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/suites.md: a section for each suite, from what its runs have left in build/suites, and from
-causes.toml beside this, which says why something differs."""
+"""docs/evidence/suites.md: a section for each suite, from what its runs have left in build/suites,
+and from causes.toml beside this, which says why something differs."""
 import tomllib
 
 from support import mpis
 
-PAGE = mpis.ROOT / "docs/suites.md"
+PAGE = mpis.ROOT / "docs/evidence/suites.md"
 CAUSES = mpis.ROOT / "tests/foreign/causes.toml"
 SKIPPED = ("not run", "skipped")
 

@@ -29,6 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
     if (header.version != fuzz::kOtherVersion) {
       memcpy(header.magic, kCacheMagic, sizeof header.magic);
       header.version = kCacheVersion;
+      header.revision = kFinderRevision;
     }
     const u64 offsets = (entry.size() - sizeof header) / 8;
     if ((data[0] & 1) && header.count <= offsets)

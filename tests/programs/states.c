@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings itself into the state that --kind NAME says, and looks at it in each step. The test knows
 // what becomes of it: a checkpoint refuses it by name, a restart brings it back, or it is lost, as
-// docs/limits.md says, and then this checks that very loss. Prints UNABLE where the machine does
-// not have that state, or does not let this user have it.
+// docs/reference/limits.md says, and then this checks that very loss. Prints UNABLE where the
+// machine does not have that state, or does not let this user have it.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>

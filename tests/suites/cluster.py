@@ -4,7 +4,7 @@ saved, gone on with all ranks on one host, and back; hosts that share no disk.
 Only with --cluster."""
 import time
 
-from support import mpis
+from support import mpis, process
 from support.cases import check, check_equal, slow, timeout
 from support.cluster import Cluster
 from support.cluster_job import Job, expected, hosts_of_ranks
@@ -108,8 +108,67 @@ def test_the_secret_is_for_several_hosts_and_on_no_command_line(work):
         check_equal(job.checksum(), expected(2), "checksum")
 
 
+# Writes what passes a port of the switch to a file.
+SNIFFER = """
+import socket, sys
+port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3))
+port.bind((sys.argv[1], 0))
+print("listens", flush=True)
+with open(sys.argv[2], "wb", buffering=0) as heard:
+    while True:
+        heard.write(port.recv(65536))
+"""
+
+
+def _make_secret_on_the_network(mpi):
+    @timeout(120)
+    def test(work):
+        """Who hears the network could be a command of the run. mpirun handed the secret over."""
+        (work / "sniffer.py").write_text(SNIFFER)
+        heard = work / "heard"
+        with Cluster(work, 2) as cluster:
+            sniffer = process.Running(
+                ["nsenter", "-t", cluster.switch.pid, "-n", "python3", work / "sniffer.py", "v1",
+                 heard], work, "sniffer")
+            sniffer.wait_for("listens")
+            job = Job(cluster, mpi, ranks=2)
+            job.start(mpi, 2)
+            job.wait_for_step(2)
+            secret = (job.place / "secret").read_bytes()
+            job.stop()
+            process.kill_tree(sniffer.process.pid)
+            crossed = heard.read_bytes()
+            check(b"--job-dir" in crossed, "mpirun's own messages were not heard")
+            check(secret not in crossed, "the secret of the run crosses the network in clear")
+            check(b"FERMATA_SECRET" not in crossed, "its name does")
+            job.restart(mpi, 1)
+            check_equal(job.checksum(), expected(2), "checksum")
+    return test
+
+
+@timeout(150)
+def test_directories_of_sockets_that_another_user_has_made(work):
+    """On both hosts: ranks and daemon of a host come to the same other name."""
+    with Cluster(work, 2) as cluster:
+        for name in cluster.hosts:
+            cluster.run(name, "mkdir -m 755 /tmp/fermata-0 && chown 65534 /tmp/fermata-0"
+                        ).expect_success("mkdir")
+        job = Job(cluster, "openmpi")
+        job.start("openmpi", 2)
+        job.wait_for_step(2)
+        for name in cluster.hosts:
+            made = cluster.run(name, "ls -d /tmp/fermata-0-*").out.split()
+            check_equal(len(made), 1, f"directories of sockets on {name}: {made}")
+        job.stop()
+        job.restart("openmpi", 1)
+        check_equal(job.checksum(), expected(), "checksum")
+
+
 def generate():
     tests = {}
+    for mpi in mpis.MPIS:
+        name = f"test_the_secret_does_not_cross_the_network_{mpi}"
+        tests[name] = _make_secret_on_the_network(mpi)
     for count in (2, 4):
         for first, second in (mpis.MPIS, mpis.MPIS[::-1]):
             tests[f"test_{count}_hosts_{first}_then_one_{second}_and_back"] = _there_and_back(

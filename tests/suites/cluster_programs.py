@@ -3,12 +3,13 @@
 receives and collective calls, memory shared within a host, windows and their locks, programs that
 nobody wrote for us. Each goes on over the hosts under the other MPI, then with all ranks on one
 host over shared memory, and over the hosts again. Only with --cluster."""
+import os
 import shutil
 
 from support import fermata, mpis
 from support.cases import Skipped, check, check_equal, slow, timeout
 from support.cluster import Cluster
-from support.cluster_job import Job, expected, hosts_of_ranks
+from support.cluster_job import STEP_MS, STEPS, Job, expected, hosts_of_ranks
 from suites.apps import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
 
 PROGRAMS = ("inflight", "blocked", "collective", "host_shared", "mpi/win_locks",
@@ -35,6 +36,46 @@ def _journey(program, count, first, second):
                 _check_hosts(cluster, job, hosts)
                 job.restart(mpi, next_hosts)
             check_equal(job.checksum(), expected(program=program), "checksum")
+    return test
+
+
+def _several(first, second):
+    @timeout(400)
+    def test(work):
+        """A job of two programs: one rank, and three behind it, in the order of the hosts."""
+        program = mpis.program(first, "several")
+        with Cluster(work, 2) as cluster:
+            hold = ["--steps", STEPS, "--step-ms", STEP_MS, "--hold-file", work / "job.hold"]
+            both = [program, "--role", 0, *hold, ":", "-n", 3, program, "--role", 1, *hold]
+            job = Job(cluster, first, ranks=1, program=both)
+            job.start(first, 2)
+            job.ranks = 4
+            for step, mpi in ((3, second), (9, first)):
+                job.wait_for_step(step)
+                job.stop()
+                _check_hosts(cluster, job, 2)
+                job.restart(mpi, 2)
+            checksum = job.checksum()
+            single = [program, "--role", 0, "--steps", STEPS, ":", "-n", 3, program, "--role", 1,
+                      "--steps", STEPS]
+            native = mpis.native(first, single, 1, work).expect_success("several")
+            check_equal(checksum, mpis.checksum(native.out), "checksum")
+    return test
+
+
+def _variables(mpi):
+    @timeout(200)
+    def test(work):
+        """Ranks of all hosts have the PATH of the shell that has started them."""
+        with Cluster(work, 2) as cluster:
+            place = f"--host node0,node1 --remote-shell {cluster.rsh}"
+            path = f"{work}/own:{os.environ['PATH']}"
+            line = (f"cd {work}; PATH={path} LD_LIBRARY_PATH=/own FERMATA_DIR={work}/fermata "
+                    f"{fermata.FERMATA} run -n 2 --mpi {mpi} {place} -- "
+                    """sh -c 'echo "$(hostname) $LD_LIBRARY_PATH $PATH"'""")
+            result = cluster.run("node0", line, 90).expect_success("run")
+            check_equal(sorted(result.out.splitlines()),
+                        [f"{host} /own {path}" for host in ("node0", "node1")], "of each host")
     return test
 
 
@@ -90,6 +131,8 @@ def generate():
                 name = program.replace("/", "_")
                 tests[f"test_{name}_{count}_hosts_{first}_then_{second}"] = (
                     test if sample else slow(test))
+        tests[f"test_several_programs_{first}_then_{second}"] = _several(first, second)
+        tests[f"test_variables_{first}"] = _variables(first)
         tests[f"test_lammps_{first}_then_{second}"] = slow(_lammps(first, second))
         tests[f"test_netpipe_{first}_then_{second}"] = slow(_netpipe(first, second))
     return tests

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes at the start: programs, MPIs and machines that cannot work. Each is refused before
 anything runs, with a message that says what, where and what to do, and a stated exit code.
-`./x errors` turns what these suites record into docs/errors.md."""
+`./x errors` turns what these suites record into docs/reference/errors.md."""
 import os
-import shutil
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, timeout
 from support.errors import NOTHING_RAN, REFUSED, expect, record
-from support.mpis import BUILD, ROOT
+from support.mpis import ROOT
 from support.namespaces import AS_ROOT, own_mounts
 
 PROGRAMS, MPIS, MACHINE = "Programs", "MPI installations", "Machines"
@@ -84,15 +83,7 @@ def test_program_of_no_known_kind(work):
 
 # ---- MPIs ---------------------------------------------------------------------------------------
 
-def _own_installation(work):
-    """A copy of the installed tree, so that MPIs can be added to it and go away."""
-    prefix = work / "prefix"
-    for part in ("bin", "libexec", "lib/fermata"):
-        shutil.copytree(BUILD / part, prefix / part, symlinks=True)
-    return prefix / "bin/fermata"
-
-
-def _fake_mpi(work, *link_flags):
+def fake_mpi(work, *link_flags):
     """An MPI of its own directory: MPICH's compiler wrapper and mpirun behind scripts."""
     tools = work / "mpi/bin"
     tools.mkdir(parents=True)
@@ -125,7 +116,7 @@ def test_mpi_add_finds_no_compiler(work):
 
 @timeout(180)
 def test_mpi_that_was_uninstalled(work):
-    program, mpi = _own_installation(work), _fake_mpi(work)
+    program, mpi = fermata.installation(work) / "bin/fermata", fake_mpi(work)
     _run(program, work, "mpi", "add", mpi, "--name", "own").expect_success("mpi add")
     app = mpis.program("mpich", "selfcheck")
     done = _run(program, work, "run", "-n", "2", "--mpi", "own", "--", app, "--steps", "2")
@@ -144,8 +135,8 @@ def test_mpi_that_cannot_be_rewritten(work):
     bad = work / "libunusual.so"
     process.run(["gcc", "-shared", "-nostdlib", "-o", bad, ROOT / "tests/fixtures/sites/fs_base.S"]
                 ).expect_success("gcc")
-    program = _own_installation(work)
-    mpi = _fake_mpi(work, "-Wl,--no-as-needed", bad, f"-Wl,-rpath,{work}")
+    program = fermata.installation(work) / "bin/fermata"
+    mpi = fake_mpi(work, "-Wl,--no-as-needed", bad, f"-Wl,-rpath,{work}")
     result = _run(program, work, "mpi", "add", mpi, "--name", "own")
     text = record(MPIS, "an MPI whose code cannot be rewritten", result, REFUSED,
                   "the registered MPIs")

@@ -34,8 +34,8 @@ def test_job_that_has_ended(work):
     job = HealthyJob(work).begin().with_snapshot()
     job.finish()
     result = _soon(job.try_checkpoint())
-    expect(record(NOW, "the job has ended", result, REFUSED, "its snapshots"), "'job'",
-           "not running", "fermata restart job")
+    text = record(NOW, "the job has ended", result, REFUSED, "its snapshots")
+    expect(text, "'job'", "not running", "has come to its end", "fermata snapshots job")
     job.snapshot_is_good()
 
 

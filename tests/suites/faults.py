@@ -5,8 +5,8 @@ other with the fault armed and meets it in its next checkpoint, or on its way th
 either the new snapshot or the one before verifies and restarts to the right result, and the job, if
 it was not the one killed, has run on to it. Nothing waits for ever.
 
-Which of it, docs/faults.md says for each, and nothing else passes. `./x faults` runs all of them;
---quick runs a few, chosen by a seed that is printed (FERMATA_SEED repeats it)."""
+Which of it, docs/evidence/faults.md says for each, and nothing else passes. `./x faults` runs all
+of them; --quick runs a few, chosen by a seed that is printed (FERMATA_SEED repeats it)."""
 import json
 import os
 import random

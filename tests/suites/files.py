@@ -326,6 +326,7 @@ def test_missing_cpu_feature_is_named(work):
     job.checkpoint_and_stop()
     name, bit = _lacking_feature()
     image.set_header_bit(fermata.newest_snapshot(job), "cpu_features", bit)
+    fermata.fermata(work, "trust", job.name).expect_success("trust")
     _restart(job)
     result = job.running.wait(60)
     check(result.code != 0 and f"saved program may be using: {name}" in result.err,

@@ -5,7 +5,8 @@ goes on, or is stopped and restarted under the other or the same MPI, or is kill
 restarted. The checksum must be that of an uninterrupted native run.
 
 FERMATA_SEED repeats a run; a failure prints it. What happened goes to build/tests/items, from which
-`./x items` makes the table docs/items.md. The head of a program says what is particular about it:
+`./x items` makes the table docs/reference/items.md. The head of a program says what is particular
+about it:
 
     // Item: one line for the table
     // Refused: text      it cannot be saved: each checkpoint must fail with this text, the job

@@ -6,7 +6,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import time
 
 from support import errors, fermata, loops, mpis, process
@@ -83,9 +82,7 @@ def test_a_vdso_that_cannot_be_moved(work):
 
 def _built_anew(work):
     """Another build of the product: each function of its launcher lies elsewhere."""
-    other = work / "other"
-    for part in ("bin", "lib", "libexec"):
-        shutil.copytree(mpis.BUILD / part, other / part)
+    other = fermata.installation(work, "other")
     compiler = {"CXX": "g++ -falign-functions=256"}
     process.run([mpis.ROOT / "runtime/launcher/build.sh", other / "libexec/fermata", work / "obj"],
                 200, mpis.environment(**compiler), work).expect_success("build.sh")

@@ -5,17 +5,26 @@ that lets it go on."""
 import contextlib
 import os
 import pathlib
+import shutil
+import tempfile
 import time
 
 from support import fermata, mpis, process
 from support.cases import Skipped, alone, check, check_equal, timeout
+from support.errors import FAILED, expect
 
 MIB = 120  # of each rank
 STEPS = 60
-# Where the version has its groups, and the file of its limit.
+# Where the version has its groups, and its files: the limit, what is used, what tells of kills.
 GROUPS = pathlib.Path("/sys/fs/cgroup")
-VERSIONS = ((GROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-            (GROUPS, "memory.max", "memory.current"))
+VERSIONS = (
+    (GROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control"),
+    (GROUPS, "memory.max", "memory.current", "memory.events"))
+# In memory.stat: the page cache, which the kernel takes back when there is need.
+CACHE = {"memory.limit_in_bytes": ("total_inactive_file", "total_active_file"),
+         "memory.max": ("inactive_file", "active_file")}
+PAUSE_MS = 1000  # by which a writer is held up
+MEMORY = pathlib.Path("/dev/shm")  # a file system of memory
 
 
 class Group:
@@ -27,7 +36,7 @@ class Group:
         usable = [version for version in VERSIONS if (version[0] / "cgroup.procs").exists()]
         if not usable:
             raise Skipped("no control groups are mounted at /sys/fs/cgroup")
-        root, self.limit, self.usage = usable[0]
+        root, self.limit, self.usage, self.events = usable[0]
         self.path = root / f"fermata-{os.getpid()}-{name}"
         try:
             self.path.mkdir()
@@ -36,6 +45,9 @@ class Group:
         if not (self.path / self.limit).exists():
             self.path.rmdir()
             raise Skipped("control groups do not limit memory here")
+        swap = self.path / "memory.swap.max"  # else it would end no process, only become slow
+        if swap.exists():
+            swap.write_text("0\n")
 
     def __enter__(self):
         return self
@@ -55,17 +67,25 @@ class Group:
     def pids(self):
         return set((self.path / "cgroup.procs").read_text().split())
 
-    def used_mib(self):
-        return int((self.path / self.usage).read_text()) >> 20
+    def _numbers(self, name):
+        lines = (self.path / name).read_text().splitlines()
+        return {word: int(number) for word, number in map(str.split, lines)}
 
-    def set_mib(self, mib):
-        (self.path / self.limit).write_text(f"{mib << 20}\n")
+    def leave_mib(self, mib):
+        """Limits the group to what it cannot give back, and so much more."""
+        stat = self._numbers("memory.stat")
+        kept = int((self.path / self.usage).read_text()) - sum(stat[it] for it in CACHE[self.limit])
+        (self.path / self.limit).write_text(f"{kept + (mib << 20)}\n")
+
+    def kills(self):
+        """How many processes the kernel has killed for want of memory."""
+        return self._numbers(self.events)["oom_kill"]
 
 
-def _begun(work, group, lower):
+def _begun(work, group, lower, env=None):
     job = fermata.Job(work)
     job.start(lower, [mpis.program(lower, "rewrites"), "--mib", MIB, "--steps", STEPS, "--step-ms",
-                      50], under=group.under())
+                      50], under=group.under(), env=env)
     fermata.wait_for_step(job, 5)
     return job
 
@@ -75,20 +95,87 @@ def _expected(work, lower):
     return mpis.checksum(mpis.native(lower, command, 2, work).expect_success("rewrites").out)
 
 
+def _pause_ms(job):
+    result = fermata.fermata(job.work, "checkpoint", job.name, "--json")
+    figures = fermata.as_json(result.expect_success("checkpoint"))["figures"]
+    return figures["pause_ns_max"] // 1_000_000
+
+
 def _make_fits(lower):
-    """There is room for the job and not for copies of its pages: it stands still meanwhile."""
+    """There is room for the job and not for copies of its pages: it stands still meanwhile. A
+    writer that is held up before it has written the pages so holds up the job, in each of three
+    checkpoints, and the kernel never has to kill."""
     @alone
     @timeout(150)
     def test(work):
-        with Group(lower) as group:
-            job = _begun(work, group, lower)
-            group.set_mib(group.used_mib() + MIB // 2)
+        with Group(f"fits-{lower}") as group:
+            held_up = {"FERMATA_FAULT": f"writer-pages@0=sleep:{PAUSE_MS}"}
+            job = _begun(work, group, lower, env=held_up)
+            group.leave_mib(MIB // 2)
             for _ in range(3):
-                job.checkpoint()
+                pause = _pause_ms(job)
+                check(pause >= PAUSE_MS, f"the job stood still for {pause} ms alone")
+            check_equal(group.kills(), 0, "processes that the kernel has killed")
             check_equal(mpis.checksum(job.finish()), _expected(work, lower), "checksum")
             check(len(job.snapshots()) >= 2, "three checkpoints in a row")
             job.restart(mpis.OTHER[lower])
             check_equal(mpis.checksum(job.finish()), _expected(work, lower), "restarted")
+    return test
+
+
+@contextlib.contextmanager
+def _in_memory():
+    """A directory whose files are memory of whoever writes them, which cannot be given back."""
+    if shutil.disk_usage(MEMORY).free < 1 << 30:
+        raise Skipped(f"{MEMORY} has less than 1 GiB")
+    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="fermata-memory-limit-") as directory:
+        yield pathlib.Path(directory)
+
+
+def _is_given_up(job, group, *words):
+    """A checkpoint that fails, and takes no process of the job with it."""
+    before = group.pids()
+    result = fermata.fermata(job.work, "checkpoint", job.name)
+    check_equal(result.code, FAILED, "exit code")
+    expect(result.err, "failed while writing images", *words, "the job runs on", "ask for more")
+    check_equal(before - group.pids(), set(), "processes of the job that have ended")
+
+
+def _make_killed(lower):
+    """Each image is twice as large as what the group has left, and the snapshots lie in memory, so
+    no standing still helps: the kernel kills. It takes writers, and the job goes on, as does the
+    snapshot before."""
+    @alone
+    @timeout(150)
+    def test(work):
+        with _in_memory() as place, Group(f"killed-{lower}") as group:
+            job = _begun(place, group, lower)
+            job.checkpoint()
+            group.leave_mib(MIB // 2)
+            _is_given_up(job, group, "the image writer was killed")
+            check(group.kills() > 0, "the kernel has killed")
+            check_equal([path.name for path in job.snapshots()], ["1"], "snapshots")
+            check_equal(mpis.checksum(job.finish()), _expected(work, lower), "checksum")
+            job.restart(mpis.OTHER[lower])
+            check_equal(mpis.checksum(job.finish()), _expected(work, lower), "restarted")
+    return test
+
+
+def _make_refused(lower):
+    """Where not even a writer can be forked the kernel took a rank, as no writer had volunteered:
+    now none is forked, nothing is killed, and once there is room the job can be saved."""
+    @alone
+    @timeout(150)
+    def test(work):
+        with Group(f"refused-{lower}") as group:
+            job = _begun(work, group, lower)
+            for _ in range(3):
+                group.leave_mib(3)
+                _is_given_up(job, group, "leaves no room for a writer")
+            check_equal(group.kills(), 0, "processes that the kernel has killed")
+            group.leave_mib(4 * MIB)
+            job.checkpoint()
+            check_equal(mpis.checksum(job.finish()), _expected(work, lower), "checksum")
     return test
 
 
@@ -99,24 +186,34 @@ def _score(pid):
         return None
 
 
-@alone
-@timeout(120)
-def test_the_kernel_is_to_take_the_writer(work):
+def _make_score(lower):
     """Where memory runs out all the same: it took a rank, and so the job."""
-    with Group("score") as group:
-        job = _begun(work, group, "openmpi")
-        before = group.pids()
-        check_equal({_score(pid) for pid in before} - {"0", None}, set(), "the job's scores")
-        saving = process.Running([fermata.FERMATA, "checkpoint", "job"], work, name="saving",
-                                 env=mpis.environment(FERMATA_DIR=str(work / "fermata")), cwd=work)
-        seen = set()
-        while saving.process.poll() is None:
-            seen |= {_score(pid) for pid in group.pids() - before}
-        saving.wait(30).expect_success("the checkpoint")
-        check("1000" in seen, f"scores of the writers: {seen}")
-        check_equal({_score(pid) for pid in before} - {"0", None}, set(), "the job's scores")
-        check_equal(mpis.checksum(job.finish()), _expected(work, "openmpi"), "checksum")
+    @alone
+    @timeout(120)
+    def test(work):
+        with Group(f"score-{lower}") as group:
+            # Held up, so that no writer ends unseen.
+            job = _begun(work, group, lower, {"FERMATA_FAULT": f"writer-pages=sleep:{PAUSE_MS}"})
+            before = group.pids()
+            check_equal({_score(pid) for pid in before} - {"0", None}, set(), "the job's scores")
+            saving = process.Running([fermata.FERMATA, "checkpoint", "job"], work, name="saving",
+                                     env=mpis.environment(FERMATA_DIR=str(work / "fermata")),
+                                     cwd=work)
+            seen = {}
+            while saving.process.poll() is None:
+                seen |= {pid: _score(pid) or seen.get(pid) for pid in group.pids() - before}
+            saving.wait(30).expect_success("the checkpoint")
+            scores = list(seen.values())
+            check_equal(scores.count("1000"), 2, f"writers that have volunteered, of {scores}")
+            check_equal({_score(pid) for pid in before} - {"0", None}, set(), "the job's scores")
+            check_equal(mpis.checksum(job.finish()), _expected(work, lower), "checksum")
+    return test
 
 
 def generate():
-    return {f"test_a_checkpoint_that_fits_{lower}": _make_fits(lower) for lower in mpis.MPIS}
+    families = {"a_checkpoint_that_fits": _make_fits,
+                "the_kernel_kills_the_writer_and_the_job_lives": _make_killed,
+                "without_room_for_a_writer_none_is_forked": _make_refused,
+                "the_kernel_is_to_take_the_writer": _make_score}
+    return {f"test_{name}_{lower}": make(lower)
+            for name, make in families.items() for lower in mpis.MPIS}

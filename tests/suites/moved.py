@@ -9,6 +9,7 @@ from support.cases import check, check_equal, slow, timeout
 
 STEPS = 24
 MPIS = mpis.MPIS
+PLUGIN = ("-shared", "-fPIC", "-Wl,--build-id")
 # The head of its note: sizes of name and contents, type and name (elf(5), Nhdr).
 BUILD_ID = b"\4\0\0\0" b"\x14\0\0\0" b"\3\0\0\0" b"GNU\0"
 
@@ -106,6 +107,59 @@ def test_another_program_is_not_taken(work):
           result.err)
 
 
+def _make_library(found_by):
+    @timeout(120)
+    def test(work):
+        """A plug-in is loaded by its path, and needs a private library that has its own state."""
+        for name in ("bin", "lib"):
+            (work / "old" / name).mkdir(parents=True)
+        shutil.copy2(mpis.program("openmpi", "plugin_main"), work / "old/bin/program")
+        library = work / "old/lib/libstep.so"
+        rpath = ["-Wl,-rpath,$ORIGIN/../lib"] if found_by == "rpath" else []
+        process.run(["mpicc.openmpi", *PLUGIN, "-Wl,-soname,libstep.so", "-o", library,
+                     mpis.ROOT / "tests/programs/plugin.c"]).expect_success("mpicc")
+        process.run(["gcc", *PLUGIN, "-Wl,--no-as-needed", *rpath, "-o",
+                     work / "old/bin/plugin.so", "-x", "c", "/dev/null", "-x", "none",
+                     library]).expect_success("gcc")
+        variable = "" if rpath else str(work / "old/lib")
+        job = fermata.Job(work)
+        job.start("openmpi", [work / "old/bin/program", "--steps", STEPS, "--step-ms", 40],
+                  env={"LD_LIBRARY_PATH": variable})
+        fermata.wait_for_step(job, 6)
+        job.checkpoint_and_stop()
+        (work / "old").rename(work / "new")
+        missing = job.restart("mpich").wait(30)
+        check(missing.code == 3 and f"{library}: is missing" in missing.err, missing.err)
+        job.restart("mpich", options=_map(work, "old", "new"))
+        check_equal(mpis.checksum(job.finish()), mpis.expected("plugin_main", 2, STEPS), "checksum")
+    return test
+
+
+@timeout(120)
+def test_a_link_that_leads_to_what_moved(work):
+    """The job knew its directory by a link, and --map names it so, now that the link leads nowhere;
+    and links among its files lead from one to another of them."""
+    under = _install(work, "files_append", "openmpi")
+    (work / "old/store").mkdir()
+    for rank in range(2):
+        (work / f"old/data/ranks/log.{rank}").symlink_to(f"../../store/log.{rank}")
+    (work / "link").symlink_to("old")
+    program, *options = _command(work)
+    job = fermata.Job(work)
+    job.start("openmpi", [work / "link/bin" / program.name, *options],
+              under=[*under[:-1], work / "link/data"])
+    fermata.wait_for_step(job, 6)
+    job.checkpoint_and_stop()
+    (work / "old").rename(work / "new")
+    job.restart("mpich", options=_map(work, "link", "new"))
+    fermata.wait_for_step(job, 12)
+    job.checkpoint_and_stop()
+    job.restart("openmpi")
+    check_equal(mpis.checksum(job.finish()), _expected(work, "files_append", "openmpi"), "checksum")
+    check(not (work / "old").exists(), "something was made in the old place")
+    check((work / "new/store/log.0").stat().st_size > 0, "the file behind the link")
+
+
 @timeout(120)
 def test_under_a_foreign_mpirun(work):
     job = _saved(work)
@@ -144,15 +198,7 @@ def _make_lammps(first, second):
     return test
 
 
-def _installation(work, name):
-    """A copy of the installation that is the test's own."""
-    prefix = work / name
-    for part in ("bin", "lib", "libexec"):
-        shutil.copytree(mpis.BUILD / part, prefix / part, symlinks=True)
-    return prefix
-
-
-def _upgrade(prefix):
+def upgrade(prefix):
     """Front ends of another build: the build-id differs, the file is as good."""
     for path in prefix.glob("lib/fermata/front/*/libmpi*.so*"):
         contents = path.read_bytes()
@@ -167,14 +213,14 @@ def _make_installation(change):
     @timeout(180)
     def test(work):
         under = _install(work, "files_append", "openmpi")
-        prefix = _installation(work, "first")
+        prefix = fermata.installation(work, "first")
         job = fermata.Job(work)
         job.fermata = prefix / "bin/fermata"
         job.start("openmpi", _command(work), under=under)
         fermata.wait_for_step(job, 6)
         job.checkpoint_and_stop()
         if change == "upgraded":
-            _upgrade(prefix)
+            upgrade(prefix)
         else:
             prefix.rename(work / "second")
             prefix = work / "second"
@@ -194,6 +240,8 @@ def generate():
              "files_deleted", "memory_file_shared", "memory_file_read")
     tests = {f"test_fermata_itself_is_{change}": _make_installation(change)
              for change in ("upgraded", "moved")}
+    tests |= {f"test_a_library_that_moved_found_by_{way}": _make_library(way)
+              for way in ("rpath", "variable")}
     for first, second in both:
         tests[f"test_lammps_{first}_then_{second}"] = _make_lammps(first, second)
         for name in items:

@@ -6,7 +6,7 @@ import re
 import struct
 import subprocess
 
-from support import process
+from support import fermata, mpis, process
 from support.cases import Failed, Skipped, check, check_equal, slow, timeout
 from support.mpis import BUILD, ROOT
 
@@ -89,6 +89,18 @@ def test_branch_over_possible_prefix_is_refused(work):
     _refused(_assemble(work, "branch_into_data", "-DHARMFUL"), r"inside an instruction")
 
 
+def test_fill_behind_a_call_that_does_not_return_is_passed_over(work):
+    for number, flags in enumerate([(), ("-DAT_END",), ("-DNO_FRAME",), ("-DNO_CODE",),
+                                    ("-DNO_CODE", "-DAT_END"), ("-DNO_CODE", "-DNO_FRAME")]):
+        library = _assemble(work, "fill_behind_call", *flags, output=f"fill{number}")
+        check_equal(len(_labelled(library)), 2, "labels in fill_behind_call.S")
+        check_equal(_offsets(library), _labelled(library), f"sites with {flags}")
+
+
+def test_fill_that_may_hold_a_prefix_is_refused(work):
+    _refused(_assemble(work, "fill_behind_call", "-DHARMFUL"), r"inside an instruction")
+
+
 def test_fs_base_access_is_refused(work):
     _refused(_assemble(work, "fs_base"), r"FS base itself")
 
@@ -167,6 +179,24 @@ def test_cache_file(work):
     (work / "cache/0123456789abcdef0123.sites").write_bytes(data[:64] + b"x" + data[65:])
     check("(cached)" not in _find(*again).out, "damage is noticed")
     check_equal(_find("--cache", work / "cache", library).out, "", "output in the middle of a job")
+
+
+@timeout(120)
+def test_what_older_rules_found_is_found_again(work):
+    """A cache of before an upgrade, in which the C library is refused: a job does not mind."""
+    prefix = fermata.installation(work)
+    cache = prefix / "lib/fermata/sites"
+    _find("--cache", work / "libc", LIBRARIES / "libc.so.6")
+    name = next((work / "libc").iterdir()).name
+    good = (cache / name).read_bytes()
+    revision = struct.unpack("<I", good[60:64])[0] - 1
+    old = good[:12] + struct.pack("<IQ", 1, 0) + good[24:60] + struct.pack("<I", revision)
+    (cache / name).write_bytes(old + b"by the rules of yesterday\0")
+    job = fermata.Job(work)
+    job.fermata = prefix / "bin/fermata"
+    job.start("mpich", [mpis.program("mpich", "selfcheck"), "--steps", 2])
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, 2), "checksum")
+    check_equal((cache / name).read_bytes(), good, "the entry, which is written anew")
 
 
 def test_cache_of_a_refused_file(work):

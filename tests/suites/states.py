@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of a process that no file or memory shows (tests/programs/states.c): a checkpoint refuses
-it by name, a restart brings it back, or it is lost as docs/limits.md says. docs/process-state.md
-has the table."""
+it by name, a restart brings it back, or it is lost as docs/reference/limits.md says.
+docs/reference/process-state.md has the table."""
 from support import fermata, kinds
 from support.cases import check
 

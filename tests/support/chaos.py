@@ -29,7 +29,8 @@ ENDS = ("stop", "kill a rank", "kill mpirun", "kill the coordinator", "kill all"
         "kill a rank during a checkpoint", "kill all during a checkpoint")
 DAEMON_ENDS = ("kill the daemon", "kill the daemon during a checkpoint")
 CHECKPOINT = ("--json", "checkpoint", "job", "--timeout", "20s")
-# A checkpoint may be refused or given up for these reasons, and the job runs on (docs/limits.md).
+# A checkpoint may be refused or given up for these reasons, and the job runs on
+# (docs/reference/limits.md).
 EARLY = ("there is no job", "is not running", "just being started", "returned from MPI_Init")
 GIVEN_UP = ("not done so in time", "not called it in time")
 LATE = ("MPI_Finalize", "left the job", "come to its end", "the job has ended",

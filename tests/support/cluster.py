@@ -113,6 +113,10 @@ class Cluster:
         """Pulls the cable: silence."""
         self._in_switch("ip", "link", "set", f"v{self.hosts.index(name)}", "down")
 
+    def mend(self, name):
+        """Puts the cable back."""
+        self._in_switch("ip", "link", "set", f"v{self.hosts.index(name)}", "up")
+
     def tmp(self, name):
         """A host's own /tmp, seen from the test. It outlives the host, as a disk does."""
         return self.state / name / "tmp"

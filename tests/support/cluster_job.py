@@ -60,7 +60,7 @@ class Job:
         self._launch(f"{FERMATA} " + shlex.join(words), mpi)
 
     def restart(self, mpi, hosts, *more):
-        words = ["restart", "job", "--mpi", mpi, *self._place(hosts), *more]
+        words = ["restart", "job", "--mpi", mpi, *(self._place(hosts) or ["--here"]), *more]
         self._launch(f"{FERMATA} " + " ".join(words), mpi)
 
     def exec(self, mpi, hosts, *more):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of errors share: the record of each case, from which `./x errors` makes
-docs/errors.md, and a job that must come through unharmed."""
+docs/reference/errors.md, and a job that must come through unharmed."""
 import json
 import re
 

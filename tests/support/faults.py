@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The points of spec/faults.toml and what is to be tried at each: the suite `faults` tries it, and
-docs/faults.md (tools/faults_table.py) says what is to come of it. And the job that is tried."""
+docs/evidence/faults.md (tools/faults_table.py) says what is to come of it. And the job that is
+tried."""
 import os
 import time
 import tomllib
@@ -12,7 +13,7 @@ from support.mpis import ROOT
 
 SPEC = tomllib.loads((ROOT / "spec/faults.toml").read_text())
 ACTIONS, POINTS = SPEC["actions"], SPEC["point"]
-TABLE = ROOT / "docs/faults.md"
+TABLE = ROOT / "docs/evidence/faults.md"
 # Set by `./x faults --write`: the table is made from what is seen now, and expects nothing.
 WRITES = "FERMATA_FAULTS_WRITE"
 # What is left, and what becomes of the run; a cell of the table is one of each.
@@ -50,9 +51,10 @@ def allowed(point, action, cell):
     several = left.split(" or ")
     varies = point.get("varies", {}).get(action)
     check(left == varies["left"] if varies else len(several) == 1,
-          f"docs/faults.md: {point['name']}={action}: '{cell}' is not as spec/faults.toml has it")
+          f"docs/evidence/faults.md: {point['name']}={action}: '{cell}' is not as "
+          "spec/faults.toml has it")
     check(run in RUNS and set(several) <= set(LEFT),
-          f"docs/faults.md: {point['name']}={action}: '{cell}' is no result")
+          f"docs/evidence/faults.md: {point['name']}={action}: '{cell}' is no result")
     return [(one, run) for one in several]
 
 
@@ -62,9 +64,9 @@ def compare(point, action, left, run):
         return
     name = f"{point['name']}={action}"
     cell = shown(TABLE.read_text()).get((point["name"], action))
-    check(cell, f"docs/faults.md expects nothing of {name}: ./x faults --write")
+    check(cell, f"docs/evidence/faults.md expects nothing of {name}: ./x faults --write")
     check((left, run) in allowed(point, action, cell),
-          f"{name}: found '{cell_of(left, run)}', docs/faults.md expects '{cell}'")
+          f"{name}: found '{cell_of(left, run)}', docs/evidence/faults.md expects '{cell}'")
 
 
 class FaultyJob(HealthyJob):

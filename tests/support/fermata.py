@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shutil
 import subprocess
 import time
 
@@ -24,6 +25,15 @@ def fermata(work, *arguments, timeout_s=60, env=None):
     need_built()
     return process.run([FERMATA, *map(str, arguments)], timeout_s,
                        env or mpis.environment(FERMATA_DIR=str(work / "fermata")), work)
+
+
+def installation(work, name="prefix", build=mpis.BUILD):
+    """A copy of an installed tree that is the test's own."""
+    need_built()
+    prefix = work / name
+    for part in ("bin", "libexec", "lib"):
+        shutil.copytree(build / part, prefix / part, symlinks=True)
+    return prefix
 
 
 class Job:

@@ -26,16 +26,16 @@ CLANG = "clang-19"
 
 SITES = [f"runtime/sites/{name}.cpp" for name in
          ("decode", "elf_file", "finder", "frames", "gaps", "store")]
-# Beside the target's own file; a library of the system as -lNAME.
+# Beside the target's own file; a library as -lNAME.
 SOURCES = {
     "frames": [],
-    "identity": [*SITES, "runtime/image/build_id.cpp", "-lZydis", "-lZycore"],
+    "identity": [*SITES, "runtime/image/build_id.cpp", "-lZydis"],
     "image": [],
     "load": [],
     "proc": [],
     "records": [],
     "site_cache": ["runtime/image/build_id.cpp"],
-    "sites": [*SITES, "-lZydis", "-lZycore"],
+    "sites": [*SITES, "-lZydis"],
 }
 PYTHON = {"annotations"}
 VENV = BUILD / "venv-fuzz"  # ./x setup --fuzz
@@ -43,13 +43,15 @@ VENV = BUILD / "venv-fuzz"  # ./x setup --fuzz
 CONTROL = {
     "frames": ["types/src/wire.rs", "types/src/protocol_gen.rs"],
     "identity": ["storage/src/build_id.rs"],
-    "image": ["storage/src/image.rs", "types/src/image_gen.rs"],
+    "image": ["storage/src/image.rs", "types/src/image_gen.rs", "seal/src/lib.rs"],
     "records": ["types/src/records.rs", "types/src/checkpointer.rs"],
 }
 
 CXX_FLAGS = ["-x", "c++", "-std=c++20", "-O1", "-g", "-fno-exceptions", "-fno-rtti", "-Wall",
              "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all",
-             "-fno-omit-frame-pointer", "-I", str(ROOT / "runtime"), "-I", str(HERE)]
+             "-fno-omit-frame-pointer", "-I", str(ROOT / "runtime"), "-I", str(HERE),
+             "-isystem", str(BUILD / "zydis/include"), "-DZYDIS_STATIC_BUILD",
+             "-DZYCORE_STATIC_BUILD"]
 RUST_FLAGS = ["-Zsanitizer=address", "-Cdebug-assertions", "-Coverflow-checks",
               "-Cpasses=sancov-module", "-Ccodegen-units=1",
               *(f"-Cllvm-args=-sanitizer-coverage-{flag}" for flag in
@@ -108,7 +110,7 @@ def build(target):
         inputs += [libraries[-1]]
     if not program.exists() or program.stat().st_mtime < _newest(inputs):
         process.run([CLANG, *CXX_FLAGS, HERE / f"{target}.cpp", *sources, "-x", "none",
-                     *libraries, "-lm", "-o", f"{program}.tmp"], 300
+                     *libraries, f"-L{BUILD}/zydis", "-lm", "-o", f"{program}.tmp"], 300
                     ).expect_success(f"building the fuzz target {target}")
         os.rename(f"{program}.tmp", program)
     return program
@@ -174,7 +176,7 @@ def check_made(target, told):
         check(path.exists() and path.read_bytes() == contents,
               f"{path.relative_to(ROOT)} is not what tests/support/fuzz_inputs.py makes: has a "
               f"layout changed? `./x fuzz {target} --made` writes it; then grow the corpus anew "
-              "(docs/fuzzing.md)")
+              "(docs/evidence/fuzzing.md)")
         check(told[name].startswith(outcome),
               f"{target}: the outcome of {name} is '{told[name]}', not '{outcome}': it is not read "
               "as far as it was. Mend tests/support/fuzz_inputs.py or, if it is right, the reader")

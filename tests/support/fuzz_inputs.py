@@ -17,7 +17,8 @@ from support.mpis import ROOT
 
 OTHER = 0xffffffff  # as a version: the targets leave it alone
 PAGE = 4096
-FIT_CHECKSUMS, FIT_SIZE = 1, 2  # tests/fuzz/image.cpp
+FIT_CHECKSUMS, FIT_SIZE, SEAL = 1, 2, 4  # tests/fuzz/image.cpp
+ENCRYPTED = 2  # Sealing of spec/image.toml
 
 
 def _spec(name):
@@ -121,7 +122,7 @@ def _image():
     layout = ImageLayout()
     fit = bytes([FIT_CHECKSUMS | FIT_SIZE])
     whole, smallest = _whole(), {"threads": [{}]}
-    missing = sorted(set(layout.tables()) - set(whole))
+    missing = sorted(set(layout.tables()) - {*whole, "tags"})
     if missing:
         raise KeyError(f"spec/image.toml has tables that this file does not know: {missing}")
 
@@ -130,10 +131,26 @@ def _image():
         tables["extents"][extent]["address"] = address
         return fit + layout.image(tables)
 
-    refused = "not an image of this Fermata's format"
+    def sealed(tables, header=None, tags=0):
+        """`tags`: too many."""
+        tags += len(tables.get("extents", []))
+        return (bytes([FIT_CHECKSUMS | FIT_SIZE | SEAL])
+                + layout.image({**tables, "tags": [{}] * tags}, header))
+
+    encrypted = {"sealing": ENCRYPTED, "salt": b"salt"}
+    one_extent = {**smallest, "extents": [{"address": 0x10000}]}
+    refused = "not an image of this Fermata's formats"
     return {
         "whole": (fit + layout.image(whole), "accepted"),
         "smallest": (fit + layout.image(smallest), "accepted"),
+        "sealed": (sealed(whole), "accepted"),
+        "encrypted": (sealed(one_extent, encrypted), "accepted"),
+        # Four extents share a page, which is encrypted for each of them in turn.
+        "encrypted_for_another_extent": (sealed(whole, encrypted), "its pages are damaged"),
+        "sealed_with_a_tag_too_few": (sealed(whole, tags=-1), "a table of the image is damaged"),
+        "sealed_with_a_tag_too_many": (sealed(whole, tags=1), "a table of the image is damaged"),
+        "sealed_with_nothing": (bytes([SEAL | FIT_SIZE]) + layout.image(smallest),
+                                "the image's header is damaged"),
         "pages_changed": (fit + layout.image({**whole, "extents": [
             {**one, "crc": 1} for one in whole["extents"]]}), "its pages are damaged"),
         # Otherwise as `whole`, which is accepted.
@@ -195,8 +212,8 @@ def _frames():
 
 
 def _records():
-    image = {"rank": 0, "file": "rank-0.img", "bytes": 8192, "header_crc": 7, "pause_ns": 1,
-             "host": "h"}
+    image = {"rank": 0, "file": "rank-0.img", "bytes": 8192, "header_crc": 7, "mac": "0f",
+             "pause_ns": 1, "host": "h"}
     # In the order of control/types/src/records.rs, over which the checksum is made.
     manifest = {"format": 2, "job": "j", "epoch": 1, "size": 2, "created_unix_s": 5, "lower": "x",
                 "front": "ompi", "argv": ["a", "b"], "cwd": "/", "checkpointer": "native",
@@ -205,8 +222,11 @@ def _records():
               "files": [{"path": "program/state", "bytes": 7}]}
     job = {"job": "j", "argv": ["a"], "cwd": "/", "size": 2, "lower": "x", "front": "ompi",
            "run": "r", "host": "h", "socket": "/s", "addresses": ["1.2.3.4:5"],
-           "coordinator_pid": 1, "started_unix_s": 2, "lost_host": "g", "restored_epoch": 3,
-           "begun_after_epoch": 4, "keep": 2, "checkpointer": "self"}
+           "coordinator_pid": 1, "started_unix_s": 2, "lost_host": "g", "ended_well": True,
+           "restored_epoch": 3, "begun_after_epoch": 4, "keep": 2, "checkpointer": "self",
+           "programs": [{"ranks": 1, "argv": ["a"]}, {"ranks": 1, "argv": ["b"]}],
+           "every_ms": 5, "hosts": ["g", "h"], "remote_shell": "ssh", "local_dir": "/l",
+           "mpirun_args": ["-x"]}
 
     def sealed(content, change=0):
         checksum = crc32c(json.dumps(content, separators=(",", ":")).encode()) ^ change

@@ -55,6 +55,7 @@ def _serve(line, tests, keep):
         # The session directories of two mpiruns would meet in a common parent, which each of them
         # removes when it seems to be empty.
         mpis.own_environment["TMPDIR"] = scratch
+        mpis.own_environment["XDG_CONFIG_HOME"] = f"{scratch}/config"  # of the key for snapshots
         with contextlib.suppress(KeyboardInterrupt):
             while (index := line.recv()) is not None:
                 line.send(run_one(*tests[index], keep))

@@ -5,8 +5,11 @@
 use crate::exit::{refused, usage};
 use crate::registry::{Family, Prefix};
 use anyhow::{Context, Result};
+use fermata_types::words;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,7 +28,7 @@ const HEAD_BYTES: u64 = 64 * 1024;
 #[derive(Clone, Debug)]
 pub struct App {
     /// argv for the launcher; the first is an ELF program.
-    pub argv: Vec<String>,
+    pub argv: Vec<OsString>,
     /// Its ld.so.
     interpreter: String,
 }
@@ -50,21 +53,31 @@ const FRONTS: [Front; 3] = [
 
 impl App {
     /// Finds and checks the application of a command line.
-    pub fn resolve(argv: &[String]) -> Result<Self> {
+    pub fn resolve(argv: &[OsString]) -> Result<Self> {
         let (name, arguments) =
             argv.split_first().ok_or_else(|| usage("no program given; write it after --"))?;
         let path = find_program(name)?;
-        let mut argv = vec![path.to_string_lossy().into_owned()];
+        let mut argv = vec![path.into_os_string()];
         argv.extend_from_slice(arguments);
         for _ in 0..SCRIPT_DEPTH_MAX {
             let head = read_head(Path::new(&argv[0]))?;
             let Some(line) = head.strip_prefix(b"#!") else {
-                let interpreter = check_elf(&argv[0], &head)?;
+                let interpreter = check_elf(&words::shown(&argv[0]), &head)?;
                 return Ok(Self { argv, interpreter });
             };
             argv = through_interpreter(line, argv)?;
         }
-        Err(refused(format!("'{name}' is a script of a script of ...")))
+        Err(refused(format!("'{}' is a script of a script of ...", words::shown(name))))
+    }
+
+    /// The family of the MPI that the program is linked to, if it is.
+    pub fn family(&self) -> Result<Option<Family>> {
+        Ok(self.linked()?.map(|front| front.family))
+    }
+
+    fn linked(&self) -> Result<Option<Front>> {
+        let listing = self.libraries()?;
+        Ok(FRONTS.into_iter().find(|front| front.is_in(&listing)))
     }
 
     /// The front end that `wanted` names, or that the program's libraries tell.
@@ -76,14 +89,12 @@ impl App {
                 .find(|front| front.name == name || front.library == name)
                 .ok_or_else(|| usage(format!("no front end '{name}'; there are: ompi, mpich")));
         }
-        let listing = self.libraries()?;
-        let linked = FRONTS.into_iter().find(|front| front.is_in(&listing));
         // A program that loads MPI later (a Python module), or starts one that does, most likely
         // means the family it is being run with. It is a guess for the record: the launcher gives
         // every program the front end that it asks for.
         let family = lower.unwrap_or(Family::OpenMpi);
         let fallback = if family == Family::Mpich { 1 } else { 0 };
-        Ok(linked.unwrap_or(FRONTS[fallback]))
+        Ok(self.linked()?.unwrap_or(FRONTS[fallback]))
     }
 
     /// What its own ld.so would load.
@@ -118,21 +129,22 @@ impl Front {
     }
 }
 
-fn find_program(name: &str) -> Result<PathBuf> {
+fn find_program(name: &OsStr) -> Result<PathBuf> {
+    let shown = words::shown(name);
     let runnable = |path: &Path| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
-    if name.contains('/') {
+    if name.as_bytes().contains(&b'/') {
         let path = PathBuf::from(name);
         if runnable(&path) {
             return Ok(path);
         }
         let why = match (path.is_dir(), path.exists()) {
             (true, _) => "is a directory\n  hint: name the program in it".into(),
-            (_, true) => format!("is not executable\n  hint: chmod +x {name}"),
+            (_, true) => format!("is not executable\n  hint: chmod +x {shown}"),
             _ => format!("does not exist\n  hint: seen from {}", cwd()),
         };
-        return Err(refused(format!("the program {name} {why}")));
+        return Err(refused(format!("the program {shown} {why}")));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -140,7 +152,7 @@ fn find_program(name: &str) -> Result<PathBuf> {
         .find(|candidate| runnable(candidate))
         .ok_or_else(|| {
             refused(format!(
-                "the program '{name}' is not in PATH\n  hint: write ./{name} if it is here"
+                "the program '{shown}' is not in PATH\n  hint: write ./{shown} if it is here"
             ))
         })
 }
@@ -158,23 +170,24 @@ fn read_head(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// "#!/usr/bin/env python3" + [script, args] -> [interpreter, argument, script, args]
-fn through_interpreter(line: &[u8], argv: Vec<String>) -> Result<Vec<String>> {
-    let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line).trim().to_owned();
-    let (program, argument) = match line.split_once([' ', '\t']) {
-        Some((program, argument)) => (program, Some(argument.trim())),
-        None => (line.as_str(), None),
-    };
+fn through_interpreter(line: &[u8], argv: Vec<OsString>) -> Result<Vec<OsString>> {
+    let line = line.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii();
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    let (program, argument) = line.split_at(end);
+    let argument = argument.trim_ascii();
+    let is_env = program.rsplit(|b| *b == b'/').next() == Some(b"env");
+    let is_name = !argument.is_empty() && argument[0] != b'-' && !argument.contains(&b' ');
     let mut out = Vec::new();
-    match (program.rsplit('/').next(), argument) {
+    if is_env && is_name {
         // env would only look the name up in PATH and be gone.
-        (Some("env"), Some(name)) if !name.starts_with('-') && !name.contains(' ') => {
-            out.push(find_program(name)?.to_string_lossy().into_owned());
-        }
-        _ => {
-            out.push(find_program(program)?.to_string_lossy().into_owned());
-            out.extend(argument.map(str::to_owned));
-        }
+        out.push(find_program(OsStr::from_bytes(argument))?.into_os_string());
+    } else {
+        out.push(find_program(OsStr::from_bytes(program))?.into_os_string());
+        out.extend(
+            Some(argument)
+                .filter(|text| !text.is_empty())
+                .map(|text| OsStr::from_bytes(text).to_owned()),
+        );
     }
     out.extend(argv);
     Ok(out)
@@ -241,14 +254,14 @@ mod tests {
     use super::*;
 
     fn resolve(argv: &[&str]) -> Result<App> {
-        let argv: Vec<String> = argv.iter().map(|s| (*s).to_owned()).collect();
+        let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
         App::resolve(&argv)
     }
 
     #[test]
     fn a_program_is_found_in_path() {
         let app = resolve(&["sh", "-c", "true"]).unwrap();
-        assert!(app.argv[0].ends_with("/sh"));
+        assert!(Path::new(&app.argv[0]).ends_with("sh"));
         assert!(app.interpreter.contains("ld-linux"));
     }
 
@@ -280,9 +293,9 @@ mod tests {
 
     #[test]
     fn scripts_go_through_their_interpreter() {
-        let argv = vec!["./s".to_owned(), "a".to_owned()];
+        let argv = vec![OsString::from("./s"), OsString::from("a")];
         let out = through_interpreter(b"/usr/bin/env sh\nx", argv.clone()).unwrap();
-        assert!(out[0].ends_with("/sh") && out[1..] == ["./s", "a"]);
+        assert!(Path::new(&out[0]).ends_with("sh") && out[1..] == ["./s", "a"]);
         let out = through_interpreter(b"/bin/sh -e\n", argv).unwrap();
         assert_eq!(out, ["/bin/sh", "-e", "./s", "a"]);
     }

@@ -12,6 +12,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use fermata_sysio::Process;
 use fermata_types::Checkpointer;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 const OVERVIEW_EXAMPLE: &str = "\
@@ -46,16 +47,17 @@ const COLLECTIVES: [&str; 2] = ["clock", "2pc"];
 /// What `run` and `restart` have in common.
 #[derive(Args)]
 pub struct StartArgs {
-    /// MPI to run on (see `fermata mpi list`)
+    /// MPI to run on (see `fermata mpi list`) [default: one that the program was built for; at a
+    /// restart, as before]
     #[arg(long, value_name = "NAME")]
     mpi: Option<String>,
-    /// Take a checkpoint this often, e.g. 10m
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ms, default_value = "0s")]
-    every: u64,
+    /// Take a checkpoint this often, e.g. 10m; 0: never [default: never; at a restart, as before]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_ms)]
+    every: Option<u64>,
     /// Snapshots to keep [default: 2; at a restart, as before]
     #[arg(long, value_name = "K")]
     keep: Option<u32>,
-    /// Hosts to run on, e.g. a,b or a:4,b:4 [default: this one]
+    /// Hosts to run on, e.g. a,b or a:4,b:4 [default: this one; at a restart, as before]
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', conflicts_with = "hostfile")]
     host: Vec<String>,
     /// File of hosts, one a line: NAME, NAME:RANKS or NAME slots=RANKS
@@ -86,6 +88,7 @@ impl From<StartArgs> for Start {
             mpirun_args: args.mpirun_arg,
             collectives: COLLECTIVES[0].into(),
             save_files: SaveFiles::default(),
+            encrypt: false,
         }
     }
 }
@@ -116,11 +119,12 @@ pub enum Command {
     #[command(after_help = "\
 Example:
   fermata run -n 4 --mpi openmpi --name work --every 10m -- ./app args
-  fermata run -n 8 --host node1,node2 -- ./app args")]
+  fermata run -n 8 --host node1,node2 -- ./app args
+  fermata run -n 1 -- ./ocean args : -n 2 ./atmos args")]
     Run {
         #[command(flatten)]
         start: StartArgs,
-        /// Number of ranks
+        /// Number of ranks, of the first of several programs
         #[arg(short = 'n', value_name = "N", default_value_t = 1,
               value_parser = clap::value_parser!(u32).range(1..))]
         ranks: u32,
@@ -139,9 +143,12 @@ Example:
         checkpointer: Checkpointer,
         #[command(flatten)]
         files: FilesArgs,
-        /// The program and its arguments, after --
+        /// Encrypt the memory in snapshots, with your key; a restart goes on so
+        #[arg(long)]
+        encrypt: bool,
+        /// The program and its arguments, after --; further ones after : and -n N
         #[arg(last = true, required = true, value_hint = ValueHint::CommandWithArguments)]
-        command: Vec<String>,
+        command: Vec<OsString>,
     },
     /// Become one rank, under any mpirun or srun
     #[command(after_help = "\
@@ -190,6 +197,9 @@ Example:
         /// As for run
         #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "1g")]
         files_limit: u64,
+        /// As for run
+        #[arg(long)]
+        encrypt: bool,
         /// The host on which --files has been applied already
         #[arg(long, hide = true)]
         settled: Option<String>,
@@ -208,7 +218,7 @@ Example:
         /// The program and its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true,
               value_hint = ValueHint::CommandWithArguments)]
-        command: Vec<String>,
+        command: Vec<OsString>,
     },
     /// Take a checkpoint and wait until it is committed
     #[command(after_help = "\
@@ -228,10 +238,14 @@ Example:
     #[command(after_help = "\
 Example:
   fermata restart work --mpi mpich
-  fermata restart ./fermata/work/snapshots/3")]
+  fermata restart ./fermata/work/snapshots/3
+  fermata restart /archive/work/snapshots/3 --dir /scratch/jobs")]
     Restart {
         #[command(flatten)]
         start: StartArgs,
+        /// On this host, though the job last ran on others
+        #[arg(long, conflicts_with_all = ["host", "hostfile"])]
+        here: bool,
         /// What to do about files that changed after the checkpoint
         #[arg(long, value_name = "RULE", value_enum, default_value_t)]
         files: Rule,
@@ -239,7 +253,8 @@ Example:
         /// and its working directory are looked for there; may be repeated, the longest OLD holds
         #[arg(long, value_name = "OLD=NEW", value_parser = Move::parse)]
         map: Vec<Move>,
-        /// A job (its newest snapshot) or a snapshot's directory
+        /// A job (its newest snapshot) or a snapshot's directory; with --dir, what comes is kept
+        /// there and not beside that snapshot
         #[arg(value_name = "JOB|SNAPSHOT", value_hint = ValueHint::DirPath)]
         what: Option<String>,
     },
@@ -273,6 +288,16 @@ Example:
 Example:
   fermata verify work")]
     Verify {
+        /// A job or a snapshot's directory
+        #[arg(value_hint = ValueHint::DirPath)]
+        snapshot: String,
+    },
+    /// Seal a snapshot with your own key: somebody else's, or one made where you had none. What is
+    /// restarted runs as you, so know where it comes from
+    #[command(after_help = "\
+Example:
+  fermata trust ./copied/work/snapshots/3")]
+    Trust {
         /// A job or a snapshot's directory
         #[arg(value_hint = ValueHint::DirPath)]
         snapshot: String,

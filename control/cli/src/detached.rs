@@ -6,7 +6,7 @@
 //! the open file, so from the moment rank 0 has taken it until the coordinator has ended nobody
 //! else gets it.
 
-use crate::run::{Service, make_directory, start_coordinator};
+use crate::run::{Service, make_directory, no_record, start_coordinator};
 use crate::state::{refuse_living_ranks, take};
 use anyhow::{Context, Result};
 use fermata_storage::{JobDir, JobLock};
@@ -29,10 +29,11 @@ const ENDING_WAIT: Duration = Duration::from_secs(8);
 /// The job is refused: somebody runs it, or ranks of it still live.
 pub fn begin(job: &JobDir, record: &JobRecord, service: &Service) -> Result<()> {
     make_directory(job)?;
-    let lock = take(job, &record.job, ENDING_WAIT)?;
+    let lock = take(job, ENDING_WAIT)?;
     let before = job.read_record().unwrap_or_default();
     refuse_living_ranks(job, &record.job, before.size.max(record.size), &before.lost_host)?;
-    job.write_record(record)?;
+    job.write_record(record)
+        .map_err(|why| no_record(&why.to_string(), service.restored.as_deref()))?;
     let input = lock.into_file().map_or_else(Stdio::null, Stdio::from);
     let status = command(job.path(), service, true)?
         .stdin(input)
@@ -79,6 +80,7 @@ pub fn coordinator(job_dir: &Path, detach: bool, mut service: Service) -> Result
     // Not the leader of a group, being a child; so this cannot fail in a way that matters.
     let _ = fermata_sysio::leave_session();
     let job = JobDir::at(std::fs::canonicalize(job_dir)?);
+    job.open()?;
     let mut record = job.read_record()?;
     service.linger = Some(LINGER);
     start_coordinator(&job, &mut record, service)?.wait();

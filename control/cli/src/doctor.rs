@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `doctor`: explains a machine. Each finding says what was looked at, what was found, what that
 //! means for jobs, and what to do if it is not as it should be. Nothing is guessed where the real
-//! thing can be asked: whether ranks can start is what the launcher itself says.
+//! thing can be asked: whether ranks can start is what the launcher itself says, and whether jobs
+//! run is what a job of one rank shows under each registered MPI.
 
 use crate::exit::FAILURE;
 use crate::jobs::Place;
 use crate::output::{Output, human_bytes};
-use crate::registry::{Family, Prefix};
+use crate::registry::{Family, Lower, Prefix};
+use crate::trial;
 use anyhow::Result;
+use fermata_transport::{leave_runtime_dir, runtime_dir};
 use serde::Serialize;
 use serde_json::json;
 use std::fs;
@@ -232,19 +235,14 @@ fn limits(launcher_works: bool) -> Vec<Finding> {
 
 fn installation(prefix: &Prefix) -> Vec<Finding> {
     let rebuild = "build it again: ./x build";
-    let parts: [(&str, PathBuf, &str); 5] = [
+    let parts: [(&str, PathBuf, &str); 4] = [
         ("launcher", prefix.launcher(), "every rank runs in it"),
-        ("site finder", prefix.sites_tool(), "prepares the machine code of MPI libraries"),
         (
             "front end ompi",
             prefix.front("ompi/libmpi.so.40"),
             "what programs built for Open MPI are linked to",
         ),
-        (
-            "front end ompi, C++",
-            prefix.front("ompi/libmpi_cxx.so.40"),
-            "the C++ bindings of Open MPI, for programs that mpicxx linked to libmpi_cxx.so.40",
-        ),
+        ("program of one rank", prefix.trial(), "what this command runs under each MPI, below"),
         (
             "front end mpich",
             prefix.front("mpich/libmpich.so.12"),
@@ -258,6 +256,27 @@ fn installation(prefix: &Prefix) -> Vec<Finding> {
             Finding::new(what, found(exists), means).unless(exists, State::Missing, rebuild)
         })
         .collect();
+    let bindings = prefix.front("ompi/libmpi_cxx.so.40").exists();
+    out.push(
+        Finding::new(
+            "front end ompi, C++",
+            found(bindings),
+            "the C++ bindings of Open MPI, for programs that mpicxx linked to libmpi_cxx.so.40",
+        )
+        .unless(
+            bindings,
+            State::Note,
+            "only such programs need it: ./x build, where the headers of Open MPI 4 are installed",
+        ),
+    );
+    let finder = trial::site_finder(prefix);
+    out.push(
+        tried("site finder", "runs", &finder, "prepares the machine code of MPI libraries").unless(
+            finder.is_ok(),
+            State::Missing,
+            rebuild,
+        ),
+    );
     let cache = prefix.sites_cache();
     let text = cache.as_ref().map_or_else(|e| format!("{e:#}"), |dir| dir.display().to_string());
     out.push(
@@ -270,7 +289,52 @@ fn installation(prefix: &Prefix) -> Vec<Finding> {
     out
 }
 
-fn mpis(prefix: &Prefix) -> Vec<Finding> {
+/// What was started, and how that went. Advice is what the command itself gave, if any.
+fn tried(
+    what: impl Into<String>,
+    good: &str,
+    outcome: &Result<(), String>,
+    means: &'static str,
+) -> Finding {
+    match outcome {
+        Ok(()) => Finding::new(what, good, means),
+        Err(why) => {
+            let (shown, advice) = why.split_once("\n  hint: ").unwrap_or((why.trim_end(), ""));
+            Finding::new(what, shown, means).unless(false, State::Missing, advice)
+        }
+    }
+}
+
+/// A job of one rank on each MPI that is there.
+fn trials(prefix: &Prefix, lowers: &[Lower]) -> Vec<Finding> {
+    const MEANS: &str = "one rank was started here, saved and restarted, with your limits and \
+                         environment";
+    let usable = |lower: &&Lower| {
+        prefix.check_installed(lower).is_ok() && prefix.lower_program(&lower.name).exists()
+    };
+    let usable: Vec<Lower> = lowers.iter().filter(usable).cloned().collect();
+    let mut out = Vec::new();
+    for (lower, outcome) in usable.iter().zip(trial::jobs(prefix, &usable)) {
+        let name = &lower.name;
+        let finding = tried(format!("a job on {name}"), "ran, was saved, went on", &outcome, MEANS);
+        let advice = match finding.advice.as_str() {
+            "" => format!("try what is above; then fermata mpi add {} --name {name}", lower.mpicc),
+            own => own.to_owned(),
+        };
+        out.push(finding.unless(outcome.is_ok(), State::Missing, advice));
+    }
+    if usable.is_empty() && !lowers.is_empty() {
+        let advice = "install one of them again, or another: fermata mpi add mpicc";
+        out.push(Finding::new("a job", "none of the registered MPIs can be used", MEANS).unless(
+            false,
+            State::Missing,
+            advice,
+        ));
+    }
+    out
+}
+
+fn mpis(prefix: &Prefix, launcher_works: bool) -> Vec<Finding> {
     let lowers = prefix.lowers();
     let mut out = vec![
         Finding::new(
@@ -300,6 +364,10 @@ fn mpis(prefix: &Prefix) -> Vec<Finding> {
                 advice,
             ),
         );
+    }
+    // Where ranks cannot be started, that has been said.
+    if launcher_works {
+        out.extend(trials(prefix, &lowers));
     }
     let as_root = fermata_sysio::effective_uid() == 0;
     if as_root && lowers.iter().any(|lower| lower.family == Family::OpenMpi) {
@@ -346,7 +414,7 @@ fn place(place: &Place) -> Vec<Finding> {
                 ),
         );
     }
-    let sockets = fermata_transport::runtime_dir();
+    let sockets = runtime_dir().inspect(|dir| leave_runtime_dir(dir));
     let text = sockets.as_ref().map_or_else(ToString::to_string, |dir| dir.display().to_string());
     out.push(
         Finding::new("directory of sockets", text, "ranks and commands meet the coordinator there")
@@ -380,7 +448,7 @@ pub fn doctor(jobs: &Place, output: Output) -> Result<u8> {
         ("This machine", machine(&prefix, refusal.as_deref())),
         ("Limits", limits(refusal.is_none())),
         ("This installation", installation(&prefix)),
-        ("MPIs", mpis(&prefix)),
+        ("MPIs", mpis(&prefix, refusal.is_none())),
         ("Jobs and snapshots", place(jobs)),
     ];
     let bad = parts.iter().flat_map(|(_, f)| f).filter(|f| f.state == State::Missing).count();

@@ -9,26 +9,32 @@
 
 use crate::app::App;
 use crate::detached;
+use crate::environment;
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::hosts::check_shares;
 use crate::jobs::{Place, unix_now_s};
 use crate::kept;
+use crate::key;
+use crate::limits;
+use crate::manager::Manager;
 use crate::moved::{Images, Moves};
 use crate::parts;
 use crate::programs;
 use crate::reach::{self, Whereabouts, tag};
-use crate::registry::{Family, Prefix};
+use crate::registry::Prefix;
 use crate::restart::check_owner;
-use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name};
+use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name, name_after};
 use crate::state::state_of;
+use crate::versions;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
-use fermata_storage::{JobDir, Whose, read_manifest};
+use fermata_storage::{JobDir, read_manifest};
 use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
-use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY};
+use fermata_types::{Checkpointer, JobRecord, PROGRAM_DIRECTORY, words};
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
@@ -71,6 +77,8 @@ pub struct ExecOptions {
     pub moves: Moves,
     /// Files whose contents are saved.
     pub save_files: SaveFiles,
+    /// Images are encrypted.
+    pub encrypt: bool,
     /// The host on which that has been done.
     pub settled: Option<String>,
     /// `OFFSET:PATH` of rank 0's standard input.
@@ -83,94 +91,15 @@ pub struct ExecOptions {
     pub checkpointer: Checkpointer,
 }
 
-/// What the process manager says about this rank.
-struct Manager {
-    rank: u32,
-    size: u32,
-    /// How many ranks it has started on this host, if it tells.
-    local_size: Option<u32>,
-    family: Option<Family>,
-    /// Something all ranks of the job and no other job share.
-    identity: String,
-}
-
-fn number(names: &[&str]) -> Option<u32> {
-    names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
-}
-
-/// Hydra's proxies have no name for the job, but all are told where its mpirun listens.
-fn hydra_identity() -> Option<String> {
-    let pid = std::os::unix::process::parent_id();
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-    words.find(|word| word == "--control-port")?;
-    Some(format!("hydra{}", words.next()?))
-}
-
-/// Process ids come again, so the time of the start goes with it.
-fn parent_identity() -> String {
-    Process::of(std::os::unix::process::parent_id()).to_string()
-}
-
-impl Manager {
-    fn detect() -> Self {
-        let text = |name: &str| std::env::var(name).ok();
-        let open_mpi = text("OMPI_COMM_WORLD_RANK").is_some() || text("PMIX_RANK").is_some();
-        let mpich = text("PMI_RANK").is_some();
-        let identity = text("PMIX_NAMESPACE")
-            .or_else(|| text("OMPI_MCA_ess_base_jobid"))
-            .or_else(|| {
-                let step = text("SLURM_STEP_ID").or_else(|| text("SLURM_STEPID"))?;
-                Some(format!("slurm{}.{step}", text("SLURM_JOB_ID")?))
-            })
-            .or_else(hydra_identity)
-            .unwrap_or_else(parent_identity);
-        Self {
-            rank: number(&["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"])
-                .unwrap_or(0),
-            size: number(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"]).unwrap_or(1),
-            local_size: number(&["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]),
-            family: match (open_mpi, mpich) {
-                (true, _) => Some(Family::OpenMpi),
-                (_, true) => Some(Family::Mpich),
-                _ => None,
-            },
-            identity,
-        }
-    }
-
-    /// Whether ranks may be on other hosts.
-    fn may_span_hosts(&self) -> bool {
-        match self.local_size {
-            Some(here) => here < self.size,
-            None => number(&["SLURM_STEP_NUM_NODES", "SLURM_NNODES"])
-                .map_or(self.size > 1, |nodes| nodes > 1),
-        }
-    }
-}
-
 /// `fermata exec`: returns only if it fails.
-pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<Infallible> {
+pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Result<Infallible> {
+    environment::take_back();
     let prefix = Prefix::find()?;
     let manager = Manager::detect();
     let lower = prefix.choose(options.mpi.as_deref(), manager.family)?;
-    if let Some(family) = manager.family.filter(|family| *family != lower.family) {
-        return Err(refused(format!(
-            "this process manager starts {family:?} ranks, but MPI '{}' is {:?}\n  \
-             hint: start with that MPI's own mpirun, or use fermata run --mpi {}",
-            lower.name, lower.family, lower.name
-        )));
-    }
-    // Under an mpirun of its own it has been asked already.
-    let alone = manager.family.is_none();
-    if alone && lower.family == Family::OpenMpi && fermata_sysio::effective_uid() == 0 {
-        let allowed = |name| std::env::var_os(name).is_some();
-        if !(allowed("OMPI_ALLOW_RUN_AS_ROOT") && allowed("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")) {
-            return Err(refused(
-                "Open MPI refuses to run as root\n  \
-                 hint: set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-            ));
-        }
+    manager.check(&lower)?;
+    if let Some(why) = limits::address_space_refusal() {
+        return Err(refused(if manager.is_first_here { why } else { String::new() }));
     }
     let app = match App::resolve(command) {
         Ok(app) => app,
@@ -192,28 +121,27 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     } else {
         coordinator_for(options, place, &manager, &app, &lower.name, front.name)?
     };
-    let restore = match (&options.restore, &options.local_dir) {
-        (Some(_), Some(_)) => Some(reach::fetch_image(&socket, manager.rank)?),
-        (restore, _) => restore.clone(),
-    };
-    if let Some(snapshot) = restore.as_ref().filter(|path| !path.is_dir()) {
-        return Err(refused(format!(
-            "host {} cannot see the snapshot {}\n  \
-             hint: put it on a directory that all hosts share, or add --local-dir DIR",
-            fermata_sysio::host_name(),
-            snapshot.display()
-        )));
-    }
+    let restore = visible_snapshot(options, &socket, manager.rank)?;
 
     let mut rank = Command::new(&launcher);
     rank.arg("--lower").arg(prefix.lower_program(&lower.name));
     rank.arg("--fronts").arg(prefix.front(""));
     rank.arg("--sites-tool").arg(prefix.sites_tool());
-    rank.arg("--sites-cache").arg(prefix.sites_cache()?);
+    rank.arg("--sites-shared").arg(prefix.sites_shared());
+    if let Ok(cache) = prefix.sites_cache() {
+        rank.arg("--sites-cache").arg(cache);
+    }
     rank.arg("--fermata").arg(prefix.fermata()?);
     rank.args(["--socket", &socket, "--job", &name]);
     rank.args(["--rank", &manager.rank.to_string(), "--collectives", &options.collectives]);
     rank.arg("--ranks").arg(std::path::absolute(job_of(options, place, &name).ranks_path())?);
+    if let Some(user) = key::found() {
+        rank.arg("--key").arg(&user.path);
+    }
+    if options.encrypt {
+        key::check_encryption(options.checkpointer)?;
+        rank.args(["--encrypt", "yes"]);
+    }
     // What the user pre-loads is meant for the application.
     rank.args(["--lower-env", "LD_PRELOAD="]);
     let set_by_user = |key: &str| key.starts_with("OMPI_MCA_") && std::env::var_os(key).is_some();
@@ -227,8 +155,9 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     let image = restore.filter(|_| !itself);
     let own = image.as_ref().map(|snapshot| {
         let its_own = snapshot.canonicalize().ok().and_then(|path| JobDir::with_snapshot(&path));
-        let job = its_own.unwrap_or_else(|| job_of(options, place, &name));
-        parts::found(&prefix, &job, Images::one(snapshot, manager.rank, options.moves.clone()))
+        let jobs = [Some(job_of(options, place, &name)), its_own];
+        let images = Images::one(snapshot, manager.rank, options.moves.clone());
+        parts::found(&prefix, jobs.iter().flatten(), images)
     });
     if let (Some(snapshot), Some(own)) = (&image, &own) {
         rank.arg("--restore").arg(snapshot);
@@ -248,12 +177,29 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[String]) -> Result<
     Err(error).with_context(|| format!("cannot start {}", launcher.display()))
 }
 
+/// The snapshot that this rank is restored from, as this host sees it.
+fn visible_snapshot(options: &ExecOptions, socket: &str, rank: u32) -> Result<Option<PathBuf>> {
+    let restore = match (&options.restore, &options.local_dir) {
+        (Some(_), Some(_)) => Some(reach::fetch_image(socket, rank)?),
+        (restore, _) => restore.clone(),
+    };
+    if let Some(snapshot) = restore.as_ref().filter(|path| !path.is_dir()) {
+        return Err(refused(format!(
+            "host {} cannot see the snapshot {}\n  \
+             hint: put it on a directory that all hosts share, or add --local-dir DIR",
+            fermata_sysio::host_name(),
+            snapshot.display()
+        )));
+    }
+    Ok(restore)
+}
+
 /// What saves this rank: whoever made the snapshot that it is to go on from.
 fn checkpointer_of(options: &ExecOptions) -> Result<Checkpointer> {
     match options.restore.as_ref().filter(|path| path.is_dir() && options.local_dir.is_none()) {
         Some(snapshot) => {
             let manifest =
-                read_manifest(snapshot, Whose::Own).map_err(|why| damaged(why.to_string()))?;
+                read_manifest(snapshot, key::own()).map_err(|why| damaged(why.to_string()))?;
             Ok(manifest.checkpointer)
         }
         None => Ok(options.checkpointer),
@@ -261,9 +207,10 @@ fn checkpointer_of(options: &ExecOptions) -> Result<Checkpointer> {
 }
 
 /// A spawned program that is none for us (static, say) is the MPI's own affair.
-fn without_us(command: &[String], why: anyhow::Error) -> Result<Infallible> {
+fn without_us(command: &[OsString], why: anyhow::Error) -> Result<Infallible> {
     let error = Command::new(&command[0]).args(&command[1..]).exec();
-    Err(why.context(format!("cannot start the spawned program {}: {error}", command[0])))
+    let name = words::shown(&command[0]);
+    Err(why.context(format!("cannot start the spawned program {name}: {error}")))
 }
 
 /// The files of a restored rank as they were, and rank 0's standard input. MPI_Init has not begun:
@@ -281,12 +228,13 @@ fn prepare_files(
     let settled = options.settled.as_ref() == Some(&host_name());
     if let Some((snapshot, own)) = image.filter(|_| !settled) {
         // Of a snapshot on another host's disk only this rank's image has been brought here.
+        versions::check(&own, "")?;
         programs::check(&own)?;
         let images = if options.local_dir.is_some() {
             own
         } else {
             let manifest =
-                read_manifest(snapshot, Whose::Own).map_err(|why| damaged(why.to_string()))?;
+                read_manifest(snapshot, key::own()).map_err(|why| damaged(why.to_string()))?;
             Images::of(snapshot, &manifest, own.moves)
         };
         files::settle(&images, Some(number), options.files)?;
@@ -326,10 +274,7 @@ fn coordinator_for(
 ) -> Result<(String, String)> {
     let name = match &options.name {
         Some(name) => name.clone(),
-        None => {
-            let program = Path::new(&app.argv[0]).file_name().unwrap_or_default();
-            format!("{:.40}-{:08x}", program.to_string_lossy(), tag(&manager.identity))
-        }
+        None => format!("{}-{:08x}", name_after(&app.argv[0]), tag(&manager.identity)),
     };
     check_name(&name)?;
     let job = job_of(options, place, &name);
@@ -360,6 +305,7 @@ fn coordinator_for(
             started_unix_s: unix_now_s(),
             restored_epoch: options.restore.as_ref().map_or(0, |path| epoch_in(&job, path)),
             keep: options.keep.unwrap_or(KEEP_DEFAULT),
+            every_ms: options.every_ms,
             checkpointer: options.checkpointer,
             ..JobRecord::default()
         };
@@ -371,6 +317,7 @@ fn coordinator_for(
             outlives: Some(Process::of(std::process::id())),
             ..Service::default()
         };
+        key::tell_if_missing();
         detached::begin(&job, &record, &service)?;
         if options.restore.is_none() {
             parts::keep(&Prefix::find()?, &job, front);
@@ -432,7 +379,7 @@ fn wait_for_coordinator(
             if record.run != run && begun.elapsed() >= look_at {
                 let state = state_of(job, &record);
                 if state.is_at_work() {
-                    return Err(state.refusal(name));
+                    return Err(state.refusal(job));
                 }
                 look_at = begun.elapsed() + BESIDE_WAIT;
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How the program ends. `CODES` is the one table of exit codes; help, man page and docs/errors.md
-//! show it.
+//! How the program ends. `CODES` is the one table of exit codes; help, man page and
+//! docs/reference/errors.md show it.
 
 use std::fmt;
 
@@ -30,7 +30,8 @@ pub fn table() -> String {
     for (code, meaning) in CODES {
         text += &format!("  {code:<3} {meaning}\n");
     }
-    text + "  run and restart end with the program's own code once it has run"
+    text + "  run and restart end with the program's own code once it has run, or with 1 \
+            if that is 0 but a rank ended without MPI_Finalize or a host was lost"
 }
 
 /// An error that ends the program with a code of its own.

@@ -17,14 +17,15 @@ use crate::kept;
 use crate::moved::{Images, Move, Moves};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use fermata_storage::open_to_change;
 use fermata_sysio::tell;
 use fermata_types::ImageFile;
 use fermata_types::file_kind::{DIRECTORY, REGULAR};
 use fermata_types::object_kind::NAMED;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, FileTimes};
+use std::fs::FileTimes;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -80,7 +81,9 @@ enum Change {
     Rewritten,
 }
 
-type Files = BTreeMap<(String, u64), Saved>;
+/// Path and inode.
+type Key = (String, u64);
+type Files = BTreeMap<Key, Saved>;
 
 /// Adds one rank's open files.
 fn merge(files: &mut Files, path: String, file: &ImageFile, own: bool) {
@@ -150,8 +153,14 @@ fn sentence(path: &str, saved: &Saved, change: &Change) -> String {
     format!("{path}: is {how} than at the checkpoint, {bytes} bytes instead of {}", saved.size)
 }
 
-fn cut_back(path: &str, saved: &Saved) -> std::io::Result<()> {
-    let file = File::options().write(true).open(path)?;
+/// The file is asked once more when it is open: since the look its name may have been given to
+/// another one, which is nobody's to cut.
+fn cut_back(path: &str, inode: u64, saved: &Saved) -> std::io::Result<()> {
+    let file = open_to_change(Path::new(path))?;
+    let info = file.metadata()?;
+    if info.ino() != inode || info.len() < saved.size {
+        return Err(std::io::Error::other("it is another file than a moment ago"));
+    }
     file.set_len(saved.size)?;
     // Its time too, so that the file is again what was saved; only its owner may do that.
     let modified = UNIX_EPOCH + Duration::from_nanos(saved.modified_ns);
@@ -161,10 +170,17 @@ fn cut_back(path: &str, saved: &Saved) -> std::io::Result<()> {
 
 /// What has changed of the files that the ranks had open and that are here. A file that is missing
 /// is left to the rank itself: it may be on its own host.
-fn changes(files: &Files, rule: Rule) -> Result<Vec<(&String, &Saved, Change)>> {
+fn changes(files: &Files, rule: Rule) -> Result<Vec<(&Key, &Saved, Change)>> {
     let mut changed = Vec::new();
-    for ((path, inode), saved) in files.iter().filter(|(_, saved)| saved.own) {
+    for (key, saved) in files.iter().filter(|(_, saved)| saved.own) {
+        let (path, inode) = key;
         let Ok(info) = std::fs::metadata(path) else { continue };
+        if info.file_type().is_fifo() {
+            return Err(refused(format!(
+                "cannot reopen what the job had:\n  {path}: is a pipe now, and was a file\n  \
+                 hint: put the file back"
+            ))); // a rank would wait for the pipe's other end
+        }
         // Where several files had this path, each on its host, this is the one with its inode.
         let twins = files.keys().filter(|(other, _)| other == path).count();
         if !info.is_file() || (twins > 1 && info.ino() != *inode) {
@@ -173,7 +189,7 @@ fn changes(files: &Files, rule: Rule) -> Result<Vec<(&String, &Saved, Change)>> 
         let modified_ns = info.mtime() as i128 * 1_000_000_000 + i128::from(info.mtime_nsec());
         let modified_ns = u64::try_from(modified_ns).unwrap_or(0);
         let now = change(saved, info.len(), modified_ns, info.ino() == *inode);
-        changed.extend(now.map(|change| (path, saved, change)));
+        changed.extend(now.map(|change| (key, saved, change)));
     }
     let lost = |saved: &Saved, change: &Change| match rule {
         Rule::Restore => match change {
@@ -191,7 +207,7 @@ fn changes(files: &Files, rule: Rule) -> Result<Vec<(&String, &Saved, Change)>> 
     }
     let replaced = refusals.iter().any(|(_, _, change)| matches!(change, Change::Replaced(_)));
     let lines: Vec<String> =
-        refusals.iter().map(|(path, saved, change)| sentence(path, saved, change)).collect();
+        refusals.iter().map(|((path, _), saved, change)| sentence(path, saved, change)).collect();
     Err(refused(format!(
         "files of the job have changed:\n  {}\n  \
          hint: bring them back{}, or go on with them as they are: --files keep",
@@ -282,14 +298,14 @@ pub fn check_there(images: &Images, cwd: &str) -> Result<()> {
 /// The rule refuses the restart, or a file cannot be cut back.
 pub fn settle(images: &Images, rank: Option<u32>, rule: Rule) -> Result<()> {
     let files = open_files(images, rank);
-    for (path, saved, change) in changes(&files, rule)? {
+    for ((path, inode), saved, change) in changes(&files, rule)? {
         let longer = saved.written && matches!(change, Change::Longer(_));
         if rule == Rule::Restore && (change == Change::Restorable || (saved.kept && longer)) {
             if kept::write_back(images, path, rank)? {
                 tell(format_args!("{path}: has the contents of the checkpoint again"));
             }
         } else if rule == Rule::Restore && longer {
-            cut_back(path, saved).with_context(|| format!("cannot cut back {path}"))?;
+            cut_back(path, *inode, saved).with_context(|| format!("cannot cut back {path}"))?;
             let Change::Longer(bytes) = change else { continue };
             tell(format_args!("{path}: cut back from {bytes} to {} bytes", saved.size));
         } else {
@@ -323,6 +339,25 @@ mod tests {
         assert_eq!(change(&kept, 12, 9, true), Some(Change::Longer(12)));
         assert_eq!(change(&kept, 9, 9, false), Some(Change::Shorter(9)));
         assert_eq!(change(&kept, 10, 5, true), None);
+    }
+
+    #[test]
+    fn what_was_looked_at_is_cut_and_no_other_file() {
+        let directory = std::env::temp_dir().join(format!("fermata-cut-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let (log, thesis) = (directory.join("log"), directory.join("thesis"));
+        std::fs::write(&log, "0123456789 and more").unwrap();
+        std::fs::write(&thesis, "ten years of work").unwrap();
+        let inode = std::fs::metadata(&log).unwrap().ino();
+        std::fs::rename(&log, directory.join("aside")).unwrap();
+        std::os::unix::fs::symlink(&thesis, &log).unwrap();
+        let path = log.to_str().unwrap();
+        assert!(cut_back(path, inode, &saved(10, 5)).is_err());
+        assert_eq!(std::fs::read(&thesis).unwrap(), b"ten years of work");
+        std::fs::rename(directory.join("aside"), &log).unwrap();
+        cut_back(path, inode, &saved(10, 5)).unwrap();
+        assert_eq!(std::fs::read(&log).unwrap(), b"0123456789");
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     fn file(size: u64, inode: u64, flags: u32) -> ImageFile {

@@ -2,6 +2,7 @@
 //! What single MPIs need that others do not: where their process manager is, what their compiler
 //! wrapper must be told, and the environment of their lower half.
 
+use crate::environment::LIBRARY_PATH;
 use crate::registry::Family;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,9 @@ pub fn compiler_environment(mpicc: &Path) -> BTreeMap<String, String> {
 /// The environment of a rank's lower half.
 pub fn lower_environment(mpicc: &Path, family: Family) -> BTreeMap<String, String> {
     let mut env = compiler_environment(mpicc);
+    // Where its libraries have just been found, whatever module the user of a job has loaded.
+    let path = std::env::var(LIBRARY_PATH).unwrap_or_default();
+    env.insert(LIBRARY_PATH.to_owned(), path);
     env.insert("HWLOC_COMPONENTS".to_owned(), HWLOC_COMPONENTS.to_owned());
     if family == Family::OpenMpi {
         env.insert("PMIX_MCA_gds".to_owned(), PMIX_STORES.to_owned());

@@ -7,8 +7,11 @@
 use crate::exit::usage;
 use crate::registry::Family;
 use anyhow::{Context, Result};
+use fermata_storage::{Whose, open_file};
 use fermata_types::Checkpointer;
+use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::Command;
 
@@ -21,9 +24,8 @@ impl Hosts {
     pub fn from(list: &[String], file: Option<&Path>, ranks: u32) -> Result<Option<Self>> {
         let words = match file {
             Some(path) => {
-                let text = fs::read_to_string(path)
-                    .with_context(|| format!("cannot read {}", path.display()))?;
-                lines(&text)
+                let text = read(path);
+                lines(&text.with_context(|| format!("cannot read {}", path.display()))?)
             }
             None => list.to_vec(),
         };
@@ -58,6 +60,11 @@ impl Hosts {
         Ok(Self(shared))
     }
 
+    /// Each with its number of ranks.
+    pub fn all(&self) -> &[(String, u32)] {
+        &self.0
+    }
+
     /// The most ranks that any host gets.
     pub fn most_ranks(&self) -> u32 {
         self.0.iter().map(|(_, count)| *count).max().unwrap_or(0)
@@ -65,11 +72,38 @@ impl Hosts {
 
     /// Adds them to an mpirun's command line.
     pub fn tell(&self, mpirun: &mut Command, family: Family) {
-        let list: Vec<String> =
-            self.0.iter().map(|(name, count)| format!("{name}:{count}")).collect();
+        let list: Vec<String> = self.0.iter().map(word).collect();
         mpirun.arg(if family == Family::OpenMpi { "--host" } else { "-hosts" });
         mpirun.arg(list.join(","));
     }
+}
+
+/// A file with a name must be a regular one: a pipe that nobody writes to would be waited for. What
+/// has no name is a pipe of the shell's own, as `<(...)` makes it, and comes to its end.
+fn read(path: &Path) -> io::Result<String> {
+    match path.canonicalize() {
+        Ok(named) => io::read_to_string(open_file(&named, Whose::Anybodys(None))?),
+        Err(_) => fs::read_to_string(path),
+    }
+}
+
+/// `a:4`, as both mpiruns write a host.
+pub fn word((name, count): &(String, u32)) -> String {
+    format!("{name}:{count}")
+}
+
+const HOST_FILES: [&str; 3] = ["PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE"];
+
+/// Whether mpirun has its hosts from a batch system.
+pub fn batch_system_names_hosts() -> bool {
+    let is_set = |name: &&str| std::env::var_os(name).is_some();
+    HOST_FILES.iter().chain([&"SLURM_JOB_NUM_NODES"]).any(is_set)
+}
+
+/// Whether these may be several.
+pub fn batch_system_has_several() -> bool {
+    let one = std::env::var("SLURM_JOB_NUM_NODES").is_ok_and(|count| count == "1");
+    batch_system_names_hosts() && !one
 }
 
 /// `a`, `a:4`
@@ -107,7 +141,7 @@ pub fn use_remote_shell(mpirun: &mut Command, shell: &str) {
 }
 
 /// Gives the ranks on all hosts a variable whose value no command line shows.
-pub fn hand_over(mpirun: &mut Command, family: Family, name: &str, value: &str) {
+pub fn hand_over(mpirun: &mut Command, family: Family, name: &str, value: impl AsRef<OsStr>) {
     mpirun.env(name, value);
     if family == Family::OpenMpi {
         mpirun.args(["-x", name]);

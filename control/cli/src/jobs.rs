@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The commands about jobs and snapshots that exist: checkpoint, jobs, snapshots, inspect, verify,
-//! prune. Listing and verifying need no coordinator.
+//! The commands about jobs and snapshots that exist: checkpoint, jobs, snapshots, inspect, prune.
+//! Listing needs no coordinator.
 
-use crate::exit::{DAMAGED, FAILURE, REFUSED, damaged, refused};
+use crate::exit::{FAILURE, REFUSED, damaged, refused};
+use crate::hints;
+use crate::key;
 use crate::output::{Output, Progress, human_bytes};
 use crate::reach;
-use crate::state::{State, look, state_of};
+use crate::several;
+use crate::state::{State, check_own, look, state_of};
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
 use fermata_storage::{
-    Image, JobDir, Verified, Whose, is_whole, list_jobs, list_snapshots, prune as prune_job,
-    read_manifest, remove_leftovers, verify,
+    Image, JobDir, Whose, is_whole, list_jobs, list_snapshots, prune as prune_job, read_manifest,
+    remove_leftovers,
 };
 use fermata_sysio::tell;
-use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind};
+use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind, sealing, words};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -34,15 +37,25 @@ pub fn unix_now_s() -> u64 {
 #[derive(Clone, Debug)]
 pub struct Place {
     dir: PathBuf,
+    /// By `--dir`, not by the environment or nobody.
+    given: bool,
 }
 
 impl Place {
     /// `--dir`, else `$FERMATA_DIR`, else `./fermata`.
     pub fn new(dir: Option<PathBuf>) -> Self {
+        let given = dir.is_some();
         let dir = dir
-            .or_else(|| std::env::var_os("FERMATA_DIR").map(PathBuf::from))
-            .unwrap_or_else(|| PathBuf::from("fermata"));
-        Self { dir }
+            .or_else(|| std::env::var_os(hints::VARIABLE).map(PathBuf::from))
+            .unwrap_or_else(|| PathBuf::from(hints::DEFAULT_DIRECTORY));
+        Self { dir, given }
+    }
+
+    /// Whether `--dir` says that what becomes of a job is not to lie where the job does.
+    pub fn is_elsewhere(&self, job: &JobDir) -> bool {
+        let real = |path: &Path| path.canonicalize().ok();
+        let above = job.path().parent().and_then(real);
+        self.given && (above.is_none() || above != real(&self.dir))
     }
 
     /// The directory.
@@ -64,8 +77,9 @@ impl Place {
                 Ok(_) => Ok(job),
                 Err(_) if !list_snapshots(&job).is_empty() => Ok(job),
                 Err(_) => Err(refused(format!(
-                    "there is no job '{name}' in {}\n  hint: fermata jobs, or --dir DIR",
-                    self.dir.display()
+                    "there is no job '{name}' in {}\n  hint: {}, or another --dir",
+                    self.dir.display(),
+                    hints::in_directory(&self.dir, "jobs")
                 ))),
             };
         }
@@ -118,19 +132,20 @@ pub fn checkpoint(
     output: Output,
 ) -> Result<u8> {
     let job = place.find(name)?;
+    check_own(&job, "checkpoint")?;
     let record = job.read_record()?;
     let mut client = match reach::client(&job, &record) {
         Ok(client) => client,
         Err(_) => match state_of(&job, &record) {
             // It has come up since the record was read.
             State::Running(_) => reach::client(&job, &job.read_record()?)?,
-            state => return Err(state.refusal(&record.job)),
+            state => return Err(state.refusal(&job)),
         },
     };
     // One that is suspended must not take a checkpoint when it wakes up and nobody wants it.
     match client.status(Duration::from_millis(timeout_ms).max(ANSWER_WAIT_MIN)) {
-        Err(ClientError::Silent) => return Err(State::silent(&record).refusal(&record.job)),
-        Err(error) => return Err(lost(&record.job, &error)),
+        Err(ClientError::Silent) => return Err(State::silent(&record).refusal(&job)),
+        Err(error) => return Err(lost(&job, &error)),
         Ok(_) => {}
     }
     let mut progress = Progress::new(output, "asking the ranks", 0);
@@ -139,7 +154,7 @@ pub fn checkpoint(
         let answer = client.checkpoint(stop, timeout_ms, |step| {
             progress.say(format!("{}: {} of {} ranks", step.phase, step.done, step.ranks));
         });
-        let (outcome, answer) = answer.map_err(|error| lost(&record.job, &error))?;
+        let (outcome, answer) = answer.map_err(|error| lost(&job, &error))?;
         let figures: Value = serde_json::from_str(&answer.figures).unwrap_or(Value::Null);
         // What nobody asked for, a periodic one say, must not keep a job from being saved at last.
         let is_busy = outcome == Outcome::Refused && figures["busy"] == json!(true);
@@ -156,8 +171,10 @@ pub fn checkpoint(
     let text = if ok {
         let number = |key: &str| figures[key].as_u64().unwrap_or(0);
         // Ranks know what their images hold, but not what a program wrote by itself.
-        let own =
-            || read_manifest(Path::new(&answer.snapshot), Whose::Anybodys).map_or(0, |m| m.bytes());
+        let own = || {
+            read_manifest(Path::new(&answer.snapshot), Whose::Anybodys(None))
+                .map_or(0, |m| m.bytes())
+        };
         let bytes = Some(number("bytes")).filter(|bytes| *bytes != 0).unwrap_or_else(own);
         format!(
             "{}\n  {} ranks, {}, pause {:.1} ms, {:.2} s in all",
@@ -180,10 +197,12 @@ pub fn checkpoint(
 }
 
 /// The coordinator's end is most often the job's.
-fn lost(job: &str, error: &ClientError) -> anyhow::Error {
+fn lost(job: &JobDir, error: &ClientError) -> anyhow::Error {
     anyhow::anyhow!(
-        "{error}: job '{job}' has ended, or whoever ran it was killed\n  \
-         hint: fermata jobs tells whether it runs, fermata snapshots {job} what there is of it"
+        "{error}: job '{}' has ended, or whoever ran it was killed\n  \
+         hint: what there is of it: {}",
+        hints::name_of(job),
+        hints::for_job(job, "snapshots", "")
     )
 }
 
@@ -195,16 +214,18 @@ pub fn jobs(place: &Place, output: Output) -> Result<u8> {
         let snapshots = list_snapshots(&job);
         let newest = snapshots.last().map(|snapshot| snapshot.epoch);
         let state = state_of(&job, &record).name();
+        let owner = job.other_owner();
         text += &format!(
             "{:<24} {state:<8} {:>4} ranks on {:<12} {} snapshots{}\n",
             record.job,
             record.size,
             record.lower,
             snapshots.len(),
-            newest.map_or(String::new(), |epoch| format!(", newest {epoch}")),
+            newest.map_or(String::new(), |epoch| format!(", newest {epoch}"))
+                + &owner.map_or(String::new(), |owner| format!(", of user {owner}")),
         );
         rows.push(json!({"job": record.job, "state": state, "ranks": record.size,
-            "mpi": record.lower, "front": record.front, "argv": record.argv,
+            "mpi": record.lower, "front": record.front, "argv": words::value(&record.argv),
             "snapshots": snapshots.len(), "newest_epoch": newest,
             "path": job.path(), "socket": record.socket}));
     }
@@ -221,7 +242,7 @@ pub fn snapshots(place: &Place, name: Option<&str>, output: Output) -> Result<u8
     let mut rows = Vec::new();
     let mut text = String::new();
     for snapshot in list_snapshots(&job) {
-        match read_manifest(&snapshot.path, Whose::Anybodys) {
+        match read_manifest(&snapshot.path, key::anybodys()) {
             Ok(manifest) => {
                 let bytes = manifest.bytes();
                 let age = unix_now_s().saturating_sub(manifest.created_unix_s);
@@ -252,7 +273,7 @@ pub fn snapshots(place: &Place, name: Option<&str>, output: Output) -> Result<u8
 }
 
 /// A snapshot directory, or the newest snapshot of a job.
-fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
+pub fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
     let path = PathBuf::from(what);
     if path.join("manifest.json").exists() || (what.contains('/') && path.is_dir()) {
         return Ok(path);
@@ -264,58 +285,23 @@ fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
 
 /// There is a job, but nothing to go on from.
 pub fn no_snapshot(job: &JobDir) -> anyhow::Error {
-    let place = job.snapshots();
-    let name = job.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     refused(format!(
-        "there is no snapshot in {}\n  hint: fermata checkpoint {name}, while it runs",
-        place.display()
+        "there is no snapshot in {}\n  hint: {}, while it runs",
+        job.snapshots().display(),
+        hints::for_job(job, "checkpoint", "")
     ))
 }
 
 /// What a job with --keep does to its old snapshots, or somebody else, while they are read.
-fn removed(snapshot: &Path) -> anyhow::Error {
+pub fn removed(snapshot: &Path) -> anyhow::Error {
+    let what_there_is = JobDir::with_snapshot(snapshot).map_or_else(
+        || "it was a copy".into(),
+        |job| format!("what there is: {}", hints::for_job(&job, "snapshots", "")),
+    );
     anyhow::anyhow!(
-        "the snapshot {} has been removed meanwhile\n  hint: fermata snapshots tells what there is",
+        "the snapshot {} has been removed meanwhile\n  hint: {what_there_is}",
         snapshot.display()
     )
-}
-
-/// `fermata verify`
-pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> {
-    let path = snapshot_path(place, what)?;
-    let verified = verify_shown(&path, Whose::Anybodys, output);
-    if !path.exists() {
-        return Err(removed(&path));
-    }
-    let good = verified.is_good();
-    let text = if good {
-        let ranks = verified.manifest.as_ref().map_or(0, |manifest| manifest.size);
-        let bytes = human_bytes(verified.bytes);
-        match verified.manifest.filter(|manifest| manifest.checkpointer == Checkpointer::Itself) {
-            Some(own) => format!(
-                "{} is complete: {} files of the program's own, {}",
-                path.display(),
-                own.files.len(),
-                human_bytes(own.bytes())
-            ),
-            None => format!("{} is intact: {ranks} ranks, {bytes} of pages", path.display()),
-        }
-    } else {
-        let problems = verified.problems.join("\n  ");
-        tell(format_args!("the snapshot {} cannot be used:\n  {problems}", path.display()));
-        String::new()
-    };
-    let value = json!({"ok": good, "snapshot": path, "problems": verified.problems,
-                       "bytes": verified.bytes});
-    output.result(text, &value);
-    Ok(if good { 0 } else { DAMAGED })
-}
-
-/// Checks every byte and shows how far it is.
-pub fn verify_shown(snapshot: &Path, whose: Whose, output: Output) -> Verified {
-    let total = read_manifest(snapshot, whose).map_or(0, |manifest| manifest.bytes());
-    let mut progress = Progress::new(output, "checking the snapshot", total);
-    verify(snapshot, whose, |bytes| progress.advance(bytes))
 }
 
 /// `fermata inspect`
@@ -323,23 +309,23 @@ pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> 
     let path = snapshot_path(place, what)?;
     let unusable = |why: String| if path.exists() { damaged(why) } else { removed(&path) };
     let manifest =
-        read_manifest(&path, Whose::Anybodys).map_err(|error| unusable(error.to_string()))?;
+        read_manifest(&path, key::anybodys()).map_err(|error| unusable(error.to_string()))?;
     let mut text = format!(
-        "job {}, checkpoint {}, {} ranks, front end {}, saved on {}{}\n  {}\n",
+        "job {}, checkpoint {}, {} ranks, front end {}, saved on {}{}\n{}",
         manifest.job,
         manifest.epoch,
         manifest.size,
         manifest.front,
         manifest.lower,
         if manifest.checkpointer == Checkpointer::Itself { " by the program itself" } else { "" },
-        manifest.argv.join(" ")
+        several::shown(&manifest.programs, &manifest.argv)
     );
     let mut rows = Vec::new();
     for record in &manifest.images {
         if rank.is_some_and(|rank| rank != record.rank) {
             continue;
         }
-        let image = Image::open(&path.join(&record.file), Whose::Anybodys)
+        let image = Image::open(&path.join(&record.file), key::anybodys())
             .map_err(|why| unusable(format!("rank {}: {why}", record.rank)))?;
         let (rank_text, value) = describe(&image, rank.is_some());
         text += &format!("rank {}: {rank_text}", record.rank);
@@ -357,8 +343,9 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
     let header = &image.header;
     let mapped: u64 = image.regions.iter().map(|r| r.end - r.start).sum();
     let mut text = format!(
-        "{}, {} regions ({} mapped, {} saved), {} threads, {} files, pid {}, {}\n",
+        "{}, {}, {} regions ({} mapped, {} saved), {} threads, {} files, pid {}, {}\n",
         human_bytes(header.file_bytes),
+        sealing::name(header.sealing),
         image.regions.len(),
         human_bytes(mapped),
         human_bytes(header.payload_bytes),
@@ -431,6 +418,7 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
     let value = json!({"rank": header.world_rank, "size": header.world_size,
         "epoch": header.epoch, "bytes": header.file_bytes, "payload_bytes": header.payload_bytes,
         "restarts": header.restarts, "pid": header.saved_pid,
+        "sealing": sealing::name(header.sealing),
         "executable": image.string(header.executable_string),
         "cwd": image.string(header.cwd_string),
         "regions": regions, "objects": objects, "threads": threads, "files": files,
@@ -442,6 +430,8 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
 /// `fermata prune`
 pub fn prune(place: &Place, name: Option<&str>, keep: u32, output: Output) -> Result<u8> {
     let job = place.find(name)?;
+    check_own(&job, "prune")?;
+    job.open()?;
     // With it no restart begins meanwhile, which might need what is removed here.
     let lock = job.hold(Duration::ZERO).ok().flatten();
     if lock.is_none() {
@@ -451,8 +441,7 @@ pub fn prune(place: &Place, name: Option<&str>, keep: u32, output: Output) -> Re
     let state = look(&job, &record, lock.is_some());
     if let State::Starting(_) = state {
         // A restart may be checking a snapshot that the record does not name yet.
-        let name = job.path().file_name().unwrap_or_default().to_string_lossy();
-        return Err(state.refusal(&name));
+        return Err(state.refusal(&job));
     }
     let spared = (!has_new_snapshot(&job, &record)).then_some(record.restored_epoch);
     let removed: Vec<u32> = prune_job(&job, keep, spared).iter().map(|s| s.epoch).collect();

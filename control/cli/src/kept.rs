@@ -5,12 +5,13 @@
 use crate::exit::refused;
 use crate::moved::Images;
 use anyhow::{Context, Result};
-use fermata_storage::{Image, ImageProblem};
+use fermata_storage::{Image, ImageProblem, Whose, open_file, open_to_change};
 use fermata_sysio::{host_name, tell};
 use fermata_types::ImageFile;
 use fermata_types::file_kind::{DIRECTORY, REGULAR};
 use std::fs::{DirBuilder, File, FileTimes, Permissions};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{
     DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown,
 };
@@ -142,8 +143,7 @@ fn fill(image: &mut Image, file: &ImageFile, to: &File) -> io::Result<()> {
 }
 
 /// Whether a file is, byte by byte, what the image has.
-fn is_equal(image: &mut Image, file: &ImageFile, path: &Path) -> io::Result<bool> {
-    let there = File::open(path)?;
+fn is_equal(image: &mut Image, file: &ImageFile, there: &File) -> io::Result<bool> {
     let mut equal = there.metadata()?.len() == file.size;
     let (mut end, mut found) = (0, Vec::new());
     let compare = |from: u64, bytes: &[u8], found: &mut Vec<u8>| -> io::Result<bool> {
@@ -250,17 +250,20 @@ pub fn make_missing(images: &Images) -> Result<()> {
 /// It cannot be read or written, or the image is damaged.
 pub fn write_back(images: &Images, path: &str, rank: Option<u32>) -> Result<bool> {
     // On another host the same path may be another file.
-    let inode = std::fs::metadata(path).with_context(|| format!("cannot look at {path}"))?.ino();
+    let look = || format!("cannot look at {path}");
+    let there = open_file(Path::new(path), Whose::Anybodys(None)).with_context(look)?;
+    let inode = there.metadata().with_context(look)?.ino();
     let own = |(owner, _): &(u32, Image)| rank.is_none_or(|rank| rank == *owner);
     for (_, mut image) in images.open().filter(own) {
         let found = |file: &&ImageFile| {
             is_kept(file) && file.inode == inode && images.path(&image, file.path_string) == path
         };
         let Some(file) = image.files.iter().find(found).cloned() else { continue };
-        if is_equal(&mut image, &file, Path::new(path)).unwrap_or(false) {
+        if is_equal(&mut image, &file, &there).unwrap_or(false) {
             return Ok(false);
         }
-        let to = File::options().write(true).open(path);
+        // The very file that was looked at, whatever has its name by now.
+        let to = open_to_change(&Path::new("/proc/self/fd").join(there.as_raw_fd().to_string()));
         to.and_then(|to| fill(&mut image, &file, &to))
             .with_context(|| format!("cannot write the contents of {path} back"))?;
         return Ok(true);

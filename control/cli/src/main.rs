@@ -2,17 +2,25 @@
 //! `fermata`: the command line. Each command is one function in its own module, `cli.rs` holds the
 //! table of flags; this file joins them and maps errors to exit codes (`exit.rs`).
 
+mod again;
 mod app;
+mod choice;
 mod cli;
 mod detached;
 mod doctor;
+mod ending;
+mod environment;
 mod exec;
 mod exit;
 mod files;
 mod flavour;
+mod hints;
 mod hosts;
 mod jobs;
 mod kept;
+mod key;
+mod limits;
+mod manager;
 mod manual;
 mod moved;
 mod mpi;
@@ -23,7 +31,12 @@ mod reach;
 mod registry;
 mod restart;
 mod run;
+mod several;
 mod state;
+mod stdin;
+mod trial;
+mod trust;
+mod versions;
 mod wait;
 
 use clap::FromArgMatches;
@@ -39,14 +52,25 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
     let output = Output { json: cli.json };
     let place = Place::new(cli.dir);
     match cli.command {
-        Command::Run { start, ranks, name, front, collectives, checkpointer, files, command } => {
+        Command::Run {
+            start,
+            ranks,
+            name,
+            front,
+            collectives,
+            checkpointer,
+            files,
+            encrypt,
+            command,
+        } => {
             let (name, front) = (name.as_deref(), front.as_deref());
             let save_files = files.into();
-            let start = run::Start { collectives, checkpointer, save_files, ..start.into() };
+            let start =
+                run::Start { collectives, checkpointer, save_files, encrypt, ..start.into() };
             run::run(&start, ranks, &place, name, front, &command, output)
         }
-        Command::Restart { start, files, map, what } => {
-            let how = restart::How { files, moves: moved::Moves::of(map) };
+        Command::Restart { start, here, files, map, what } => {
+            let how = restart::How { here, files, moves: moved::Moves::of(map) };
             restart::restart(&start.into(), &place, what.as_deref(), how, output)
         }
         Command::Exec {
@@ -64,6 +88,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             map,
             save_files,
             files_limit,
+            encrypt,
             settled,
             stdin,
             every,
@@ -85,6 +110,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 files,
                 moves: moved::Moves::of(map),
                 save_files: run::SaveFiles { which: save_files, limit: files_limit },
+                encrypt,
                 settled,
                 stdin,
                 every_ms: every,
@@ -99,7 +125,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Jobs => jobs::jobs(&place, output),
         Command::Snapshots { job } => jobs::snapshots(&place, job.as_deref(), output),
         Command::Inspect { snapshot, rank } => jobs::inspect(&place, &snapshot, rank, output),
-        Command::Verify { snapshot } => jobs::verify_snapshot(&place, &snapshot, output),
+        Command::Verify { snapshot } => trust::verify_snapshot(&place, &snapshot, output),
+        Command::Trust { snapshot } => trust::trust(&place, &snapshot, output),
         Command::Prune { job, keep } => jobs::prune(&place, job.as_deref(), keep, output),
         Command::Mpi(MpiCommand::List) => mpi::list(output),
         Command::Mpi(MpiCommand::Add { what, name }) => mpi::add(&what, name.as_deref(), output),
@@ -140,6 +167,9 @@ fn parse() -> Result<Cli, ExitCode> {
 }
 
 fn fail(text: &str, code: u8, json: bool) -> ExitCode {
+    if text.is_empty() {
+        return ExitCode::from(code); // another process says it
+    }
     tell(text.trim_end());
     if json {
         let value = json!({"ok": false, "error": text.trim_end(), "code": code});

@@ -2,7 +2,8 @@
 //! Directories that have moved since the snapshot: `restart --map OLD=NEW`. Images hold absolute
 //! paths, of the program, its libraries, its files and its working directory.
 
-use fermata_storage::{Image, Whose, image_name};
+use crate::key;
+use fermata_storage::{Image, image_name};
 use fermata_types::Manifest;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -34,12 +35,25 @@ fn plain(path: &Path) -> String {
     plain.to_string_lossy().trim_end_matches('/').to_owned()
 }
 
-/// A path that may be no more, by the real name of what is left of the directories above it.
-fn by_real_name(path: &Path) -> PathBuf {
+/// As many links as the kernel follows in a path.
+const LINKS_MAX: u32 = 40;
+
+/// A path that may be no more, by the real name of what is left of the directories above it, and by
+/// where a link among its parts led that leads nowhere now. An image has the names that the kernel
+/// knows, which are without links.
+fn by_real_name(path: &Path, links: u32) -> PathBuf {
     for above in path.ancestors().skip(1) {
-        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
-            return real.join(rest);
-        }
+        let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) else {
+            continue;
+        };
+        let mut parts = rest.components();
+        let gone = real.join(parts.next().map_or("".as_ref(), |part| part.as_os_str()));
+        return match gone.read_link() {
+            Ok(target) if links > 0 && !gone.exists() => {
+                by_real_name(&real.join(target).join(parts.as_path()), links - 1)
+            }
+            _ => real.join(rest),
+        };
     }
     path.to_owned()
 }
@@ -64,7 +78,7 @@ impl Move {
             return Err(format!("'{}' is no absolute path, as it was saved", from.display()));
         }
         let to = std::path::absolute(to).map_err(|error| format!("'{to}': {error}"))?;
-        Ok(Self { from: plain(from), real: plain(&by_real_name(from)), to: plain(&to) })
+        Ok(Self { from: plain(from), real: plain(&by_real_name(from, LINKS_MAX)), to: plain(&to) })
     }
 
     /// Of a file, by the path that an image has.
@@ -160,7 +174,7 @@ impl Images {
     /// Opens one after the other.
     pub fn open(&self) -> impl Iterator<Item = (u32, Image)> + '_ {
         let open = |(rank, path): &(u32, PathBuf)| {
-            Image::open(path, Whose::Own).ok().map(|image| (*rank, image))
+            Image::open(path, key::own()).ok().map(|image| (*rank, image))
         };
         self.files.iter().filter_map(open)
     }
@@ -175,13 +189,13 @@ impl Images {
 mod tests {
     use super::*;
 
-    fn moves(texts: &[&str]) -> Moves {
+    fn by_arguments(texts: &[&str]) -> Moves {
         Moves::of(texts.iter().map(|text| Move::parse(text).unwrap()).collect())
     }
 
     #[test]
     fn whole_parts_of_a_path_move_and_the_longest_holds() {
-        let moves = moves(&["/gone/a=/b", "/gone/a/deep/=/c/", "/gone/x=/"]);
+        let moves = by_arguments(&["/gone/a=/b", "/gone/a/deep/=/c/", "/gone/x=/"]);
         assert_eq!(moves.path("/gone/a"), "/b");
         assert_eq!(moves.path("/gone/a/file"), "/b/file");
         assert_eq!(moves.path("/gone/ab"), "/gone/ab");
@@ -194,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_root_may_move() {
-        let moves = moves(&["/=/mnt/old", "/gone=/new"]);
+        let moves = by_arguments(&["/=/mnt/old", "/gone=/new"]);
         assert_eq!(moves.path("/home/me"), "/mnt/old/home/me");
         assert_eq!(moves.path("/gone/b"), "/new/b");
         assert_eq!(moves.path(""), "");
@@ -203,7 +217,7 @@ mod tests {
 
     #[test]
     fn uses_are_counted() {
-        let moves = moves(&["/gone/a=/b", "/gone/c=/d"]);
+        let moves = by_arguments(&["/gone/a=/b", "/gone/c=/d"]);
         let paths = ["/gone/a/b".to_owned(), "/gone/cc".to_owned()].into();
         assert_eq!(moves.uses(&paths).map(|(_, count)| count).collect::<Vec<_>>(), [1, 0]);
     }
@@ -224,9 +238,16 @@ mod tests {
         std::fs::create_dir_all(directory.join("real")).unwrap();
         std::os::unix::fs::symlink("real", directory.join("link")).unwrap();
         let real = directory.canonicalize().unwrap().join("real");
-        let moves = moves(&[&format!("{}/link/gone=/new", directory.display())]);
+        let moves = by_arguments(&[&format!("{}/link/gone=/new", directory.display())]);
         assert_eq!(moves.path(&format!("{}/gone/file", real.display())), "/new/file");
         assert_eq!(moves.path(&format!("{}/link/gone/f", directory.display())), "/new/f");
+        std::os::unix::fs::symlink("gone", directory.join("dangling")).unwrap();
+        std::os::unix::fs::symlink("round", directory.join("round")).unwrap();
+        for (old, found) in [("dangling", "gone"), ("dangling/in", "gone/in"), ("round", "round")] {
+            let moves = by_arguments(&[&format!("{}/{old}=/new", directory.display())]);
+            let path = real.with_file_name(found).join("file");
+            assert_eq!(moves.path(&path.to_string_lossy()), "/new/file", "{old}");
+        }
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use fermata_sysio::tell;
 use serde_json::json;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -248,9 +249,10 @@ fn find_sites(prefix: &Prefix, program: &Path, closure: &[PathBuf]) -> Result<()
         if files.is_empty() {
             return Ok(None);
         }
+        let kept = prefix.sites_cache().ok().map(|dir| [OsString::from("--cache"), dir.into()]);
         let output = Command::new(&tool)
-            .arg("--cache")
-            .arg(prefix.sites_cache()?)
+            .arg("--quiet")
+            .args(kept.into_iter().flatten())
             .args(files)
             .stdin(Stdio::null())
             .output()

@@ -24,7 +24,7 @@ impl Output {
     /// does, has had enough of it; a full disk is a failure.
     pub fn answer(self, text: impl AsRef<str>, value: &Value) -> Result<()> {
         let line = match text.as_ref().trim_end() {
-            _ if self.json => format!("{value}\n"),
+            _ if self.json => format!("{}\n", plain_json(value)),
             "" => return Ok(()),
             text => format!("{}\n", printable(text)),
         };
@@ -41,6 +41,14 @@ impl Output {
             tell(format_args!("{error:#}"));
         }
     }
+}
+
+/// JSON without control characters: it escapes those of ASCII only but DEL, and there are more,
+/// which terminals obey as well (ECMA-48, C1). They can stand in strings only.
+fn plain_json(value: &Value) -> String {
+    let escape = |c: char| format!("\\u{:04x}", u32::from(c));
+    let plain = |c: char| if c.is_control() { escape(c) } else { c.to_string() };
+    value.to_string().chars().map(plain).collect()
 }
 
 /// How far long work is: a line that moves on a terminal, plain lines elsewhere. Plain lines begin
@@ -125,6 +133,16 @@ pub fn human_bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
+/// 7500 -> "2 h"
+pub fn human_age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
 /// "90", "90s", "10m", "2h", "500ms" -> milliseconds
 pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -144,6 +162,13 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     Ok(ms as u64)
+}
+
+/// The reverse of `parse_duration_ms`.
+pub fn duration(ms: u64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")];
+    let fits = units.into_iter().find(|(unit, _)| ms % *unit == 0);
+    fits.map_or(String::new(), |(unit, name)| format!("{}{name}", ms / unit))
 }
 
 /// "4096", "500m", "2g" -> bytes
@@ -171,15 +196,27 @@ mod tests {
         assert_eq!(parse_duration_ms("90"), Ok(90_000));
         assert_eq!(parse_duration_ms("1.5m"), Ok(90_000));
         assert_eq!(parse_duration_ms("250ms"), Ok(250));
+        for text in ["250ms", "90s", "10m", "5h", "2d"] {
+            assert_eq!(parse_duration_ms(text).map(duration), Ok(text.to_owned()));
+        }
         assert!(parse_duration_ms("-1s").is_err());
         assert!(parse_duration_ms("soon").is_err());
         assert!(parse_duration_ms("").is_err());
     }
 
     #[test]
+    fn no_control_character_is_in_json() {
+        let value = serde_json::json!({ "a\u{9b}31m": ["\x7f\x1b\n", "\u{80}\u{9f}\u{a0}\u{e9}"] });
+        let plain = plain_json(&value);
+        assert!(!plain.contains(char::is_control), "{plain:?}");
+        assert_eq!(serde_json::from_str::<Value>(&plain).unwrap(), value);
+    }
+
+    #[test]
     fn sizes() {
         assert_eq!(human_bytes(1023), "1023 B");
         assert_eq!(human_bytes(1536), "1.5 KiB");
+        assert_eq!([90, 3600, 7500, 400_000].map(human_age), ["90 s", "60 min", "2 h", "4 days"]);
         assert_eq!(parse_bytes("12"), Ok(12));
         assert_eq!(parse_bytes("3m"), Ok(3 << 20));
         assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));

@@ -10,9 +10,12 @@ use anyhow::{Context, Result, anyhow};
 use fermata_coordinator::Client;
 use fermata_daemon::{LocalImages, Options, Way};
 use fermata_storage::JobDir;
-use fermata_transport::{Line, Secret, connect_unix, is_waiting, runtime_dir};
+use fermata_sysio::Log;
+use fermata_transport::{
+    Line, Secret, agreed_runtime_dir, connect_unix, is_waiting, remove_socket,
+};
 use fermata_types::{Fetch, FrameBuffer, JobRecord, Message, encode_frame};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +28,7 @@ const DAEMON_WAIT: Duration = Duration::from_secs(40);
 const FETCH_SILENCE_MAX: Duration = Duration::from_secs(1800);
 const POLL: Duration = Duration::from_millis(20);
 /// A rank that has lost its coordinator tries as long to find it again.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 const READY: &str = "ready";
 
 /// Where a run's coordinator is.
@@ -58,7 +61,7 @@ impl Whereabouts {
     }
 }
 
-/// The job's secret: from the process manager, else from the job's directory.
+/// The job's secret: from the job's directory, or from the process manager where hosts share none.
 pub fn secret(job: Option<&JobDir>) -> Result<Secret> {
     if let Ok(text) = std::env::var(Secret::VARIABLE) {
         return Secret::from_text(&text)
@@ -105,7 +108,7 @@ pub fn daemon_socket(
 ) -> Result<String> {
     let here = fermata_sysio::host_name();
     let tag = tag(&format!("{here} {job} {} {}", found_at.host, found_at.addresses.join(" ")));
-    let base = runtime_dir()?.join(format!("daemon-{tag:08x}"));
+    let base = agreed_runtime_dir(secret)?.join(format!("daemon-{tag:08x}"));
     let wanted = Wanted {
         job: job.to_owned(),
         addresses: found_at.addresses.clone(),
@@ -208,7 +211,9 @@ fn serve(wanted: &Wanted) -> Result<()> {
         }
         None => None,
     };
-    let log = File::create(wanted.socket.with_extension("log")).ok();
+    let mut readable = OpenOptions::new();
+    readable.read(true).write(true).create(true).truncate(true);
+    let log = readable.open(wanted.socket.with_extension("log")).ok().map(Log::new);
     let socket = wanted.socket.clone();
     fermata_daemon::run(Options { way, socket, local, patience: PATIENCE, log }, || {
         // Who started it may have given it up.
@@ -217,7 +222,7 @@ fn serve(wanted: &Wanted) -> Result<()> {
     .context("cannot reach the coordinator")?;
     // It has come to its end as it should: nobody will look for it, or for what it has to say.
     for rest in ["log", "lock"] {
-        let _ = fs::remove_file(wanted.socket.with_extension(rest));
+        remove_socket(&wanted.socket.with_extension(rest));
     }
     Ok(())
 }

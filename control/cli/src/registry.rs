@@ -2,12 +2,16 @@
 //! The installed tree and the MPIs registered in it.
 //!
 //!     PREFIX/bin/fermata
-//!     PREFIX/libexec/fermata/{launcher,sites}
+//!     PREFIX/libexec/fermata/{launcher,sites,trial}
 //!     PREFIX/lib/fermata/front/{ompi,mpich}/lib*.so.N      what applications see
 //!     PREFIX/lib/fermata/lower/NAME, NAME.json             one back end per MPI, and its record
 
+use crate::choice;
+use crate::environment;
 use crate::exit::refused;
-use anyhow::{Context, Result};
+use crate::limits;
+use anyhow::{Context, Result, anyhow};
+use fermata_storage::make_own;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -96,19 +100,32 @@ impl Prefix {
         self.root.join("libexec/fermata/sites")
     }
 
-    /// Where found sites are remembered: beside the back ends if that can be written, else in the
-    /// user's own cache.
+    /// The program of one rank that `doctor` runs.
+    pub fn trial(&self) -> PathBuf {
+        self.root.join("libexec/fermata/trial")
+    }
+
+    /// The lists of sites that came with the MPIs, for everybody to read.
+    pub fn sites_shared(&self) -> PathBuf {
+        self.root.join("lib/fermata/sites")
+    }
+
+    /// Where new ones are kept: with the MPIs if that is ours and can be written, else in the
+    /// user's own cache, of which there may be none. By these lists code is rewritten: nobody else
+    /// may write to them.
     pub fn sites_cache(&self) -> Result<PathBuf> {
-        let shared = self.root.join("lib/fermata/sites");
-        if fs::create_dir_all(&shared).is_ok() && is_writable(&shared) {
-            return Ok(shared);
+        let is_good = |dir: &Path| make_own(dir).is_ok() && fermata_sysio::is_writable(dir);
+        if is_good(&self.sites_shared()) {
+            return Ok(self.sites_shared());
         }
-        let home = std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-            .unwrap_or_else(std::env::temp_dir);
-        let own = home.join("fermata/sites");
-        fs::create_dir_all(&own).with_context(|| format!("cannot make {}", own.display()))?;
+        let base =
+            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|at| at.is_absolute());
+        let cache = base("XDG_CACHE_HOME").or_else(|| Some(base("HOME")?.join(".cache")));
+        let own = cache.context("there is neither XDG_CACHE_HOME nor HOME")?.join("fermata/sites");
+        make_own(&own).with_context(|| format!("cannot use {}", own.display()))?;
+        if !fermata_sysio::is_writable(&own) {
+            return Err(anyhow!("{} is not writable", own.display()));
+        }
         Ok(own)
     }
 
@@ -147,7 +164,8 @@ impl Prefix {
         lowers
     }
 
-    /// The MPI of that name; without a name one of that family, else the first.
+    /// The MPI of that name. Without a name one of that family, if there is any; of several the one
+    /// at hand.
     pub fn choose(&self, name: Option<&str>, family: Option<Family>) -> Result<Lower> {
         let lowers = self.lowers();
         let names: Vec<&str> = lowers.iter().map(|lower| lower.name.as_str()).collect();
@@ -160,7 +178,13 @@ impl Prefix {
         }
         let found = match name {
             Some(name) => lowers.iter().find(|lower| lower.name == name),
-            None => lowers.iter().find(|lower| Some(lower.family) == family).or(lowers.first()),
+            None => {
+                let fits = |lower: &&Lower| Some(lower.family) == family;
+                let fitting: Vec<&Lower> = lowers.iter().filter(fits).collect();
+                let mut all: Vec<&Lower> = lowers.iter().collect();
+                all.sort_by_key(|lower| lower.family != Family::OpenMpi);
+                choice::default_of(if fitting.is_empty() { &all } else { &fitting })
+            }
         };
         let Some(lower) = found else {
             let name = name.unwrap_or_default();
@@ -184,6 +208,9 @@ impl Prefix {
     /// Asked once before a job starts: can ranks be started here, and on this MPI?
     pub fn check_ready(&self, lower: &Lower) -> Result<()> {
         self.check_installed(lower)?;
+        if let Some(why) = limits::address_space_refusal() {
+            return Err(refused(why));
+        }
         self.probe("machine")
     }
 
@@ -202,7 +229,8 @@ impl Prefix {
             return Err(gone(format!("its mpirun '{mpirun}' is not there")));
         }
         let program = self.lower_program(name);
-        let listing = Command::new("ldd")
+        let mut ldd = Command::new("ldd");
+        let listing = environment::for_mpi(&mut ldd, lower)
             .arg(&program)
             .stdin(Stdio::null())
             .output()
@@ -214,11 +242,4 @@ impl Prefix {
             None => Ok(()),
         }
     }
-}
-
-fn is_writable(dir: &Path) -> bool {
-    let probe = dir.join(format!(".probe-{}", std::process::id()));
-    let written = fs::write(&probe, b"").is_ok();
-    let _ = fs::remove_file(&probe);
-    written
 }

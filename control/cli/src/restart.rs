@@ -2,25 +2,33 @@
 //! `restart`: everything is looked at first, from the job's lock to every byte of the snapshot.
 //! Then the job is launched as `run` does it.
 
+use crate::again::{Again, again};
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
-use crate::jobs::{Place, check_readable, no_snapshot, unix_now_s, verify_shown};
+use crate::hints::quoted_path;
+use crate::jobs::{Place, check_readable, no_snapshot, unix_now_s};
+use crate::key;
 use crate::moved::{Images, Moves};
 use crate::output::Output;
 use crate::parts;
 use crate::programs;
 use crate::registry::{Family, Prefix};
 use crate::run::{
-    KEEP_DEFAULT, Means, Restore, Start, check_name, launch, make_directory, spans_hosts,
+    KEEP_DEFAULT, Means, Restore, Start, check_name, hint_elsewhere, launch, make_directory,
+    spans_hosts,
 };
-use crate::state::{refuse_living_ranks, take};
+use crate::state::{State, refuse_living_ranks, state_of, take};
+use crate::trust::verify_shown;
+use crate::versions;
 use anyhow::Result;
 use fermata_faults::{Fault, fault};
-use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, verify};
+use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
 use fermata_sysio::tell;
-use fermata_types::{JobRecord, Manifest};
+use fermata_types::{JobRecord, Manifest, ProgramRecord, each_program};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,9 +36,11 @@ use std::time::Duration;
 /// `checkpoint --stop` returns when the snapshot is committed; the ranks and mpirun end after that.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
-/// How the job's files are found again.
+/// How the job is taken up again.
 pub struct How {
-    /// What to do about those that have changed.
+    /// Not on the hosts that it last ran on, but here.
+    pub here: bool,
+    /// What to do about files that have changed.
     pub files: Rule,
     /// Where directories are now.
     pub moves: Moves,
@@ -45,54 +55,70 @@ pub fn restart(
     output: Output,
 ) -> Result<u8> {
     let prefix = Prefix::find()?;
-    let (job, given) = find_job(place, what)?;
-    make_directory(&job)?;
-    let name = job.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let _lock = take(&job, &name, STOP_WAIT)?; // until this process ends
-    let snapshot = given.map_or_else(|| newest(&job), Ok)?;
-    let manifest = check_snapshot(&job, &snapshot, output)?;
+    let Found { job, origin, snapshot } = find_job(place, what)?;
+    make_directory(&job).map_err(|why| elsewhere(why, &job, snapshot.as_deref()))?;
+    let _lock = take(&job, STOP_WAIT)?; // until this process ends
+    let snapshot = snapshot.map_or_else(|| newest(&job), Ok)?;
+    let last_run = origin.as_ref().unwrap_or(&job);
+    let manifest = check_snapshot(last_run, &snapshot, output)?;
     fault(Fault::RestartChecked);
-    let before = job.read_record().ok();
-    let lost_host = before.as_ref().map_or("", |record| &record.lost_host);
-    refuse_living_ranks(&job, &manifest.job, manifest.size, lost_host)?;
+    // It names commands and hosts, so it is believed only where the directory is the user's own.
+    let before = last_run.open().and_then(|()| last_run.read_record()).ok();
+    refuse_those_who_run(&job, origin.as_ref(), &manifest, before.as_ref())?;
     warn_of_another_host(before.as_ref());
+    let before = before.unwrap_or_else(|| record_of(&manifest));
     let native = if manifest.front == "ompi" { Family::OpenMpi } else { Family::Mpich };
-    let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
+    let Again { start, lower } = again(&prefix, start, how.here, &before, native)?;
+    let start = &start;
     prefix.check_ready(&lower)?;
     let record = JobRecord {
         job: manifest.job.clone(),
-        argv: argv_from_its_directory(&manifest, &how.moves),
+        argv: from_its_directory(&manifest.argv, &manifest.cwd, &how.moves),
+        programs: programs_from_their_directory(&manifest, &how.moves),
         cwd: how.moves.path(&manifest.cwd),
         size: manifest.size,
         lower: lower.name.clone(),
         front: manifest.front.clone(),
         started_unix_s: unix_now_s(),
         restored_epoch: manifest.epoch,
-        keep: start.keep.or(before.map(|record| record.keep)).unwrap_or(KEEP_DEFAULT),
+        keep: start.keep.unwrap_or(KEEP_DEFAULT),
         checkpointer: manifest.checkpointer,
         ..JobRecord::default()
     };
     let hosts = start.hosts(record.size, record.checkpointer)?;
     let images = Images::of(&snapshot, &manifest, how.moves);
-    tell_what_moves(&images, &manifest)?;
+    versions::check(&images, &manifest.fermata)?;
+    tell_what_moves(&snapshot, &images, &manifest)?;
     let moves = images.moves.clone();
-    let images = parts::found(&prefix, &job, images);
+    let images = parts::found(&prefix, [&job].into_iter().chain(&origin), images);
     if !spans_hosts(start) {
         files::check_there(&images, &record.cwd)?;
         programs::check(&images)?;
     }
     files::check(&images, how.files)?;
+    parts::adopt(&job, &images);
     let restore = Some(Restore { snapshot, images, files: how.files, moves });
     launch(&Means { prefix: &prefix, lower: &lower, start, hosts }, &job, record, restore, output)
 }
 
 /// The program as it is called from where the job was started, which may be elsewhere.
-fn argv_from_its_directory(manifest: &Manifest, moves: &Moves) -> Vec<String> {
-    let mut argv = manifest.argv.clone();
-    if let Some(program) = argv.first_mut().filter(|name| name.contains('/')) {
-        *program = moves.path(&Path::new(&manifest.cwd).join(&*program).to_string_lossy());
+fn from_its_directory(argv: &[OsString], cwd: &str, moves: &Moves) -> Vec<OsString> {
+    let mut argv = argv.to_vec();
+    if let Some(program) = argv.first_mut().filter(|name| name.as_bytes().contains(&b'/')) {
+        let path = Path::new(cwd).join(&*program);
+        // A path that is no text is not moved.
+        *program =
+            path.to_str().map_or_else(|| path.clone().into(), |path| moves.path(path).into());
     }
     argv
+}
+
+fn programs_from_their_directory(manifest: &Manifest, moves: &Moves) -> Vec<ProgramRecord> {
+    let moved = |program: &ProgramRecord| ProgramRecord {
+        ranks: program.ranks,
+        argv: from_its_directory(&program.argv, &manifest.cwd, moves),
+    };
+    manifest.programs.iter().map(moved).collect()
 }
 
 /// Every path of these images, as it was saved.
@@ -115,20 +141,24 @@ fn paths(images: &Images) -> BTreeSet<String> {
 ///
 /// # Errors
 /// A directory is said to have moved that nothing of the snapshot is in.
-fn tell_what_moves(images: &Images, manifest: &Manifest) -> Result<()> {
+fn tell_what_moves(snapshot: &Path, images: &Images, manifest: &Manifest) -> Result<()> {
     if images.moves.is_empty() {
         return Ok(());
     }
     let mut paths = paths(images);
     paths.insert(manifest.cwd.clone());
-    paths.extend(argv_from_its_directory(manifest, &Moves::default()).into_iter().next());
+    for program in each_program(&manifest.programs, &manifest.argv, manifest.size) {
+        let argv = from_its_directory(&program.argv, &manifest.cwd, &Moves::default());
+        paths.extend(argv.first().and_then(|name| name.to_str()).map(str::to_owned));
+    }
     for (one, count) in images.moves.uses(&paths) {
         if count == 0 {
             return Err(refused(format!(
                 "--map {}: the snapshot has nothing there\n  \
-                 hint: the job's working directory was {}; its files: fermata inspect --rank 0",
+                 hint: the job's working directory was {}; its files: fermata inspect {} --rank 0",
                 one.text(),
-                manifest.cwd
+                manifest.cwd,
+                quoted_path(snapshot)
             )));
         }
         let paths = if count == 1 { "path" } else { "paths" };
@@ -150,22 +180,61 @@ fn warn_of_another_host(before: Option<&JobRecord>) {
     }
 }
 
+/// Two runs of a job would write to the same files. `origin`: where it was before, if that is
+/// another directory, whose lock is not taken: it may be one that nobody can write to.
+fn refuse_those_who_run(
+    job: &JobDir,
+    origin: Option<&JobDir>,
+    manifest: &Manifest,
+    before: Option<&JobRecord>,
+) -> Result<()> {
+    let lost_host = before.map_or("", |record| &record.lost_host);
+    refuse_living_ranks(job, &manifest.job, manifest.size, lost_host)?;
+    let Some((origin, record)) = origin.zip(before) else { return Ok(()) };
+    match state_of(origin, record) {
+        State::Ended => refuse_living_ranks(origin, &manifest.job, manifest.size, lost_host),
+        state => Err(state.refusal(origin)),
+    }
+}
+
+/// What a snapshot that has been copied away from its job tells of the job's last run.
+fn record_of(manifest: &Manifest) -> JobRecord {
+    JobRecord { lower: manifest.lower.clone(), ..JobRecord::default() }
+}
+
+/// An error about a job's directory, with the way out: another one.
+fn elsewhere(why: anyhow::Error, job: &JobDir, snapshot: Option<&Path>) -> anyhow::Error {
+    let newest = || list_snapshots(job).pop().map(|newest| newest.path);
+    let Some(snapshot) = snapshot.map(Path::to_owned).or_else(newest) else { return why };
+    let text = format!("{why:#}");
+    let what = text.split("\n  hint:").next().unwrap_or_default();
+    refused(format!("{what}\n  {}", hint_elsewhere(&snapshot)))
+}
+
+/// What a restart finds.
+struct Found {
+    /// Where what comes is kept.
+    job: JobDir,
+    /// The job that the snapshot lies with, if that is another directory.
+    origin: Option<JobDir>,
+    /// The snapshot, if one was given.
+    snapshot: Option<PathBuf>,
+}
+
 /// A job, and the directory of a snapshot if one was given.
-fn find_job(place: &Place, what: Option<&str>) -> Result<(JobDir, Option<PathBuf>)> {
+fn find_job(place: &Place, what: Option<&str>) -> Result<Found> {
     if let Some(path) = what.map(Path::new).filter(|path| path.is_dir()) {
         if path.join("manifest.json").exists() || what.is_some_and(|text| text.contains('/')) {
             let path = fs::canonicalize(path)?;
             check_owner(&path)?; // before anything is written beside it, or believed
-            let job = match JobDir::with_snapshot(&path) {
-                Some(job) => job,
-                None => {
-                    let manifest =
-                        read_manifest(&path, Whose::Own).map_err(|e| damaged(e.to_string()))?;
-                    check_name(&manifest.job)?;
-                    place.job(&manifest.job)
-                }
-            };
-            return Ok((job, Some(path)));
+            let origin = JobDir::with_snapshot(&path);
+            if let Some(job) = origin.clone().filter(|job| !place.is_elsewhere(job)) {
+                return Ok(Found { job, origin: None, snapshot: Some(path) });
+            }
+            let manifest = read_manifest(&path, key::own()).map_err(|e| damaged(e.to_string()))?;
+            check_name(&manifest.job)?;
+            let job = place.job(&manifest.job);
+            return Ok(Found { job, origin, snapshot: Some(path) });
         }
     }
     if let Some(path) = what.filter(|what| what.contains('/')) {
@@ -173,7 +242,7 @@ fn find_job(place: &Place, what: Option<&str>) -> Result<(JobDir, Option<PathBuf
         let hint = "name a job, or a directory .../snapshots/NUMBER";
         return Err(refused(format!("there is no snapshot {path}\n  hint: {hint}")));
     }
-    Ok((place.find(what)?, None))
+    Ok(Found { job: place.find(what)?, origin: None, snapshot: None })
 }
 
 /// The newest snapshot of a job.
@@ -198,7 +267,7 @@ pub fn check_owner(snapshot: &Path) -> Result<()> {
                  hint: what is restored runs as whoever restores it; as its owner: \
                  sudo -u '#{owner}' fermata restart {}",
                 path.display(),
-                snapshot.display()
+                quoted_path(snapshot)
             )));
         }
     }
@@ -207,7 +276,7 @@ pub fn check_owner(snapshot: &Path) -> Result<()> {
 
 /// Everything is looked at before any rank runs.
 fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manifest> {
-    let verified = verify_shown(snapshot, Whose::Own, output);
+    let verified = verify_shown(snapshot, key::own(), output);
     if let (true, Some(manifest)) = (verified.is_good(), verified.manifest) {
         return Ok(manifest);
     }
@@ -220,12 +289,12 @@ fn check_snapshot(job: &JobDir, snapshot: &Path, output: Output) -> Result<Manif
         .into_iter()
         .rev()
         .filter(|other| real(&other.path).as_deref() != Some(snapshot))
-        .find(|other| verify(&other.path, Whose::Own, |_| {}).is_good());
+        .find(|other| verify(&other.path, key::own(), |_| {}).is_good());
     text += &match intact {
         Some(other) => format!(
             "\n  hint: the newest intact one is checkpoint {}: fermata restart {}",
             other.epoch,
-            other.path.display()
+            quoted_path(&other.path)
         ),
         None => "\n  hint: no other intact snapshot of this job exists".into(),
     };

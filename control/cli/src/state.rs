@@ -6,6 +6,7 @@
 //! every file system has locks.
 
 use crate::exit::refused;
+use crate::hints;
 use crate::reach;
 use anyhow::Result;
 use fermata_coordinator::ClientError;
@@ -13,6 +14,7 @@ use fermata_storage::{JobDir, JobLock, Runner};
 use fermata_sysio::tell;
 use fermata_types::JobRecord;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,6 +33,8 @@ pub enum State {
     Running(Value),
     /// Somebody runs it, but does not answer.
     Silent(Runner),
+    /// Another user runs it, and it speaks with nobody else.
+    Theirs(u32),
     /// Somebody has it who is no coordinator yet, or no longer.
     Starting(Runner),
     /// Nobody runs it.
@@ -46,7 +50,7 @@ impl State {
     /// One word.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Running(_) => "running",
+            Self::Running(_) | Self::Theirs(_) => "running",
             Self::Silent(_) => "silent",
             Self::Starting(_) => "starting",
             Self::Ended => "ended",
@@ -61,15 +65,18 @@ impl State {
     }
 
     /// Why a command cannot have the job now, and what to do.
-    pub fn refusal(&self, job: &str) -> anyhow::Error {
+    pub fn refusal(&self, job: &JobDir) -> anyhow::Error {
+        let name = hints::name_of(job);
         let place = |runner: &Runner| match runner.pid {
             0 => String::new(),
             pid => format!(" on host {} as process {pid}", runner.host),
         };
         refused(match self {
             Self::Running(_) => {
-                format!("job '{job}' is running\n  hint: fermata checkpoint {job} --stop")
+                let stop = hints::for_job(job, "checkpoint", "--stop");
+                format!("job '{name}' is running\n  hint: {stop}")
             }
+            Self::Theirs(owner) => format!("job '{name}' is run by its owner, user {owner}"),
             Self::Silent(runner) => {
                 let here = runner.host == fermata_sysio::host_name() || runner.pid == 0;
                 let hint = if here {
@@ -78,24 +85,35 @@ impl State {
                     "it may be suspended, or out of reach from here: ask there; if that host is \
                      gone for good, remove the file 'lock' in the job's directory"
                 };
-                format!("job '{job}' runs{}, but does not answer\n  hint: {hint}", place(runner))
+                format!("job '{name}' runs{}, but does not answer\n  hint: {hint}", place(runner))
             }
             Self::Starting(runner) => format!(
-                "job '{job}' is just being started or ended{}\n  \
-                 hint: try again in a moment; fermata jobs tells how it is",
-                place(runner)
+                "job '{name}' is just being started or ended{}\n  \
+                 hint: try again in a moment; how it is: {}",
+                place(runner),
+                hints::beside(job, "jobs")
             ),
-            Self::Ended => {
-                format!("job '{job}' is not running\n  hint: fermata restart {job}")
-            }
+            // What has ended well is not to be done again.
+            Self::Ended if job.read_record().is_ok_and(|record| record.ended_well) => format!(
+                "job '{name}' is not running: it has come to its end\n  \
+                 hint: what there is of it: {}",
+                hints::for_job(job, "snapshots", "")
+            ),
+            Self::Ended => format!(
+                "job '{name}' is not running\n  hint: {}",
+                hints::for_job(job, "restart", "")
+            ),
         })
     }
 }
 
 /// How a job is. `ours`: the lock is this process's own, so it says nothing.
 pub fn look(job: &JobDir, record: &JobRecord, ours: bool) -> State {
-    let asked = reach::client(job, record).map(|mut client| client.status(ANSWER_WAIT));
     let runner = || job.runner().filter(|_| !ours);
+    if let Some(owner) = job.other_owner() {
+        return runner().map_or(State::Ended, |_| State::Theirs(owner));
+    }
+    let asked = reach::client(job, record).map(|mut client| client.status(ANSWER_WAIT));
     let recorded = Runner { pid: record.coordinator_pid, host: record.host.clone() };
     match asked {
         Ok(Ok(answer)) => {
@@ -112,13 +130,27 @@ pub fn look(job: &JobDir, record: &JobRecord, ours: bool) -> State {
     }
 }
 
+/// Refuses to do something to another user's job, which only root could come to: the coordinator
+/// obeys its owner alone, and what is written there has to stay the owner's.
+pub fn check_own(job: &JobDir, command: &str) -> Result<()> {
+    let Some(owner) = job.other_owner() else { return Ok(()) };
+    let name = job.path().file_name().unwrap_or_default().to_string_lossy();
+    let dir = job.path().parent().filter(|dir| !dir.as_os_str().is_empty());
+    Err(refused(format!(
+        "job '{name}' belongs to user {owner}, not to you (user {})\n  \
+         hint: a job obeys its owner: sudo -u '#{owner}' fermata --dir {} {command} {name}",
+        fermata_sysio::effective_uid(),
+        dir.unwrap_or(Path::new(".")).display()
+    )))
+}
+
 /// How a job is. One that begins or ends just now is given a moment.
 pub fn state_of(job: &JobDir, record: &JobRecord) -> State {
     let begun = Instant::now();
     let mut record = record.clone();
     loop {
         let state = look(job, &record, false);
-        let settled = matches!(state, State::Running(_) | State::Ended);
+        let settled = matches!(state, State::Running(_) | State::Theirs(_) | State::Ended);
         if settled || begun.elapsed() >= MOMENT {
             return state;
         }
@@ -128,7 +160,7 @@ pub fn state_of(job: &JobDir, record: &JobRecord) -> State {
 }
 
 /// Takes a job, whose directory exists, for a new run. One that is ending is waited for.
-pub fn take(job: &JobDir, name: &str, patience: Duration) -> Result<JobLock> {
+pub fn take(job: &JobDir, patience: Duration) -> Result<JobLock> {
     let begun = Instant::now();
     loop {
         let lock = job.hold(POLL).map_err(|error| {
@@ -143,7 +175,7 @@ pub fn take(job: &JobDir, name: &str, patience: Duration) -> Result<JobLock> {
                 // Somebody else has just had it, again and again.
                 let is_taken = lock.is_none() && state == State::Ended;
                 let state = if is_taken { State::Starting(Runner::default()) } else { state };
-                return Err(state.refusal(name));
+                return Err(state.refusal(job));
             }
             _ => thread::sleep(POLL),
         }

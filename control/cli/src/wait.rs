@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Waiting for mpirun: it gets the signals that are meant for the job. When a host is lost some
-//! mpiruns wait for it, deaf to signals; then the user is told, and a signal ends what they do not.
+//! mpiruns wait for it for ever, deaf to signals; a host that stays silent ends them here. One
+//! whose daemon has closed its line may be well, and its ranks too.
 
+use crate::hints;
 use anyhow::{Context, Result};
-use fermata_coordinator::{Ending, Handle};
+use fermata_coordinator::{Ending, Handle, LostHost};
 use fermata_sysio::tell;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -17,38 +19,94 @@ const TICK: Duration = Duration::from_millis(50);
 /// Time for an mpirun to end its job by itself: before the user is told of a lost host, and after
 /// it has been asked to.
 const GRACE: Duration = Duration::from_secs(5);
+/// So long a host may be silent after it was found to be: its daemon looks for the coordinator for
+/// as long, and the connections of an MPI may outlive ours.
+const RETURN_WAIT: Duration = crate::reach::PATIENCE;
 
-/// Waits for the end of `child`, an mpirun with the ranks of `job`.
-pub fn for_mpirun(mut child: Child, coordinator: &Handle, job: &str) -> Result<ExitStatus> {
+/// How mpirun has ended.
+#[derive(Debug)]
+pub struct Waited {
+    /// What it says.
+    pub status: ExitStatus,
+    /// The first signal that asked the job to end.
+    pub told: Option<i32>,
+    /// The host for whose loss it has been ended.
+    pub given_up: Option<String>,
+}
+
+/// What has been done about mpirun so far.
+#[derive(Default)]
+struct Watch {
+    told: Option<i32>,
+    /// When mpirun was asked to end.
+    asked: Option<Instant>,
+    /// Since when a host is lost.
+    lost: Option<Instant>,
+    /// The user knows.
+    has_said: bool,
+    given_up: Option<String>,
+}
+
+/// Waits for the end of `child`, an mpirun. `go_on`: the command for the time after a host's loss.
+pub fn for_mpirun(
+    mut child: Child,
+    coordinator: &Handle,
+    go_on: &dyn Fn(&str) -> String,
+) -> Result<Waited> {
     let forwarded = [SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
     let mut signals = Signals::new(forwarded).context("cannot watch signals")?;
-    let (mut asked, mut lost, mut told) = (None, None, false);
+    let mut watch = Watch::default();
     loop {
         if let Some(status) = child.try_wait().context("cannot wait for mpirun")? {
-            return Ok(status);
+            return Ok(Waited { status, told: watch.told, given_up: watch.given_up });
         }
         for signal in signals.pending() {
             // It may be gone already; then there is nobody to tell.
             let _ = fermata_sysio::send_signal(child.id(), signal);
             if signal != SIGUSR1 && signal != SIGUSR2 {
-                asked.get_or_insert_with(Instant::now);
+                watch.told.get_or_insert(signal);
+                watch.asked.get_or_insert_with(Instant::now);
             }
         }
-        if let Some(host) = coordinator.lost_host() {
-            let since = *lost.get_or_insert_with(Instant::now);
-            if since.elapsed() > GRACE && !told {
-                told = true;
-                tell(format_args!(
-                    "host {host} is lost, and mpirun does not end\n  \
-                     hint: end it (Ctrl-C), then fermata restart {job} --host HOSTS"
-                ));
-            }
-            if asked.is_some_and(|at| at.elapsed() > GRACE) {
-                end_tree(&mut child);
-            }
+        match coordinator.lost_host() {
+            Some(host) => watch.mind_loss(&mut child, &host, go_on),
+            None => (watch.lost, watch.has_said) = (None, false),
         }
         thread::sleep(TICK);
     }
+}
+
+impl Watch {
+    fn mind_loss(&mut self, child: &mut Child, host: &LostHost, go_on: &dyn Fn(&str) -> String) {
+        let since = self.lost.get_or_insert_with(Instant::now).elapsed();
+        if since > GRACE && !self.has_said {
+            self.has_said = true;
+            tell(said_of(host, go_on));
+        }
+        if host.is_silent && since > RETURN_WAIT && self.asked.is_none() {
+            let _ = fermata_sysio::send_signal(child.id(), SIGTERM);
+            self.asked = Some(Instant::now());
+            self.given_up = Some(host.name.clone());
+        }
+        if self.asked.is_some_and(|at| at.elapsed() > GRACE) {
+            end_tree(child);
+        }
+    }
+}
+
+/// mpirun has had the time to notice by itself.
+fn said_of(host: &LostHost, go_on: &dyn Fn(&str) -> String) -> String {
+    let name = &host.name;
+    if host.is_silent {
+        let wait_s = (RETURN_WAIT - GRACE).as_secs();
+        return format!("host {name} is silent: if it stays so for {wait_s} s, the job is ended");
+    }
+    format!(
+        "the daemon of host {name} has ended: its ranks may run on, but this run cannot be saved \
+         any more\n  hint: if they do not, end it ({}), then {}",
+        hints::how_to_end(),
+        go_on(name)
+    )
 }
 
 /// Ends a coordinator whose mpirun has ended. It may have to store a snapshot; a signal ends that.
@@ -59,10 +117,11 @@ pub fn for_coordinator(coordinator: Handle) -> Result<Ending> {
     Ok(coordinator.stop(|| {
         if !told && begun.elapsed() > GRACE {
             told = true;
-            tell(
+            tell(format_args!(
                 "a snapshot is still being stored, or old ones are being removed\n  \
-                 hint: Ctrl-C breaks that off",
-            );
+                 hint: {} breaks that off",
+                hints::how_to_end()
+            ));
         }
         signals.pending().next().is_none()
     }))
@@ -70,7 +129,7 @@ pub fn for_coordinator(coordinator: Handle) -> Result<Ending> {
 
 /// Ends mpirun and what it has started on this host. What it started elsewhere ends there by itself
 /// when it finds mpirun gone.
-fn end_tree(child: &mut Child) {
+pub fn end_tree(child: &mut Child) {
     for pid in descendants(child.id()) {
         let _ = fermata_sysio::send_signal(pid, SIGKILL);
     }
@@ -81,7 +140,8 @@ fn descendants(root: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let Some((pid, parent)) = pid.and_then(|pid| Some((pid, parent_of(pid)?))) else {
+        let Some((pid, parent)) = pid.and_then(|pid| Some((pid, fermata_sysio::parent_of(pid)?)))
+        else {
             continue;
         };
         children.entry(parent).or_default().push(pid);
@@ -93,9 +153,4 @@ fn descendants(root: u32) -> Vec<u32> {
         next.extend(below);
     }
     found
-}
-
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
 }

@@ -6,7 +6,7 @@
 
 use crate::lines::next_message;
 use crate::server::Options;
-use fermata_storage::{JobDir, image_name, partial_image};
+use fermata_storage::{JobDir, Whose, image_name, open_file, partial_image};
 use fermata_transport::Line;
 use fermata_types::{Chunk, FrameBuffer, GetImage, Image, Message, PutImage, Stored, encode_frame};
 use std::fs::{File, OpenOptions};
@@ -61,7 +61,7 @@ impl Depot {
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(&path)
+            .open(self.job.via(&path))
             .map_err(|error| at("make", error))?;
         let mut left = put.bytes;
         while left > 0 {
@@ -111,7 +111,7 @@ impl Depot {
         let at = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))
         };
-        let file = File::open(&path).map_err(at)?;
+        let file = open_file(&path, Whose::Own(None)).map_err(at)?;
         let bytes = file.metadata().map_err(at)?.len();
         let epoch = snapshot.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
         Ok((file, Image { epoch, bytes, error: String::new() }))

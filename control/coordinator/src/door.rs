@@ -5,7 +5,7 @@
 
 use crate::lines::Input;
 use fermata_storage::{JobDir, StorageError, within};
-use fermata_transport::{Guest, Listener, UnixTransport, is_waiting, runtime_dir};
+use fermata_transport::{Guest, Listener, UnixTransport, is_waiting, remove_socket, runtime_dir};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -29,7 +29,7 @@ impl Place {
     /// Removes the socket for good.
     pub(crate) fn leave(&self) {
         if let Some(path) = self.lock().take() {
-            let _ = std::fs::remove_file(path);
+            remove_socket(&path);
         }
     }
 }

@@ -17,10 +17,12 @@ mod client;
 mod depot;
 mod door;
 mod lines;
+mod losses;
 mod relay;
 mod server;
 mod storekeeper;
 mod strangers;
 
 pub use client::{Client, ClientError, Outcome};
-pub use server::{Ending, Handle, Options, start};
+pub use losses::LostHost;
+pub use server::{Ending, Ends, Handle, Options, start};

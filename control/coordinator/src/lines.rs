@@ -22,14 +22,36 @@ pub(crate) enum Input {
     Connected(u64, Box<dyn Outlet>),
     Message(u64, Message),
     Closed(u64),
-    /// The line to a host's daemon has ended: host, why, its connections.
-    HostLost(String, String, Vec<u64>),
+    /// The line to a host's daemon has ended: host, how, its connections.
+    HostLost(String, LineEnd, Vec<u64>),
+    /// A host's daemon is there, perhaps again.
+    HostThere(String),
     /// What has become of a task of the storekeeper.
     Done(Event),
     /// For the log.
     Note(String),
     /// Somebody who has proved nothing has been turned away, and why.
     TurnedAway(String),
+}
+
+/// How a daemon's line has ended.
+pub(crate) struct LineEnd {
+    pub why: String,
+    /// The other side no longer answers at all. Else it has closed the line: a daemon that is
+    /// killed does, and harms no rank.
+    pub is_silent: bool,
+}
+
+impl LineEnd {
+    pub(crate) fn closed(why: impl Into<String>) -> Self {
+        Self { why: why.into(), is_silent: false }
+    }
+
+    pub(crate) fn of(error: &io::Error) -> Self {
+        use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+        let kinds = [TimedOut, HostUnreachable, NetworkUnreachable, NetworkDown];
+        Self { why: error.to_string(), is_silent: kinds.contains(&error.kind()) }
+    }
 }
 
 /// What reading threads need.

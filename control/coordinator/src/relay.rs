@@ -2,7 +2,7 @@
 //! A daemon's line: many agents behind one peer. Each of its channels becomes a connection of the
 //! machine, which knows nothing of daemons.
 
-use crate::lines::{Input, NobodyListens, Reception, next_message};
+use crate::lines::{Input, LineEnd, NobodyListens, Reception, next_message};
 use fermata_transport::{Inlet, Line, Outlet};
 use fermata_types::{
     DaemonHello, Detached, FrameBuffer, Message, Relayed, decode_frame, encode_frame,
@@ -71,29 +71,30 @@ fn converse(
     let (host, trunk) = (&hello.host, reception.number());
     reception.tell(Input::Connected(trunk, Box::new(Trunk(Arc::clone(outlet)))))?;
     reception.tell(Input::Note(format!("host {host}: daemon {} is here", hello.pid)))?;
+    reception.tell(Input::HostThere(host.clone()))?;
     let mut conns = BTreeMap::new();
-    let why = read(reception, inlet, frames, outlet, &mut conns)?;
+    let end = read(reception, inlet, frames, outlet, &mut conns)?;
     reception.tell(Input::Closed(trunk))?;
     reception.tell(if conns.is_empty() {
         Input::Note(format!("host {host}: its daemon has ended"))
     } else {
-        Input::HostLost(host.clone(), why, conns.into_values().collect())
+        Input::HostLost(host.clone(), end, conns.into_values().collect())
     })
 }
 
-/// Returns why the line ended.
+/// Returns how the line ended.
 fn read(
     reception: &Reception,
     inlet: &mut dyn Inlet,
     mut frames: FrameBuffer,
     outlet: &Shared,
     conns: &mut BTreeMap<u64, u64>,
-) -> Result<String, NobodyListens> {
+) -> Result<LineEnd, NobodyListens> {
     loop {
         let message = match next_message(inlet, &mut frames) {
             Ok(Some(message)) => message,
-            Ok(None) => return Ok("its daemon has ended".into()),
-            Err(error) => return Ok(error.to_string()),
+            Ok(None) => return Ok(LineEnd::closed("its daemon has ended")),
+            Err(error) => return Ok(LineEnd::of(&error)),
         };
         match message {
             Message::Attached(m) => {
@@ -117,7 +118,7 @@ fn read(
                     reception.tell(Input::Closed(conn))?;
                 }
             }
-            other => return Ok(format!("its daemon said {}", other.name())),
+            other => return Ok(LineEnd::closed(format!("its daemon said {}", other.name()))),
         }
     }
 }

@@ -4,19 +4,21 @@
 use crate::depot::Depot;
 use crate::door::{Door, Place};
 use crate::lines::{Input, Reception};
+use crate::losses::{Losses, LostHost};
 use crate::storekeeper::Storekeeper;
 use crate::strangers::Strangers;
 use fermata_core::{Action, Config, Event, Machine};
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
+use fermata_seal::Key;
 use fermata_storage::{JobDir, Whose, discard, list_snapshots, read_manifest, within};
-use fermata_sysio::Process;
+use fermata_sysio::{Log, Process};
 use fermata_transport::{
     Outlet, Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir,
 };
-use fermata_types::{Checkpointer, encode_frame};
-use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use fermata_types::{Checkpointer, ProgramRecord, encode_frame};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -44,11 +46,15 @@ pub struct Options {
     /// Job name.
     pub name: String,
     /// Goes into manifests.
-    pub argv: Vec<String>,
+    pub argv: Vec<OsString>,
+    /// Goes into manifests.
+    pub programs: Vec<ProgramRecord>,
     /// Goes into manifests.
     pub front: String,
     /// Goes into manifests.
     pub cwd: String,
+    /// The command that goes on from the job's newest snapshot, for whoever is told of it.
+    pub restart: String,
     /// What saves the ranks.
     pub checkpointer: Checkpointer,
     /// Snapshots to keep.
@@ -65,6 +71,8 @@ pub struct Options {
     pub network: bool,
     /// The snapshot this run is restored from, for hosts that cannot read it themselves.
     pub restored: Option<PathBuf>,
+    /// What snapshots are sealed with, and this run's own was.
+    pub key: Option<Key>,
 }
 
 #[derive(Default)]
@@ -72,8 +80,18 @@ struct Shared {
     stop: AtomicBool,
     stop_at_once: AtomicBool,
     stopped_by_checkpoint: AtomicBool,
-    lost_host: Mutex<Option<String>>,
+    losses: Losses,
     committed: Mutex<u32>,
+    ends: Mutex<Ends>,
+}
+
+/// How the ranks of a job have ended.
+#[derive(Clone, Debug, Default)]
+pub struct Ends {
+    /// A rank has come up.
+    pub have_begun: bool,
+    /// Why not all that were there have come to MPI_Finalize; `None`: they have.
+    pub shortfall: Option<String>,
 }
 
 /// What a coordinator knew of its job when it ended.
@@ -82,8 +100,10 @@ pub struct Ending {
     pub stopped: bool,
     /// Newest committed epoch, 0 if none.
     pub committed_epoch: u32,
-    /// The first host that was lost while it had ranks.
-    pub lost_host: Option<String>,
+    /// A host that is lost with ranks.
+    pub lost_host: Option<LostHost>,
+    /// How its ranks have ended.
+    pub ends: Ends,
     /// How long the job's directory may be waited for: it may hang.
     pub patience: Duration,
 }
@@ -94,7 +114,7 @@ pub struct Handle {
     place: Place,
     addresses: Vec<String>,
     secret: Option<Secret>,
-    secret_path: PathBuf,
+    job: JobDir,
     over: Arc<AtomicBool>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -125,10 +145,10 @@ impl Handle {
         self.shared.stopped_by_checkpoint.load(Ordering::Acquire)
     }
 
-    /// The first host that was lost while it had ranks.
+    /// A host that is lost with ranks, and has not come back.
     #[must_use]
-    pub fn lost_host(&self) -> Option<String> {
-        self.shared.lost_host.lock().ok()?.clone()
+    pub fn lost_host(&self) -> Option<LostHost> {
+        self.shared.losses.worst()
     }
 
     /// Ends the coordinator and waits for its thread, which may be storing a snapshot, as long as
@@ -152,6 +172,7 @@ impl Handle {
             stopped: self.was_stopped(),
             committed_epoch: self.shared.committed.lock().map_or(0, |epoch| *epoch),
             lost_host: self.lost_host(),
+            ends: self.shared.ends.lock().map_or_else(|_| Ends::default(), |ends| ends.clone()),
             patience,
         }
     }
@@ -172,8 +193,9 @@ impl Handle {
         self.over.store(true, Ordering::Release);
         self.place.leave();
         if self.secret.is_some() {
-            let path = self.secret_path.clone();
-            within(patience, move || std::fs::remove_file(path));
+            let job = self.job.clone();
+            let path = job.path().join(Secret::FILE);
+            within(patience, move || std::fs::remove_file(job.via(&path)));
         }
     }
 }
@@ -192,13 +214,15 @@ pub fn start(options: Options) -> io::Result<Handle> {
     let (socket, place) = (path.to_string_lossy().into_owned(), door.place());
     let committed_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
     // The images know of the checkpoint they were cut in: no other may have its number.
-    let restored =
-        options.restored.as_deref().and_then(|snapshot| read_manifest(snapshot, Whose::Own).ok());
+    let restored = options
+        .restored
+        .as_deref()
+        .and_then(|snapshot| read_manifest(snapshot, Whose::Own(options.key)).ok());
     let restored_epoch = restored.map_or(0, |manifest| manifest.epoch);
-    let log_path = options.job.path().join("coordinator.log");
-    let log = OpenOptions::new().create(true).append(true).open(log_path)?;
+    let log = Log::new(options.job.log().map_err(io::Error::other)?);
     let config = Config {
         job: options.name.clone(),
+        restart: options.restart.clone(),
         snapshots: options.job.snapshots().to_string_lossy().into_owned(),
         last_epoch: restored_epoch,
         committed_epoch,
@@ -216,13 +240,13 @@ pub fn start(options: Options) -> io::Result<Handle> {
         next: Arc::new(AtomicU64::new(1)),
         over: Arc::clone(&over),
     };
-    let secret_path = options.job.path().join(Secret::FILE);
+    let job = options.job.clone();
     let (mut addresses, mut secret) = (Vec::new(), None);
     if options.network {
         let fresh = Secret::generate()?;
         let tcp = SecureListener::bind(fresh.clone())?;
         addresses = tcp.addresses()?;
-        fresh.write(&secret_path)?;
+        fresh.write(&job.via(&job.path().join(Secret::FILE)))?;
         secret = Some(fresh);
         let reception = reception.clone();
         thread::Builder::new().spawn(move || reception.accept(Box::new(tcp)))?;
@@ -239,7 +263,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         shared: Arc::clone(&shared),
     };
     let thread = Some(thread::Builder::new().spawn(move || server.serve(&receiver))?);
-    Ok(Handle { socket, place, addresses, secret, secret_path, over, shared, thread })
+    Ok(Handle { socket, place, addresses, secret, job, over, shared, thread })
 }
 
 fn unix_now_ns() -> u128 {
@@ -251,7 +275,7 @@ struct Server {
     storekeeper: Storekeeper,
     options: Options,
     peers: BTreeMap<u64, Box<dyn Outlet>>,
-    log: File,
+    log: Log,
     strangers: Strangers,
     begun: Instant,
     shared: Arc<Shared>,
@@ -287,14 +311,16 @@ impl Server {
                     self.peers.remove(&conn);
                     Event::Closed(conn)
                 }
-                Ok(Input::HostLost(host, why, conns)) => {
+                Ok(Input::HostLost(host, end, conns)) => {
                     for conn in &conns {
                         self.peers.remove(conn);
                     }
-                    if let Ok(mut lost) = self.shared.lost_host.lock() {
-                        lost.get_or_insert_with(|| host.clone());
-                    }
-                    Event::HostLost { host, why, conns }
+                    self.shared.losses.add(&host, end.is_silent);
+                    Event::HostLost { host, why: end.why, silent: end.is_silent, conns }
+                }
+                Ok(Input::HostThere(host)) => {
+                    self.shared.losses.remove(&host);
+                    continue;
                 }
                 Ok(Input::Done(event)) => {
                     self.storekeeper.note_done();
@@ -337,6 +363,7 @@ impl Server {
             }
         }
         self.handle(Event::Over);
+        self.tell_ends();
         for peer in self.peers.values_mut() {
             peer.end();
         }
@@ -346,10 +373,23 @@ impl Server {
         self.say("coordinator ends");
     }
 
-    /// Whether lines of a job that has ended are still being read, and a snapshot depends on it.
+    /// Whether lines of a job that has ended are still being read, and a snapshot depends on it, or
+    /// whether the job has ended well.
     fn may_hear_more(&self, since: Instant) -> bool {
         let is_reading = self.machine.agent_count() > 0 && since.elapsed() < READ_WAIT;
-        is_reading && self.machine.is_writing_images()
+        is_reading && (self.machine.is_writing_images() || self.machine.has_undecided_ranks())
+    }
+
+    /// Whoever holds the handle may ask how the ranks have ended. Those that could not say so have
+    /// left a word in the job's directory.
+    fn tell_ends(&self) {
+        let mut shortfall = self.machine.shortfall(&BTreeSet::new());
+        if shortfall.is_some() && !self.shared.stop_at_once.load(Ordering::Acquire) {
+            shortfall = self.machine.shortfall(&self.options.job.ended_ranks());
+        }
+        if let Ok(mut ends) = self.shared.ends.lock() {
+            *ends = Ends { have_begun: self.machine.has_begun(), shortfall };
+        }
     }
 
     fn handle(&mut self, event: Event) {
@@ -425,9 +465,7 @@ impl Server {
     }
 
     fn say(&mut self, text: &str) {
-        let seconds = self.begun.elapsed().as_secs_f64();
-        // A log that cannot be written must not hurt the job.
-        let _ = writeln!(self.log, "{seconds:10.3} {text}");
+        self.log.say(text);
     }
 }
 

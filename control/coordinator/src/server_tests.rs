@@ -9,6 +9,7 @@ use fermata_types::{
     Checkpoint, ClientHello, Clocks, Drained, Hello, Message, Parked, Ready, Save, Saved, Saving,
     Sent, decode_frame,
 };
+use std::fs::File;
 use std::sync::mpsc::Sender;
 
 const SIZE: u32 = 2;
@@ -65,8 +66,10 @@ fn options(dir: &std::path::Path) -> Options {
         job: JobDir::new(dir, "job"),
         name: "job".into(),
         argv: vec!["app".into()],
+        programs: vec![],
         front: "ompi".into(),
         cwd: "/".into(),
+        restart: "fermata restart job".into(),
         checkpointer: Checkpointer::Native,
         keep: 2,
         every_ms: 0,
@@ -74,6 +77,7 @@ fn options(dir: &std::path::Path) -> Options {
         outlives: None,
         network: false,
         restored: None,
+        key: None,
     }
 }
 
@@ -89,6 +93,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
     let (inputs, receiver) = channel();
     let config = Config {
         job: "job".into(),
+        restart: options.restart.clone(),
         snapshots: job.snapshots().to_string_lossy().into_owned(),
         last_epoch: 0,
         committed_epoch: 0,
@@ -103,7 +108,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
         storekeeper: Storekeeper::start(options.clone(), inputs.clone()).unwrap(),
         options,
         peers: BTreeMap::new(),
-        log: File::create(job.path().join("coordinator.log")).unwrap(),
+        log: Log::new(File::create(job.path().join("coordinator.log")).unwrap()),
         strangers: Strangers::default(),
         begun: Instant::now(),
         shared: Arc::clone(&shared),

@@ -129,9 +129,11 @@ fn store(options: &Options, plan: CommitPlan) -> Result<String, String> {
         lower: plan.lower,
         front: options.front.clone(),
         argv: options.argv.clone(),
+        programs: options.programs.clone(),
         cwd: options.cwd.clone(),
         checkpointer: options.checkpointer,
         files,
+        fermata: env!("CARGO_PKG_VERSION").into(),
         images: images
             .into_iter()
             .map(|image| ImageRecord {
@@ -139,11 +141,13 @@ fn store(options: &Options, plan: CommitPlan) -> Result<String, String> {
                 file: image_name(image.rank),
                 bytes: image.bytes,
                 header_crc: image.crc,
+                mac: String::new(), // in the image
                 pause_ns: image.pause_ns,
                 host: image.host,
             })
             .collect(),
     };
-    let path = commit(&options.job, &manifest).map_err(|error| error.to_string())?;
+    let path =
+        commit(&options.job, &manifest, options.key.as_ref()).map_err(|error| error.to_string())?;
     Ok(path.to_string_lossy().into_owned())
 }

@@ -162,8 +162,10 @@ impl Job {
             job: JobDir::new(&dir, "fake"),
             name: "fake".into(),
             argv: vec!["app".into()],
+            programs: vec![],
             front: "ompi".into(),
             cwd: "/".into(),
+            restart: "fermata restart fake".into(),
             checkpointer: Checkpointer::Native,
             keep: 2,
             every_ms: 0,
@@ -171,6 +173,7 @@ impl Job {
             outlives: None,
             network: between != Between::Nothing,
             restored: None,
+            key: None,
         })
         .unwrap();
         let (socket, daemon) = match between {
@@ -251,7 +254,10 @@ fn snapshots_are_committed_pruned_and_intact() {
         }
         assert_eq!(left.iter().map(|s| s.epoch).collect::<Vec<_>>(), [2, 3]);
         for snapshot in left {
-            assert_eq!(verify(&snapshot.path, Whose::Own, |_| {}).problems, Vec::<String>::new());
+            assert_eq!(
+                verify(&snapshot.path, Whose::Own(None), |_| {}).problems,
+                Vec::<String>::new()
+            );
         }
     }
 }
@@ -346,4 +352,7 @@ fn a_lost_host_ends_the_checkpoint_by_name() {
     let (outcome, answer) = waiting.join().unwrap();
     assert_eq!(outcome, Outcome::Failed);
     assert!(answer.message.contains("host far is lost"), "{}", answer.message);
+    // Closed, as a daemon's line is that has been killed; its host may be well.
+    let lost = coordinator.lost_host().unwrap();
+    assert_eq!((lost.name.as_str(), lost.is_silent), ("far", false));
 }

@@ -3,6 +3,7 @@
 //! message. One place, because the same obstacle is met in several phases.
 
 use crate::machine::Machine;
+use std::collections::BTreeSet;
 
 const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;
@@ -13,7 +14,7 @@ const EBUSY: i32 = 16;
 
 /// A rank holds what no image can hold.
 pub(crate) const HINT_REFUSED: &str =
-    "end that use before a checkpoint; docs/limits.md lists what is refused";
+    "end that use before a checkpoint; docs/reference/limits.md lists what is refused";
 /// A writer has been killed, or could not be made.
 pub(crate) const HINT_MEMORY: &str =
     "the kernel does that where memory is short (dmesg tells): ask for more, then try again";
@@ -58,11 +59,25 @@ impl Machine {
 
     /// A rank is gone, and the job with it.
     pub(crate) fn hint_for_lost_rank(&self) -> String {
-        let job = &self.config.job;
         match self.committed {
-            0 => format!("no snapshot of job {job} exists; start it again"),
-            epoch => format!("go on from checkpoint {epoch}: fermata restart {job}"),
+            0 => format!("no snapshot of job {} exists; start it again", self.config.job),
+            epoch => format!("go on from checkpoint {epoch}: {}", self.config.restart),
         }
+    }
+
+    /// A host is out of reach, and nobody knows what its ranks do.
+    pub(crate) fn hint_for_lost_host(&self, is_silent: bool) -> String {
+        let hint = self.hint_for_lost_rank();
+        if is_silent {
+            hint
+        } else {
+            format!("its ranks may run on; when the job has ended, {hint}")
+        }
+    }
+
+    /// The job has ended. What has ended well is not to be done again.
+    pub(crate) fn hint_for_end(&self) -> String {
+        self.shortfall(&BTreeSet::new()).map_or(String::new(), |_| self.hint_for_lost_rank())
     }
 
     /// Ranks did not do their part in time.

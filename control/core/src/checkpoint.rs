@@ -8,7 +8,7 @@
 //! and a new one begins, with growing patience, until the caller's time is over. NEEDs are there so
 //! that this is not seen; a program that polls, and waits in no call, can still bring it about.
 
-use crate::advice::{HINT_ASK, HINT_ENDING, HINT_HELD, HINT_REFUSED, with_hint};
+use crate::advice::{HINT_ASK, HINT_HELD, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
 use crate::words::{Bookmarks, received_of, report_of, targets_of};
 use fermata_protocol::{Coordinator, Output, Report};
@@ -395,19 +395,9 @@ impl Machine {
         }
     }
 
-    pub(crate) fn rank_left(&mut self, rank: u32, orderly: bool, now: u64) {
-        let how = if orderly { "has come to its end" } else { "has left the job" };
-        let who = self.name_rank(rank);
-        self.fail(&format!("{who} {how}"), &self.hint_for_lost_rank(), now);
-    }
-
-    pub(crate) fn rank_finalizes(&mut self, rank: u32, now: u64) {
-        // While images are being written the job runs, and may well come to its end.
-        let Some(run) = &self.run else { return };
-        if !matches!(run.phase, Phase::Save(_) | Phase::Commit(_)) {
-            let who = self.name_rank(rank);
-            self.fail(&format!("{who} has entered MPI_Finalize"), HINT_ENDING, now);
-        }
+    /// While images are being written the job runs, and may well come to its end.
+    pub(crate) fn needs_ranks(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| !matches!(run.phase, Phase::Save(_) | Phase::Commit(_)))
     }
 
     pub(crate) fn run_on_time(&mut self, now: u64) {

@@ -35,6 +35,7 @@ impl World {
     fn with(size: u32, checkpointer: Checkpointer) -> Self {
         let config = Config {
             job: "j".into(),
+            restart: "fermata restart j".into(),
             snapshots: "/s".into(),
             last_epoch: 0,
             committed_epoch: 0,
@@ -409,7 +410,7 @@ fn a_lost_host_ends_the_checkpoint_and_is_named_with_its_ranks() {
     let mut world = World::new(6);
     world.ask(false);
     let why = "connection reset".into();
-    world.event(Event::HostLost { host: "h1".into(), why, conns: vec![2, 3] });
+    world.event(Event::HostLost { host: "h1".into(), why, silent: true, conns: vec![2, 3] });
     let answer = world.answer();
     assert_eq!(answer.outcome, 1);
     assert!(answer.message.contains("host h1 is lost with ranks 2, 3"), "{}", answer.message);
@@ -438,7 +439,7 @@ fn a_host_lost_while_images_are_written_leaves_no_snapshot() {
         world.say(conn, Saved { epoch: 1, ..Saved::default() });
     }
     let why = "connection timed out".into();
-    world.event(Event::HostLost { host: "h1".into(), why, conns: vec![2, 3] });
+    world.event(Event::HostLost { host: "h1".into(), why, silent: true, conns: vec![2, 3] });
     let text = world.answer().message;
     assert!(text.contains("failed while writing images: host h1 is lost"), "{text}");
     assert!(world.log.contains(&Action::Discard(1)));
@@ -483,6 +484,8 @@ fn a_rank_that_its_program_holds_back_is_named_with_what_it_says() {
 mod alive;
 #[path = "asking_tests.rs"]
 mod asking;
+#[path = "ends_tests.rs"]
+mod ends;
 #[path = "storing_tests.rs"]
 mod storing;
 #[path = "trying_tests.rs"]

@@ -15,6 +15,7 @@ mod advice;
 mod alive;
 mod asking;
 mod checkpoint;
+mod ends;
 mod machine;
 mod names;
 mod words;

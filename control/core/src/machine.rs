@@ -5,7 +5,7 @@
 use crate::advice::{HINT_BEGINNING, HINT_ENDING, with_hint};
 use crate::asking::Asking;
 use crate::checkpoint::{Caller, Run};
-use crate::names::list_ranks;
+use crate::ends::Loss;
 use fermata_types::{Answer, Checkpoint, Checkpointer, Hello, Message, Welcome};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,8 @@ pub type Conn = u64;
 pub struct Config {
     /// Job name; agents of another job are turned away.
     pub job: String,
+    /// The command that goes on from the newest snapshot, wherever it is read.
+    pub restart: String,
     /// Directory of the job's snapshots, as the ranks see it.
     pub snapshots: String,
     /// Epoch of the images that the job is restored from, 0 if none; numbering goes on after it
@@ -49,6 +51,8 @@ pub enum Event {
         host: String,
         /// What the system said.
         why: String,
+        /// Nothing is heard of it. Else its daemon alone may be gone, and its ranks run on.
+        silent: bool,
         /// The connections of its agents.
         conns: Vec<Conn>,
     },
@@ -156,7 +160,12 @@ pub struct Machine {
     pub(crate) removing: bool,
     pub(crate) asking: Asking,
     pub(crate) stopped: bool,
+    /// Ranks that were there and have no line any more.
     pub(crate) gone: BTreeSet<u32>,
+    /// Ranks that have come to MPI_Finalize, also of those that have gone.
+    pub(crate) ended: BTreeSet<u32>,
+    /// Hosts that were lost with ranks.
+    pub(crate) losses: Vec<Loss>,
     pub(crate) over: bool,
     next_periodic_ms: Option<u64>,
     /// When ALIVE is to be said next.
@@ -183,6 +192,8 @@ impl Machine {
             asking: Asking::default(),
             stopped: false,
             gone: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            losses: Vec::new(),
             over: false,
             next_periodic_ms: None,
             alive_ms: None,
@@ -196,10 +207,13 @@ impl Machine {
         match event {
             Event::Message(conn, message) => self.on_message(conn, message, now_ms),
             Event::Closed(conn) => self.on_closed(conn, now_ms),
-            Event::HostLost { host, why, conns } => self.on_host_lost(&host, &why, &conns, now_ms),
+            Event::HostLost { host, why, silent, conns } => {
+                self.on_host_lost(&host, &why, silent, &conns, now_ms);
+            }
             Event::Over => {
                 self.over = true;
-                self.give_up("the job has ended", &self.hint_for_lost_rank(), now_ms);
+                let hint = self.hint_for_end();
+                self.give_up("the job has ended", &hint, now_ms);
             }
             Event::Prepared(epoch, result) => self.on_prepared(epoch, result, now_ms),
             Event::Stored(epoch, result) => self.on_stored(epoch, result, now_ms),
@@ -319,6 +333,7 @@ impl Machine {
         self.size = Some(size);
         let is_new = self.ranks.insert(rank, conn).is_none();
         self.gone.remove(&rank);
+        self.ended.remove(&rank);
         if let Some(agent) = self.agents.get_mut(&conn) {
             agent.rank = Some(rank);
             agent.state = RankState::Running;
@@ -329,59 +344,10 @@ impl Machine {
         }
     }
 
-    fn on_finalizing(&mut self, conn: Conn, now_ms: u64) {
-        let Some(agent) = self.agents.get_mut(&conn) else {
-            return;
-        };
-        agent.state = RankState::Finalizing;
-        if let Some(rank) = agent.rank {
-            self.rank_finalizes(rank, now_ms);
-        }
-    }
-
-    fn on_host_lost(&mut self, host: &str, why: &str, conns: &[Conn], now_ms: u64) {
-        let lost: BTreeSet<u32> =
-            conns.iter().filter_map(|conn| self.agents.get(conn)?.rank).collect();
-        let text = if lost.is_empty() {
-            format!("host {host} is lost ({why})")
-        } else {
-            format!("host {host} is lost with {} ({why})", list_ranks(&lost))
-        };
-        self.log(text.clone());
-        self.gone.extend(&lost);
-        self.fail(&text, &self.hint_for_lost_rank(), now_ms);
-        for conn in conns {
-            self.on_closed(*conn, now_ms);
-        }
-    }
-
-    fn on_closed(&mut self, conn: Conn, now_ms: u64) {
-        if self.clients.remove(&conn) {
-            // The checkpoint goes on without its audience: what is half done helps nobody.
-            if let Some(run) = &mut self.run {
-                if run.caller == Caller::Client(conn) {
-                    run.caller = Caller::Nobody;
-                }
-            }
-        }
-        let Some(agent) = self.agents.remove(&conn) else {
-            return;
-        };
-        let Some(rank) = agent.rank else {
-            return;
-        };
-        if self.ranks.get(&rank) == Some(&conn) {
-            self.ranks.remove(&rank);
-            self.forget_ask(rank);
-            self.gone.insert(rank);
-            self.rank_left(rank, agent.state == RankState::Finalizing, now_ms);
-        }
-    }
-
     /// Why no checkpoint can be taken now, if so, and what to do about it.
     pub(crate) fn refusal(&self) -> Option<(String, String)> {
         if self.stopped {
-            let hint = format!("it goes on with: fermata restart {}", self.config.job);
+            let hint = format!("it goes on with: {}", self.config.restart);
             return Some(("the job is being stopped".into(), hint));
         }
         if let Some(run) = &self.run {
@@ -393,8 +359,7 @@ impl Machine {
             return Some(("no rank has returned from MPI_Init yet".into(), HINT_BEGINNING.into()));
         };
         if !self.gone.is_empty() {
-            let why = format!("{} left the job", self.name_ranks(&self.gone));
-            return Some((why, self.hint_for_lost_rank()));
+            return Some(self.refusal_after_ends());
         }
         let missing: BTreeSet<u32> =
             (0..size).filter(|rank| !self.ranks.contains_key(rank)).collect();

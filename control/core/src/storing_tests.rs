@@ -12,7 +12,7 @@ fn nothing_takes_back_a_snapshot_that_is_being_stored() {
     world.save_all(1, 2);
     world.event(Event::Closed(0));
     let why = "connection timed out".into();
-    world.event(Event::HostLost { host: "h0".into(), why, conns: vec![1] });
+    world.event(Event::HostLost { host: "h0".into(), why, silent: true, conns: vec![1] });
     world.now += 1_000_000;
     world.event(Event::Tick);
     assert!(!world.log.iter().any(|action| matches!(action, Action::Discard(_))));

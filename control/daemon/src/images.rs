@@ -2,12 +2,15 @@
 //! Images on a host's own disk: where they lie, and how they travel to the coordinator and back.
 
 use crate::Way;
-use fermata_storage::{JobDir, discard, image_name, partial_image, prepare};
+use fermata_storage::{
+    JobDir, Whose, create_own, discard, image_name, open_file, open_own_directory, partial_image,
+    prepare,
+};
 use fermata_transport::Line;
 use fermata_types::{Chunk, FrameBuffer, GetImage, Message, PutImage, encode_frame};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -75,7 +78,7 @@ impl LocalImages {
         let since_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let path = dir.join(format!("{prefix}{}-{since_s}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&path)?;
-        let lock = File::open(&path)?;
+        let lock = open_own_directory(&path)?;
         fermata_sysio::try_lock(&lock)?;
         Ok(Self { way, place: JobDir::at(path), slots: Arc::default(), _lock: Arc::new(lock) })
     }
@@ -118,7 +121,7 @@ impl LocalImages {
     pub(crate) fn put(&self, epoch: u32, rank: u32) -> io::Result<()> {
         let _slot = self.slots.take();
         let path = self.path(epoch, rank);
-        let mut file = File::open(&path)?;
+        let mut file = open_file(&path, Whose::Own(None))?;
         let bytes = file.metadata()?.len();
         let mut line = self.dial()?;
         line.outlet.set_patience(STANDSTILL_MAX)?;
@@ -158,8 +161,7 @@ impl LocalImages {
         let directory = self.place.path().join("restored").join(image.epoch.to_string());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         let path = directory.join(image_name(rank));
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut file = create_own(&path)?;
         let mut have = 0;
         while have < image.bytes {
             let Some(Message::Chunk(chunk)) = hear(&mut line, &mut frames)? else {
@@ -195,14 +197,14 @@ fn hear(line: &mut Line, frames: &mut FrameBuffer) -> io::Result<Option<Message>
     }
 }
 
-/// Directories of this job and host whose daemon is no more. Its lock tells, also after the host
-/// was started anew and its process id went to another program.
+/// The user's own directories of this job and host whose daemon is no more. Its lock tells, also
+/// after the host was started anew and its process id went to another program.
 fn remove_leftovers(dir: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
         let is_left =
-            || File::open(entry.path()).is_ok_and(|f| fermata_sysio::try_lock(&f).is_ok());
+            || open_own_directory(&entry.path()).is_ok_and(|f| fermata_sysio::try_lock(&f).is_ok());
         if is_ours && is_left() {
             let _ = fs::remove_dir_all(entry.path());
         }

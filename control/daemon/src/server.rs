@@ -3,14 +3,14 @@
 
 use crate::Way;
 use crate::images::LocalImages;
-use fermata_transport::{Guest, Inlet, Line, Listener, Outlet, UnixTransport};
+use fermata_sysio::Log;
+use fermata_transport::{Guest, Inlet, Line, Listener, Outlet, UnixTransport, remove_socket};
 use fermata_types::{
     Attached, DaemonHello, Detached, Failed, Fetched, FrameBuffer, Message, Relayed, Save, Saved,
     decode_frame, encode_frame,
 };
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ pub struct Options {
     /// How long to look for a coordinator that is lost while ranks live.
     pub patience: Duration,
     /// Where to write what happens.
-    pub log: Option<File>,
+    pub log: Option<Log>,
 }
 
 enum Input {
@@ -68,14 +68,13 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
         agents: BTreeMap::new(),
         coordinator: Some(line.outlet),
         prepared: 0,
-        begun: Instant::now(),
         inputs,
         options,
     };
     daemon.say("daemon begins");
     daemon.serve(&receiver);
     daemon.say("daemon ends");
-    let _ = std::fs::remove_file(socket);
+    remove_socket(&socket);
     if let Some(local) = &daemon.options.local {
         local.remove_all();
     }
@@ -203,7 +202,6 @@ struct Daemon {
     coordinator: Option<Box<dyn Outlet>>,
     /// The checkpoint that a local directory has been made for.
     prepared: u32,
-    begun: Instant,
     inputs: Sender<Input>,
     options: Options,
 }
@@ -365,10 +363,8 @@ impl Daemon {
     }
 
     fn say(&mut self, text: &str) {
-        let seconds = self.begun.elapsed().as_secs_f64();
         if let Some(log) = &mut self.options.log {
-            // A log that cannot be written must not hurt the job.
-            let _ = writeln!(log, "{seconds:10.3} {text}");
+            log.say(text);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! an invariant that does not hold.
 #![allow(unsafe_code)] // the boundary to libFuzzer is C
 
+use fermata_seal::{Key, Seal};
 use fermata_storage::{Image, Whose, build_id};
 use fermata_types::{
     FrameBuffer, JobRecord, MANIFEST_FORMAT, Manifest, decode_frame, encode_frame,
@@ -30,15 +31,18 @@ unsafe fn slice_of<'a>(data: *const u8, bytes: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(data, bytes) }
 }
 
-/// Reads an image with all its pages. Returns 0 if it is good.
+/// What `tests/fuzz/image.cpp` seals images with.
+const KEY: Key = Key::new([0x5a; 32]);
+
+/// Reads an image with all its pages, as a restart would believe it. Returns 0 if it is good.
 ///
 /// # Safety
 /// `path` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fermata_fuzz_image(path: *const c_char) -> i32 {
+pub unsafe extern "C" fn fermata_fuzz_image(path: *const c_char, sealed: bool) -> i32 {
     // SAFETY: the caller's promise.
     let path = unsafe { path_of(path) };
-    let Ok(mut image) = Image::open(path, Whose::Anybodys) else { return 1 };
+    let Ok(mut image) = Image::open(path, Whose::Own(sealed.then_some(KEY))) else { return 1 };
     for region in &image.regions {
         let _ = image.string(region.path_string);
     }
@@ -111,7 +115,7 @@ pub unsafe extern "C" fn fermata_fuzz_records(
     let Ok(text) = std::str::from_utf8(unsafe { slice_of(text, bytes) }) else {
         return Outcome::Neither;
     };
-    if let Ok(manifest) = Manifest::unseal(text) {
+    if let Ok((manifest, _)) = Manifest::unseal(text, Some(&KEY)) {
         reseal(&manifest);
     }
     // The checksum keeps changed manifests out; their content alone must stand the way as well.
@@ -141,9 +145,9 @@ fn whole_record(text: &str, other: u32) -> Option<Outcome> {
 
 /// Whether a manifest can be read again.
 fn reseal(manifest: &Manifest) -> bool {
-    let again = manifest.seal().and_then(|text| Manifest::unseal(&text));
-    let known = manifest.format == MANIFEST_FORMAT;
-    assert_eq!(again.ok().as_ref(), known.then_some(manifest));
+    let again = manifest.seal(Some(&KEY)).and_then(|text| Manifest::unseal(&text, Some(&KEY)));
+    let known = (2..=MANIFEST_FORMAT).contains(&manifest.format);
+    assert_eq!(again.ok(), known.then(|| (manifest.clone(), Seal::Ours)));
     known
 }
 

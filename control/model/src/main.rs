@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `./x model`: checks the protocol and prints the tables of `docs/protocol.md`.
+//! `./x model`: checks the protocol and prints the tables of `docs/evidence/protocol.md`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 use fermata_model::report::{
     SIDES, bounds_table, comparisons, large, merged_table, named_table, sizes_table, standard,

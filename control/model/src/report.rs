@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is checked, how far, and what came of it, as the tables of `docs/protocol.md`.
+//! What is checked, how far, and what came of it, as the tables of `docs/evidence/protocol.md`.
 
 use crate::endless::endless;
 use crate::enumerate::{Alphabet, programs};

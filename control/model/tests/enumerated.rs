@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every program up to a size: the tables in docs/protocol.md are what this run finds.
+//! Every program up to a size: the tables in docs/evidence/protocol.md are what this run finds.
 use fermata_model::report::{bounds_table, comparisons, merged_table, named_table, standard};
 
-const DOCUMENT: &str = include_str!("../../../docs/protocol.md");
+const DOCUMENT: &str = include_str!("../../../docs/evidence/protocol.md");
 
 fn must_be_in_the_document((table, holds): (String, bool)) {
     assert!(holds, "a program fails:\n{table}");
-    assert!(DOCUMENT.contains(&table), "docs/protocol.md is stale, it should say:\n{table}");
+    assert!(
+        DOCUMENT.contains(&table),
+        "docs/evidence/protocol.md is stale, it should say:\n{table}"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use fermata_model::Rule;
 use fermata_model::report::{SIDES, sizes_table};
 use fermata_model::sim::{Figures, LogP, Setting, run};
 
-const DOCUMENT: &str = include_str!("../../../docs/protocol.md");
+const DOCUMENT: &str = include_str!("../../../docs/evidence/protocol.md");
 const LOGP: LogP = LogP { latency: 5_000, overhead: 500, gap: 500 };
 
 /// Every second program is uneven, and hardly computes: calls are near each other, and are raised.
@@ -59,5 +59,8 @@ fn a_seed_is_one_run() {
 #[test]
 fn the_document_has_these_figures() {
     let table = sizes_table(&SIDES[..3], 9);
-    assert!(DOCUMENT.contains(&table), "docs/protocol.md is stale, it should begin:\n{table}");
+    assert!(
+        DOCUMENT.contains(&table),
+        "docs/evidence/protocol.md is stale, it should begin:\n{table}"
+    );
 }

@@ -16,7 +16,8 @@
 //!
 //! Both halves are pure: no I/O, no clock, no threads. The rank's half neither allocates nor
 //! panics on what others send, so it may run inside a signal handler. `fermata-model` checks the
-//! two together, over all small programs; `docs/protocol.md` has the bounds and the counts.
+//! two together, over all small programs; `docs/evidence/protocol.md` has the bounds and the
+//! counts.
 #![no_std]
 #![forbid(unsafe_code)]
 

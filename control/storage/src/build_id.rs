@@ -2,6 +2,7 @@
 //! The identity of a program file: its GNU build-id, written as the ranks write it into images
 //! (`runtime/image/build_id.cpp`).
 
+use crate::own::{self, Whose};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -19,7 +20,7 @@ const ID_BYTES_MAX: usize = 20;
 /// # Errors
 /// The file cannot be opened or read.
 pub fn build_id(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = own::open(path, Whose::Anybodys(None))?;
     let header = read_at(&mut file, 0, HEADER_BYTES as u64)?;
     if header.len() < HEADER_BYTES || number(&header, 54, 2) != SEGMENT_BYTES as u64 {
         return Ok(String::new());
@@ -51,7 +52,7 @@ pub fn build_id(path: &Path) -> io::Result<String> {
 pub fn copy_mapped(from: &Path, to: &mut File) -> io::Result<()> {
     const TABLE_AT: Range<usize> = 40..48; // e_shoff
     const COUNTS_AT: Range<usize> = 58..64; // e_shentsize, e_shnum, e_shstrndx
-    let mut file = File::open(from)?;
+    let mut file = own::open(from, Whose::Anybodys(None))?;
     let mut header = read_at(&mut file, 0, HEADER_BYTES as u64)?;
     if header.len() < HEADER_BYTES {
         return Err(io::Error::from(io::ErrorKind::InvalidData));

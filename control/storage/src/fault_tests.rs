@@ -49,7 +49,7 @@ fn second_snapshot() {
     let Some(place) = std::env::var_os(PLACE) else { return };
     let scratch = ManuallyDrop::new(Scratch(place.into()));
     let job = scratch.job();
-    match commit(&job, &scratch.fill(2)) {
+    match commit(&job, &scratch.fill(2), None) {
         Ok(_) => {
             tell(format_args!("{COMMITTED}"));
             prune(&job, std::env::var(KEEP).unwrap().parse().unwrap(), None);
@@ -102,14 +102,18 @@ fn every_fault_of_a_commit() {
             let answer = answer_of(&said);
             assert_eq!(answer, expected(point, action), "{case}");
             let job = scratch.job();
-            let good = |epoch| verify(&job.snapshots().join(epoch), Whose::Own, |_| {}).is_good();
+            let good =
+                |epoch| verify(&job.snapshots().join(epoch), Whose::Own(None), |_| {}).is_good();
             let is_damaged = action == "flip" && point == "commit-manifest";
             if answer == Answer::Ok {
                 assert_eq!(list_snapshots(&job).last().map(|s| s.epoch), Some(2), "{case}");
                 assert_eq!(good("2"), !is_damaged, "{case}");
             } else {
                 let mut listed = list_snapshots(&job).into_iter();
-                assert!(listed.all(|s| verify(&s.path, Whose::Own, |_| {}).is_good()), "{case}");
+                assert!(
+                    listed.all(|s| verify(&s.path, Whose::Own(None), |_| {}).is_good()),
+                    "{case}"
+                );
             }
             // Only where it is to be pruned may the first one be gone.
             assert!(good("1") || point == "commit-pruning", "{case}");

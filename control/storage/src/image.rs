@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads the image of one rank (`spec/image.toml`) and says whether it can be believed.
 //!
-//! The header vouches for itself and for the tables, each extent entry for its pages. Every offset
-//! comes from a file that may be damaged, so each is checked against the file before it is used.
+//! The header vouches for itself and for the tables, each extent entry for its pages: by checksums,
+//! against damage, and by MAC and tags, against people. Every offset comes from a file that may be
+//! damaged, so each is checked against the file before it is used.
 
-use crate::own::{self, Whose};
+use crate::own::{self, SealProblem, Whose};
+use fermata_seal::{ImageKeys, Key, Seal, is_equal};
 use fermata_types::{
-    IMAGE_HEADER_BYTES, IMAGE_HEADER_CRC_OFFSET, IMAGE_MAGIC, IMAGE_VERSION, ImageAction,
-    ImageExtent, ImageFile, ImageHeader, ImageMember, ImageObject, ImageRegion, ImageSignal,
-    ImageThread, ImageTimer, TableRef,
+    IMAGE_HEADER_BYTES, IMAGE_HEADER_CRC_OFFSET, IMAGE_HEADER_MAC_OFFSET, IMAGE_MAGIC,
+    IMAGE_OLDEST, IMAGE_VERSION, ImageAction, ImageExtent, ImageFile, ImageHeader, ImageMember,
+    ImageObject, ImageRegion, ImageSignal, ImageTag, ImageThread, ImageTimer, TableRef, sealing,
 };
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// No table of a sane image is larger.
@@ -38,6 +41,12 @@ pub enum ImageProblem {
     TableDamaged(&'static str),
     /// Saved pages at this address have changed.
     PagesDamaged(u64),
+    /// Saved pages at this address have changed, and their checksum with them.
+    PagesForged(u64),
+    /// Its seal keeps it from being used.
+    Sealed(SealProblem),
+    /// It is encrypted, and not with the user's key.
+    Encrypted,
 }
 
 impl fmt::Display for ImageProblem {
@@ -52,8 +61,8 @@ impl fmt::Display for ImageProblem {
             Self::Version(version) => {
                 write!(
                     f,
-                    "image version {version}, this program reads {IMAGE_VERSION}: \
-                     another version of Fermata wrote it"
+                    "image version {version}, this program reads {IMAGE_OLDEST} to \
+                     {IMAGE_VERSION}: another version of Fermata wrote it"
                 )
             }
             Self::HeaderDamaged => write!(f, "damaged: the header's checksum does not fit"),
@@ -63,6 +72,11 @@ impl fmt::Display for ImageProblem {
             Self::PagesDamaged(address) => {
                 write!(f, "damaged: the pages saved from {address:#x} do not fit their checksum")
             }
+            Self::PagesForged(address) => {
+                write!(f, "the pages saved from {address:#x}: {}", SealProblem::Broken)
+            }
+            Self::Sealed(problem) => problem.fmt(f),
+            Self::Encrypted => write!(f, "encrypted with another key than yours"),
         }
     }
 }
@@ -101,8 +115,12 @@ pub struct Image {
     pub signals: Vec<ImageSignal>,
     /// Interval timers.
     pub timers: Vec<ImageTimer>,
+    /// What its MAC says of header and tables.
+    pub seal: Seal,
     strings: Vec<u8>,
+    pub(crate) tags: Vec<ImageTag>,
     file: File,
+    keys: Option<ImageKeys>,
 }
 
 /// Reads and checks the header block and the size of the file.
@@ -110,10 +128,11 @@ pub struct Image {
 /// # Errors
 /// Whatever is wrong with it.
 pub fn read_header(path: &Path, whose: Whose) -> Result<ImageHeader, ImageProblem> {
-    open(path, whose).map(|(header, _)| header)
+    open(path, whose).map(|(header, _, _)| header)
 }
 
-fn open(path: &Path, whose: Whose) -> Result<(ImageHeader, File), ImageProblem> {
+/// The header, its block with checksum and MAC as zero, and the file.
+fn open(path: &Path, whose: Whose) -> Result<(ImageHeader, Vec<u8>, File), ImageProblem> {
     let mut file = own::open(path, whose)?;
     let real = file.metadata()?.len();
     let mut block = vec![0; IMAGE_HEADER_BYTES];
@@ -130,13 +149,49 @@ fn open(path: &Path, whose: Whose) -> Result<(ImageHeader, File), ImageProblem> 
     if crc32c::crc32c(&block) != header.header_crc {
         return Err(ImageProblem::HeaderDamaged);
     }
-    if header.version != IMAGE_VERSION {
+    if !(IMAGE_OLDEST..=IMAGE_VERSION).contains(&header.version) {
         return Err(ImageProblem::Version(header.version));
     }
     if real != header.file_bytes {
         return Err(ImageProblem::Truncated(header.file_bytes, real));
     }
-    Ok((header, file))
+    block[IMAGE_HEADER_MAC_OFFSET..][..header.mac.len()].fill(0);
+    Ok((header, block, file))
+}
+
+/// Every table in its order, with its name and the size of an entry.
+fn table_list(header: &ImageHeader) -> [(&'static str, &TableRef, usize); 11] {
+    [
+        ("regions", &header.regions, ImageRegion::BYTES),
+        ("objects", &header.objects, ImageObject::BYTES),
+        ("extents", &header.extents, ImageExtent::BYTES),
+        ("threads", &header.threads, ImageThread::BYTES),
+        ("files", &header.files, ImageFile::BYTES),
+        ("members", &header.members, ImageMember::BYTES),
+        ("actions", &header.actions, ImageAction::BYTES),
+        ("signals", &header.signals, ImageSignal::BYTES),
+        ("timers", &header.timers, ImageTimer::BYTES),
+        ("strings", &header.strings, 1),
+        ("tags", &header.tags, ImageTag::BYTES),
+    ]
+}
+
+/// What the MAC of header and tables says to whoever has that key, and the image's keys if it is
+/// made with it.
+fn judge<'a>(
+    header: &ImageHeader,
+    whose: Whose,
+    parts: impl IntoIterator<Item = &'a [u8]>,
+) -> (Seal, Option<ImageKeys>) {
+    if header.sealing == sealing::UNSEALED {
+        return (Seal::Absent, None);
+    }
+    let Some(key) = whose.key().filter(|key| key.id() == header.key_id) else {
+        return (Seal::Others, None);
+    };
+    let keys = key.image(&header.salt);
+    let fits = is_equal(&keys.mac(parts), &header.mac);
+    (if fits { Seal::Ours } else { Seal::Broken }, Some(keys))
 }
 
 impl Image {
@@ -145,35 +200,39 @@ impl Image {
     /// # Errors
     /// Whatever is wrong with them.
     pub fn open(path: &Path, whose: Whose) -> Result<Self, ImageProblem> {
-        let (header, mut file) = open(path, whose)?;
-        let mut table = |name, table: &TableRef, entry| {
-            read_table(&mut file, header.file_bytes, name, table, entry)
-        };
-        let regions = table("regions", &header.regions, ImageRegion::BYTES)?;
-        let objects = table("objects", &header.objects, ImageObject::BYTES)?;
-        let extents = table("extents", &header.extents, ImageExtent::BYTES)?;
-        let threads = table("threads", &header.threads, ImageThread::BYTES)?;
-        let files = table("files", &header.files, ImageFile::BYTES)?;
-        let members = table("members", &header.members, ImageMember::BYTES)?;
-        let actions = table("actions", &header.actions, ImageAction::BYTES)?;
-        let signals = table("signals", &header.signals, ImageSignal::BYTES)?;
-        let timers = table("timers", &header.timers, ImageTimer::BYTES)?;
-        let strings = table("strings", &header.strings, 1)?;
-        Ok(Self {
-            regions: entries(&regions, ImageRegion::BYTES, ImageRegion::parse),
-            objects: entries(&objects, ImageObject::BYTES, ImageObject::parse),
-            extents: entries(&extents, ImageExtent::BYTES, ImageExtent::parse),
-            threads: entries(&threads, ImageThread::BYTES, ImageThread::parse),
-            files: entries(&files, ImageFile::BYTES, ImageFile::parse),
-            members: entries(&members, ImageMember::BYTES, ImageMember::parse),
-            actions: entries(&actions, ImageAction::BYTES, ImageAction::parse),
-            signals: entries(&signals, ImageSignal::BYTES, ImageSignal::parse),
-            timers: entries(&timers, ImageTimer::BYTES, ImageTimer::parse),
+        let (header, block, mut file) = open(path, whose)?;
+        let mut tables = Vec::new();
+        for (name, table, entry_bytes) in table_list(&header) {
+            tables.push(read_table(&mut file, header.file_bytes, name, table, entry_bytes)?);
+        }
+        let parts = std::iter::once(&block).chain(&tables).map(Vec::as_slice);
+        let (seal, keys) = judge(&header, whose, parts);
+        whose.accept(seal).map_err(ImageProblem::Sealed)?;
+        let mut tables = tables.into_iter();
+        let mut next = || tables.next().unwrap_or_default();
+        let image = Self {
+            regions: entries(&next(), ImageRegion::BYTES, ImageRegion::parse),
+            objects: entries(&next(), ImageObject::BYTES, ImageObject::parse),
+            extents: entries(&next(), ImageExtent::BYTES, ImageExtent::parse),
+            threads: entries(&next(), ImageThread::BYTES, ImageThread::parse),
+            files: entries(&next(), ImageFile::BYTES, ImageFile::parse),
+            members: entries(&next(), ImageMember::BYTES, ImageMember::parse),
+            actions: entries(&next(), ImageAction::BYTES, ImageAction::parse),
+            signals: entries(&next(), ImageSignal::BYTES, ImageSignal::parse),
+            timers: entries(&next(), ImageTimer::BYTES, ImageTimer::parse),
+            strings: next(),
+            tags: entries(&next(), ImageTag::BYTES, ImageTag::parse),
             header_crc: header.header_crc,
-            strings,
+            seal,
             header,
             file,
-        })
+            keys,
+        };
+        let wanted = if seal == Seal::Absent { 0 } else { image.extents.len() };
+        if image.tags.len() != wanted {
+            return Err(ImageProblem::TableDamaged("tags"));
+        }
+        Ok(image)
     }
 
     /// Reads every saved page. `progress` gets the bytes of each extent.
@@ -183,8 +242,9 @@ impl Image {
     pub fn check_pages(&mut self, mut progress: impl FnMut(u64)) -> Result<(), ImageProblem> {
         let mut buffer = Vec::new();
         for index in 0..self.extents.len() {
-            self.read_pages(index, &mut buffer)?;
+            self.read_as_stored(index, &mut buffer)?;
             progress(buffer.len() as u64);
+            self.open_pages(index, &mut buffer)?;
         }
         Ok(())
     }
@@ -192,8 +252,22 @@ impl Image {
     /// Reads the pages of one extent.
     ///
     /// # Errors
-    /// There is no such extent, or it is damaged.
+    /// There is no such extent, it is damaged or forged, or encrypted with another key.
     pub fn read_pages(&mut self, index: usize, buffer: &mut Vec<u8>) -> Result<(), ImageProblem> {
+        self.read_as_stored(index, buffer)?;
+        let is_opened = self.open_pages(index, buffer)?;
+        if !is_opened && self.header.sealing == sealing::ENCRYPTED {
+            return Err(ImageProblem::Encrypted);
+        }
+        Ok(())
+    }
+
+    /// What the file has of an extent.
+    pub(crate) fn read_as_stored(
+        &mut self,
+        index: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), ImageProblem> {
         let Some(extent) = self.extents.get(index) else {
             return Err(ImageProblem::TableDamaged("extents"));
         };
@@ -208,6 +282,81 @@ impl Image {
             return Err(ImageProblem::PagesDamaged(extent.address));
         }
         Ok(())
+    }
+
+    /// Checks the tag of what an extent has, and decrypts it. False: there is no key for that.
+    fn open_pages(&self, index: usize, pages: &mut [u8]) -> Result<bool, ImageProblem> {
+        let Some(keys) = &self.keys else { return Ok(false) };
+        let (extent, tag) = (&self.extents[index], &self.tags[index].tag);
+        let fits = if self.header.sealing == sealing::ENCRYPTED {
+            keys.decrypt(index as u64, pages, tag)
+        } else {
+            is_equal(&keys.tag(pages), tag)
+        };
+        if fits { Ok(true) } else { Err(ImageProblem::PagesForged(extent.address)) }
+    }
+
+    /// Seals header, tables and pages with a key, for somebody who knows that they are good. Reads
+    /// all of the image, and writes into its file. One that this key has sealed stays as it is.
+    ///
+    /// # Errors
+    /// It is damaged, it is encrypted with another key, or the file cannot be written.
+    pub fn seal(path: &Path, key: &Key) -> Result<ImageHeader, ImageProblem> {
+        let whose = Whose::Anybodys(Some(*key));
+        match Self::open(path, whose) {
+            Ok(image) if image.seal == Seal::Ours => return Ok(image.header),
+            Ok(_) | Err(ImageProblem::Sealed(_)) => {}
+            Err(why) => return Err(why),
+        }
+        let mut image = Self::open(path, Whose::Anybodys(None))?;
+        if image.header.sealing == sealing::ENCRYPTED {
+            return Err(ImageProblem::Encrypted);
+        }
+        image.header.sealing = sealing::AUTHENTIC;
+        image.header.key_id = key.id();
+        image.header.salt = fermata_sysio::random_bytes()?;
+        let keys = key.image(&image.header.salt);
+        let (mut pages, mut tags) = (Vec::new(), Vec::new());
+        for index in 0..image.extents.len() {
+            image.read_as_stored(index, &mut pages)?;
+            tags.extend(keys.tag(&pages));
+        }
+        image.put(path, &keys, &tags)?;
+        Ok(image.header)
+    }
+
+    /// Writes the table of tags, behind all else if there was none, and the header that fits it.
+    fn put(&mut self, path: &Path, keys: &ImageKeys, tags: &[u8]) -> Result<(), ImageProblem> {
+        let header = &mut self.header;
+        if self.tags.is_empty() {
+            header.tags.offset = header.file_bytes.next_multiple_of(8);
+            header.tags.count = self.extents.len() as u64;
+            header.tags.bytes = tags.len() as u64;
+            header.file_bytes = header.tags.offset + header.tags.bytes;
+        }
+        header.tags.crc = crc32c::crc32c(tags);
+        header.version = IMAGE_VERSION;
+        self.header.mac.fill(0);
+        self.header.header_crc = 0;
+        let block = |header: &ImageHeader| {
+            let mut block = Vec::new();
+            header.write(&mut block);
+            block.resize(IMAGE_HEADER_BYTES, 0);
+            block
+        };
+        let mut parts = vec![block(&self.header)];
+        for (name, table, entry_bytes) in table_list(&self.header) {
+            parts.push(match name {
+                "tags" => tags.to_vec(),
+                _ => read_table(&mut self.file, self.header.file_bytes, name, table, entry_bytes)?,
+            });
+        }
+        self.header.mac = keys.mac(parts.iter().map(Vec::as_slice));
+        self.header.header_crc = crc32c::crc32c(&block(&self.header));
+        let file = File::options().write(true).open(path)?;
+        file.write_all_at(tags, self.header.tags.offset)?;
+        file.write_all_at(&block(&self.header), 0)?;
+        Ok(file.sync_all()?)
     }
 
     /// The string at that offset of the string table; empty if there is none.

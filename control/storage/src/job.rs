@@ -4,14 +4,20 @@
 use crate::own::{self, Whose};
 use crate::snapshot::StorageError;
 use fermata_types::JobRecord;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const HOLD_POLL: Duration = Duration::from_millis(50);
+/// A rank's byte when it has come to MPI_Finalize.
+const ENDED: u8 = b'F';
+const RANKS_MAX: u64 = 1 << 20;
 
 /// The right to run a job. It ends with the last process that has the file open, however that
 /// process ends.
@@ -54,23 +60,25 @@ pub struct Runner {
     pub host: String,
 }
 
-/// The directory of one job.
+/// The directory of one job. Whoever writes in it opens it first (`open`): whoever may write to the
+/// directories above can give its name to another one.
 #[derive(Clone, Debug)]
 pub struct JobDir {
     path: PathBuf,
+    opened: Arc<OnceLock<File>>,
 }
 
 impl JobDir {
     /// The place of job `name` under `dir`; nothing need exist yet.
     #[must_use]
     pub fn new(dir: &Path, name: &str) -> Self {
-        Self { path: dir.join(name) }
+        Self::at(dir.join(name))
     }
 
     /// A directory that is known to be a job's.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
-        Self { path }
+        Self { path, opened: Arc::default() }
     }
 
     /// The job that a snapshot lies with, by its real path; `None` if it has been copied out.
@@ -86,6 +94,50 @@ impl JobDir {
         &self.path
     }
 
+    /// The same directory under its real name.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn canonical(&self) -> io::Result<Self> {
+        let path = fs::canonicalize(self.via(&self.path))?;
+        Ok(Self { path, opened: Arc::clone(&self.opened) })
+    }
+
+    /// Opens the directory, which must be the user's own and no link. From then on this object and
+    /// its copies reach what is in it by the descriptor.
+    ///
+    /// # Errors
+    /// What open(2) says, or the directory is somebody else's.
+    pub fn open(&self) -> Result<(), StorageError> {
+        if self.opened.get().is_none() {
+            let opened = own::open_directory(&self.path)
+                .map_err(|error| StorageError::at("use", &self.path, &error))?;
+            self.opened.get_or_init(|| opened);
+        }
+        Ok(())
+    }
+
+    /// The way to a path in this directory: through the descriptor, once it is open. For this
+    /// process alone, and not to be shown.
+    #[must_use]
+    pub fn via(&self, path: &Path) -> PathBuf {
+        match (self.opened.get(), path.strip_prefix(&self.path)) {
+            (Some(opened), Ok(rest)) => {
+                Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join(rest)
+            }
+            _ => path.to_owned(),
+        }
+    }
+
+    /// `<dir>/<job>/coordinator.log`, opened for more lines.
+    ///
+    /// # Errors
+    /// What open(2) says; it is no regular file of the user's.
+    pub fn log(&self) -> Result<File, StorageError> {
+        let path = self.path.join("coordinator.log");
+        own::open_to_append(&self.via(&path)).map_err(|e| StorageError::at("write", &path, &e))
+    }
+
     /// `<dir>/<job>/snapshots`
     #[must_use]
     pub fn snapshots(&self) -> PathBuf {
@@ -98,7 +150,8 @@ impl JobDir {
         self.path.join("job.json")
     }
 
-    /// `<dir>/<job>/ranks`: each living rank has locked the byte with its number.
+    /// `<dir>/<job>/ranks`: each living rank has locked the byte with its number. The byte says
+    /// whether the rank has come to MPI_Finalize.
     #[must_use]
     pub fn ranks_path(&self) -> PathBuf {
         self.path.join("ranks")
@@ -118,14 +171,10 @@ impl JobDir {
     pub fn hold(&self, patience: Duration) -> Result<Option<JobLock>, StorageError> {
         let path = self.lock_path();
         let at = |error: &io::Error| StorageError::at("lock", &path, error);
-        let file = fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|error| at(&error))?;
+        let mut file = own::open_to_append(&self.via(&path)).map_err(|error| at(&error))?;
+        if !is_signature(&read_all(&mut file)) {
+            return Err(StorageError::new("use", &path, "it is no lock of a job"));
+        }
         let begun = Instant::now();
         loop {
             match fermata_sysio::try_lock(&file) {
@@ -144,17 +193,23 @@ impl JobDir {
         }
     }
 
+    /// The user whose job it is, if that is somebody else.
+    #[must_use]
+    pub fn other_owner(&self) -> Option<u32> {
+        let owner = fs::metadata(self.via(&self.path)).ok()?.uid();
+        Some(owner).filter(|owner| *owner != fermata_sysio::effective_uid())
+    }
+
     /// Who runs this job, if the file system tells.
     #[must_use]
     pub fn runner(&self) -> Option<Runner> {
-        let mut file = File::open(self.lock_path()).ok()?;
+        let mut file = own::open(&self.via(&self.lock_path()), Whose::Anybodys(None)).ok()?;
         // Shared, so that two who ask at a time do not take each other for a run.
         match fermata_sysio::try_lock_shared(&file) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             _ => return None,
         }
-        let mut text = String::new();
-        let _ = io::Read::read_to_string(&mut file, &mut text);
+        let text = read_all(&mut file);
         let words = text.trim().split_once(' ');
         let known = words.and_then(|(pid, host)| Some((pid.parse().ok()?, host.to_owned())));
         Some(known.map_or_else(Runner::default, |(pid, host)| Runner { pid, host }))
@@ -163,11 +218,22 @@ impl JobDir {
     /// The ranks that still live, with the process ids of those on this host.
     #[must_use]
     pub fn living_ranks(&self, size: u32) -> Vec<(u32, Option<u32>)> {
-        let Ok(file) = fs::OpenOptions::new().write(true).open(self.ranks_path()) else {
+        let Ok(file) = own::open(&self.via(&self.ranks_path()), Whose::Anybodys(None)) else {
             return Vec::new();
         };
         let holder = |rank| fermata_sysio::lock_holder(&file, u64::from(rank)).ok().flatten();
         (0..size).filter_map(|rank| Some((rank, holder(rank)?.pid))).collect()
+    }
+
+    /// The ranks that have left word that they came to MPI_Finalize (`runtime/agent/leftovers`).
+    #[must_use]
+    pub fn ended_ranks(&self) -> BTreeSet<u32> {
+        let Ok(file) = own::open(&self.via(&self.ranks_path()), Whose::Own(None)) else {
+            return BTreeSet::new();
+        };
+        let mut words = Vec::new();
+        let _ = file.take(RANKS_MAX).read_to_end(&mut words); // what could be read counts
+        (0..).zip(words).filter(|(_, word)| *word == ENDED).map(|(rank, _)| rank).collect()
     }
 
     /// Makes the directories, for the owner alone: images hold the whole memory of a job. One that
@@ -177,9 +243,14 @@ impl JobDir {
     /// What mkdir(2) says, or the directory is somebody else's.
     pub fn create(&self) -> Result<(), StorageError> {
         let snapshots = self.snapshots();
-        make_all(&self.path).map_err(|e| StorageError::at("make", &snapshots, &e))?;
-        own::check_directory(&self.path).map_err(|e| StorageError::at("use", &self.path, &e))?;
-        make_all(&snapshots).map_err(|e| StorageError::at("make", &snapshots, &e))
+        let made = |made: io::Result<()>| {
+            made.map_err(|error| StorageError::at("make", &snapshots, &error))
+        };
+        if self.opened.get().is_none() {
+            made(make_all(&self.path))?;
+        }
+        self.open()?;
+        made(make_all(&self.via(&snapshots)))
     }
 
     /// As `create`, for a job that must not exist yet. False: there is a directory of that name.
@@ -209,24 +280,40 @@ impl JobDir {
         let text = serde_json::to_string_pretty(record)
             .map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
         let write = || {
-            let mut file = own::create(&partial)?;
+            let mut file = own::create(&self.via(&partial))?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            fs::rename(&partial, self.record_path())
+            fs::rename(self.via(&partial), self.via(&self.record_path()))
         };
         write().map_err(|e| StorageError::at("write", &self.record_path(), &e))
     }
 
-    /// Reads `job.json`.
+    /// Reads `job.json`. Once the directory is open, which is for those who go on with the job, it
+    /// must be the user's own.
     ///
     /// # Errors
     /// There is none, or it makes no sense.
     pub fn read_record(&self) -> Result<JobRecord, StorageError> {
         let path = self.record_path();
-        let text = own::read_to_string(&path, Whose::Anybodys)
+        let whose =
+            if self.opened.get().is_some() { Whose::Own(None) } else { Whose::Anybodys(None) };
+        let text = own::read_to_string(&self.via(&path), whose)
             .map_err(|e| StorageError::at("read", &path, &e))?;
         serde_json::from_str(&text).map_err(|e| StorageError::new("read", &path, &e.to_string()))
     }
+}
+
+fn read_all(file: &mut File) -> String {
+    let mut text = String::new();
+    let _ = io::Read::read_to_string(file, &mut text);
+    text
+}
+
+/// Whether this is what `JobLock::sign` writes, or nothing: it will be overwritten.
+fn is_signature(text: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_pid = |word: &str| word.parse::<u32>().is_ok();
+    words.is_empty() || words.len() <= 2 && is_pid(words[0]) && text.lines().count() == 1
 }
 
 /// Makes a directory and those above it that are missing.

@@ -44,3 +44,13 @@ fn who_waits_gets_a_job_that_is_ending() {
     assert!(job.hold(Duration::from_secs(20)).unwrap().is_some());
     ends.join().unwrap();
 }
+
+#[test]
+fn ranks_that_came_to_mpi_finalize_have_left_word() {
+    let scratch = Scratch::new();
+    let job = JobDir::new(&scratch.0, "one");
+    job.create().unwrap();
+    assert!(job.ended_ranks().is_empty());
+    fs::write(job.ranks_path(), b"RF\0F").unwrap();
+    assert_eq!(job.ended_ranks(), BTreeSet::from([1, 3]));
+}

@@ -17,21 +17,28 @@ mod build_id;
 mod fault_tests;
 mod image;
 mod job;
+mod key;
 mod own;
 mod program;
 mod prune;
+#[cfg(test)]
+mod seal_tests;
 mod snapshot;
 mod verify;
 
 pub use build_id::{build_id, copy_mapped};
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, JobLock, Runner, list_jobs};
-pub use own::Whose;
+pub use key::{UserKey, user_key};
+pub use own::{
+    SealProblem, Whose, create as create_own, make_own, open as open_file,
+    open_directory as open_own_directory, open_to_change,
+};
 pub use program::{prepare_program, program_files};
 pub use prune::{prune, remove_leftovers};
 pub use snapshot::{
     SnapshotInfo, StorageError, commit, discard, image_name, is_whole, list_snapshots,
-    partial_image, prepare, read_manifest,
+    partial_image, prepare, read_manifest, trust,
 };
 pub use verify::{Verified, verify};
 
@@ -39,17 +46,17 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// Does something with a directory that may hang, and waits for it no longer than `patience`. It is
-/// not done where no thread can be had.
-pub fn within<T>(patience: Duration, act: impl FnOnce() -> T + Send + 'static) {
+/// Does something with a directory that may hang, and waits for it no longer than `patience`; then
+/// there is no result. It is not done where no thread can be had.
+pub fn within<T: Send + 'static>(
+    patience: Duration,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (done, waiting) = channel();
     let begun = thread::Builder::new().spawn(move || {
-        act();
-        let _ = done.send(());
+        let _ = done.send(act());
     });
-    if begun.is_ok() {
-        let _ = waiting.recv_timeout(patience);
-    }
+    begun.ok().and_then(|_| waiting.recv_timeout(patience).ok())
 }
 
 /// Builders of small valid images, for the tests of this crate and of the coordinator.

@@ -16,7 +16,10 @@ use std::path::Path;
 /// What the file system says.
 pub fn prepare_program(job: &JobDir, epoch: u32) -> Result<(), StorageError> {
     let path = partial_path(job, epoch).join(PROGRAM_DIRECTORY);
-    fs::DirBuilder::new().mode(0o700).create(&path).map_err(|e| StorageError::at("make", &path, &e))
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(job.via(&path))
+        .map_err(|e| StorageError::at("make", &path, &e))
 }
 
 /// All that ranks have written there, by path.
@@ -30,11 +33,15 @@ pub fn program_files(job: &JobDir, epoch: u32) -> Result<Vec<FileRecord>, Storag
     while let Some(directory) = left.pop() {
         let at = root.join(&directory);
         let failed = |e| StorageError::at("read", &at, &e);
-        for entry in fs::read_dir(&at).map_err(failed)? {
+        for entry in fs::read_dir(job.via(&at)).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let meta = entry.metadata().map_err(failed)?;
             let Ok(name) = entry.file_name().into_string() else {
-                return Err(StorageError::new("list", &entry.path(), "its name is not UTF-8"));
+                return Err(StorageError::new(
+                    "list",
+                    &at.join(entry.file_name()),
+                    "its name is not UTF-8",
+                ));
             };
             let path = format!("{directory}/{name}");
             if meta.is_dir() {
@@ -43,7 +50,7 @@ pub fn program_files(job: &JobDir, epoch: u32) -> Result<Vec<FileRecord>, Storag
                 files.push(FileRecord { path, bytes: meta.len() });
             } else {
                 let why = "it is neither a file nor a directory";
-                return Err(StorageError::new("keep", &entry.path(), why));
+                return Err(StorageError::new("keep", &at.join(name), why));
             }
         }
     }

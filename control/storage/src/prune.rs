@@ -17,15 +17,16 @@ pub fn prune(job: &JobDir, keep: u32, spared: Option<u32>) -> Vec<SnapshotInfo> 
         remove_leftovers(job, newest.epoch);
     }
     let nth = keep.max(1) as usize - 1;
-    let whole = list.iter().rev().filter(|snapshot| is_whole(&snapshot.path)).nth(nth);
+    let is_whole = |snapshot: &&SnapshotInfo| is_whole(&job.via(&snapshot.path));
+    let whole = list.iter().rev().filter(is_whole).nth(nth);
     let Some(last) = whole.map(|snapshot| snapshot.epoch) else { return Vec::new() };
     list.retain(|snapshot| {
         if snapshot.epoch >= last || spared == Some(snapshot.epoch) {
             return false;
         }
         // Renamed first, so that a half-removed snapshot is never taken for a whole one.
-        let doomed = partial_path(job, snapshot.epoch);
-        let renamed = fs::rename(&snapshot.path, &doomed).is_ok();
+        let doomed = job.via(&partial_path(job, snapshot.epoch));
+        let renamed = fs::rename(job.via(&snapshot.path), &doomed).is_ok();
         fault(Fault::CommitPruning);
         renamed && fs::remove_dir_all(&doomed).is_ok()
     });
@@ -35,7 +36,7 @@ pub fn prune(job: &JobDir, keep: u32, spared: Option<u32>) -> Vec<SnapshotInfo> 
 /// Removes what coordinators that died in a checkpoint, or while they pruned, have left: parts of
 /// snapshots before this one. A checkpoint under way is newer than every whole snapshot.
 pub fn remove_leftovers(job: &JobDir, before: u32) {
-    let Ok(entries) = fs::read_dir(job.snapshots()) else { return };
+    let Ok(entries) = fs::read_dir(job.via(&job.snapshots())) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let part = name.to_str().and_then(|name| name.split_once('.'));

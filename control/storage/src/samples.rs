@@ -83,7 +83,7 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         members: empty.clone(),
         actions: empty.clone(),
         signals: empty.clone(),
-        timers: empty,
+        timers: empty.clone(),
         strings,
         header_crc: 0,
         thread_level: 0,
@@ -99,7 +99,11 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         ticks: 0,
         arguments: [0; 6],
         save_files_string: 0,
-        reserved: 0,
+        sealing: 0,
+        key_id: [0; 8],
+        salt: [0; 32],
+        mac: [0; 32],
+        tags: TableRef { offset: 0, ..empty },
     };
     let crc = crc32c::crc32c(&header_block(&header));
     let block = header_block(&ImageHeader { header_crc: crc, ..header });

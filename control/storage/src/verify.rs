@@ -5,7 +5,8 @@
 use crate::image::{Image, ImageProblem};
 use crate::own::Whose;
 use crate::program::program_problems;
-use crate::snapshot::read_manifest;
+use crate::snapshot::{mac_text, read_sealed_manifest};
+use fermata_seal::Seal;
 use fermata_types::{Checkpointer, ImageRecord, Manifest};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,6 +20,8 @@ pub struct Verified {
     pub problems: Vec<String>,
     /// Bytes of pages that were read.
     pub bytes: u64,
+    /// What the manifest's seal says; it covers the images.
+    pub seal: Seal,
 }
 
 impl Verified {
@@ -32,15 +35,21 @@ impl Verified {
 /// Checks the manifest and every rank's image with all its pages, or the program's own files.
 /// `progress` gets bytes as they are read.
 pub fn verify(snapshot: &Path, whose: Whose, mut progress: impl FnMut(u64)) -> Verified {
-    let mut out = Verified { manifest: None, problems: Vec::new(), bytes: 0 };
-    let manifest = match read_manifest(snapshot, whose) {
-        Ok(manifest) => manifest,
+    let mut out = Verified { manifest: None, problems: Vec::new(), bytes: 0, seal: Seal::Absent };
+    let manifest = match read_sealed_manifest(snapshot, whose) {
+        Ok((manifest, seal)) => {
+            out.seal = seal;
+            manifest
+        }
         Err(error) => {
             out.problems.push(error.to_string());
             return out;
         }
     };
     out.problems = program_problems(snapshot, &manifest);
+    if let Some(number) = number_of(snapshot).filter(|number| *number != manifest.epoch) {
+        out.problems.push(format!("manifest.json: is checkpoint {}, not {number}", manifest.epoch));
+    }
     let listed: BTreeSet<u32> = manifest.images.iter().map(|image| image.rank).collect();
     let has_images = manifest.checkpointer == Checkpointer::Native;
     for rank in (0..manifest.size).filter(|rank| has_images && !listed.contains(rank)) {
@@ -57,6 +66,13 @@ pub fn verify(snapshot: &Path, whose: Whose, mut progress: impl FnMut(u64)) -> V
     }
     out.manifest = Some(manifest);
     out
+}
+
+/// The number by which a job has a snapshot; a copy elsewhere may have any name.
+fn number_of(snapshot: &Path) -> Option<u32> {
+    let snapshot = snapshot.canonicalize().ok()?;
+    let above = snapshot.parent()?;
+    snapshot.file_name()?.to_str()?.parse().ok().filter(|_| above.ends_with("snapshots"))
 }
 
 fn check_image(
@@ -89,7 +105,10 @@ fn check_image(
             header.world_rank, header.world_size, record.rank, manifest.size
         ));
     }
-    if image.header_crc != record.header_crc || header.file_bytes != record.bytes {
+    if image.header_crc != record.header_crc
+        || header.file_bytes != record.bytes
+        || mac_text(header) != record.mac
+    {
         return Err("is not the file the manifest describes".into());
     }
     image.check_pages(progress).map_err(|problem: ImageProblem| problem.to_string())

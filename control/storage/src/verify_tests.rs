@@ -40,7 +40,8 @@ impl Scratch {
                 fs::write(partial.join(&file), &bytes).unwrap();
                 let bytes = bytes.len() as u64;
                 let host = String::new();
-                ImageRecord { rank, file, bytes, header_crc, pause_ns: 0, host }
+                let mac = String::new();
+                ImageRecord { rank, file, bytes, header_crc, mac, pause_ns: 0, host }
             })
             .collect();
         Manifest {
@@ -52,16 +53,18 @@ impl Scratch {
             lower: String::new(),
             front: String::new(),
             argv: vec![],
+            programs: vec![],
             cwd: String::new(),
             checkpointer: Checkpointer::Native,
             images,
             files: vec![],
+            fermata: String::new(),
         }
     }
 
     pub fn snapshot(&self, epoch: u32) -> PathBuf {
         let manifest = self.fill(epoch);
-        commit(&self.job(), &manifest).unwrap()
+        commit(&self.job(), &manifest, None).unwrap()
     }
 }
 
@@ -75,7 +78,7 @@ impl Drop for Scratch {
 fn a_committed_snapshot_is_good_and_latest() {
     let scratch = Scratch::new();
     let snapshot = scratch.snapshot(4);
-    let verified = verify(&snapshot, Whose::Own, |_| {});
+    let verified = verify(&snapshot, Whose::Own(None), |_| {});
     assert_eq!(verified.problems, Vec::<String>::new());
     assert_eq!(verified.bytes, u64::from(RANKS) * 8192);
     let latest = fs::read_link(scratch.job().snapshots().join("latest")).unwrap();
@@ -94,7 +97,7 @@ fn every_flipped_byte_that_matters_is_noticed_and_the_rank_named() {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
         fs::write(&path, &bad).unwrap();
-        let problems = verify(&snapshot, Whose::Own, |_| {}).problems;
+        let problems = verify(&snapshot, Whose::Own(None), |_| {}).problems;
         assert_eq!(problems.len(), 1, "byte {at}");
         assert!(problems[0].starts_with("rank 1: rank-1.img: "), "{problems:?}");
     }
@@ -126,7 +129,7 @@ fn truncation_is_named() {
     let good = fs::read(&path).unwrap();
     for keep in [0, 100, 4096, good.len() / 2, good.len() - 1] {
         fs::write(&path, &good[..keep]).unwrap();
-        let problems = verify(&snapshot, Whose::Own, |_| {}).problems;
+        let problems = verify(&snapshot, Whose::Own(None), |_| {}).problems;
         assert!(problems[0].contains("rank 2") && problems[0].contains("truncated"));
     }
 }
@@ -137,7 +140,7 @@ fn all_missing_ranks_are_named() {
     let snapshot = scratch.snapshot(1);
     fs::remove_file(snapshot.join("rank-0.img")).unwrap();
     fs::remove_file(snapshot.join("rank-2.img")).unwrap();
-    let problems = verify(&snapshot, Whose::Own, |_| {}).problems;
+    let problems = verify(&snapshot, Whose::Own(None), |_| {}).problems;
     assert_eq!(problems.len(), 2);
     assert!(problems[0].contains("rank 0") && problems[0].contains("missing"));
     assert!(problems[1].contains("rank 2") && problems[1].contains("missing"));
@@ -155,7 +158,7 @@ fn images_of_another_rank_epoch_or_job_are_refused() {
         samples::image("j", 1, 0, RANKS + 1),
     ] {
         fs::write(&path, &bytes).unwrap();
-        assert_eq!(verify(&snapshot, Whose::Own, |_| {}).problems.len(), 1);
+        assert_eq!(verify(&snapshot, Whose::Own(None), |_| {}).problems.len(), 1);
     }
 }
 
@@ -166,9 +169,12 @@ fn a_damaged_manifest_is_noticed() {
     let path = snapshot.join("manifest.json");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("\"size\": 3", "\"size\": 2")).unwrap();
-    assert!(verify(&snapshot, Whose::Own, |_| {}).problems[0].contains("manifest.json is damaged"));
+    assert!(
+        verify(&snapshot, Whose::Own(None), |_| {}).problems[0]
+            .contains("manifest.json is damaged")
+    );
     fs::remove_file(&path).unwrap();
-    assert!(!verify(&snapshot, Whose::Own, |_| {}).is_good());
+    assert!(!verify(&snapshot, Whose::Own(None), |_| {}).is_good());
 }
 
 #[test]
@@ -176,7 +182,7 @@ fn a_commit_refuses_an_image_that_was_not_reported() {
     let scratch = Scratch::new();
     let mut manifest = scratch.fill(1);
     manifest.images[1].header_crc ^= 1;
-    let error = commit(&scratch.job(), &manifest).unwrap_err().to_string();
+    let error = commit(&scratch.job(), &manifest, None).unwrap_err().to_string();
     assert!(error.contains("rank-1.img"), "{error}");
     assert!(list_snapshots(&scratch.job()).is_empty());
     discard(&scratch.job(), 1);
@@ -228,11 +234,11 @@ fn what_a_program_saved_itself_is_listed_and_missed() {
     let images = vec![];
     let checkpointer = Checkpointer::Itself;
     let manifest = Manifest { epoch: 5, images, files, checkpointer, ..scratch.fill(4) };
-    let snapshot = commit(&job, &manifest).unwrap();
-    assert_eq!(verify(&snapshot, Whose::Own, |_| {}).problems, Vec::<String>::new());
+    let snapshot = commit(&job, &manifest, None).unwrap();
+    assert_eq!(verify(&snapshot, Whose::Own(None), |_| {}).problems, Vec::<String>::new());
     fs::write(snapshot.join("program/sub/b"), "sta").unwrap();
     fs::remove_file(snapshot.join("program/a")).unwrap();
-    let problems = verify(&snapshot, Whose::Own, |_| {}).problems;
+    let problems = verify(&snapshot, Whose::Own(None), |_| {}).problems;
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(problems[1].contains("program/sub/b: has 3 bytes, not 5"), "{problems:?}");
 }

@@ -2,7 +2,12 @@
 //! What the control plane asks the kernel beyond the standard library. The only crate that may hold
 //! `unsafe`; rustix's safe functions are enough for nearly all of it.
 
+mod log;
+
+pub use log::Log;
+
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -44,6 +49,16 @@ pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
 pub fn set_receive_timeout(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     Ok(set_socket_timeout(socket, Timeout::Recv, Some(timeout))?)
+}
+
+/// Bytes that nobody can guess.
+///
+/// # Errors
+/// The system has no randomness.
+pub fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// The effective user id.
@@ -172,6 +187,42 @@ fn look_at(pid: u32) -> Option<(char, u64)> {
     Some((words.next()?.chars().next()?, words.nth(18)?.parse().ok()?))
 }
 
+/// Whether the keys of the terminal that standard error goes to reach this process.
+#[must_use]
+pub fn is_in_foreground() -> bool {
+    let foreground = rustix::termios::tcgetpgrp(io::stderr());
+    foreground.is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+/// The parent of a process.
+#[must_use]
+pub fn parent_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether this is a terminal whose shell has put this process in the background: who reads it is
+/// stopped.
+#[must_use]
+pub fn is_behind_terminal(stream: impl AsFd) -> bool {
+    let front = rustix::termios::tcgetpgrp(stream);
+    front.is_ok_and(|group| group != rustix::process::getpgrp())
+}
+
+/// Gives a variable of this process a value, or takes it away.
+///
+/// Call it first in a program, before there is another thread: those may be reading.
+pub fn set_variable(name: &str, value: Option<&OsStr>) {
+    // SAFETY: by the contract above no other thread reads or writes the environment.
+    #[allow(unsafe_code)]
+    unsafe {
+        match value {
+            Some(value) => std::env::set_var(name, value),
+            None => std::env::remove_var(name),
+        }
+    }
+}
+
 /// Sends a signal by number to one process.
 ///
 /// # Errors
@@ -243,6 +294,12 @@ impl FileLimit {
             command.pre_exec(set);
         }
     }
+}
+
+/// How much address space a process may have; `None`: all there is.
+#[must_use]
+pub fn address_space_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::As).current
 }
 
 /// Makes names in a directory durable.

@@ -10,14 +10,19 @@
 //!            word (power, cable) is noticed within seconds, see `SILENCE_MAX`.
 
 mod address;
+mod directory;
 mod secret;
 mod secure;
 mod unix;
 
 pub use address::local_addresses;
+pub use directory::{
+    agreed_runtime_dir, leave_runtime_dir, own_socket, remove_dead_sockets, remove_socket,
+    runtime_dir,
+};
 pub use secret::Secret;
 pub use secure::{SecureListener, dial, dial_any};
-pub use unix::{UnixTransport, connect_unix, own_socket, remove_dead_sockets, runtime_dir};
+pub use unix::{UnixTransport, connect_unix};
 
 use std::io;
 use std::time::Duration;

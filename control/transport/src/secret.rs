@@ -4,13 +4,16 @@
 //! a process manager hands to its ranks; never on a command line, which every user of a host can
 //! read.
 
+use fermata_types::{hex, unhex};
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 const BYTES: usize = 32;
+/// `O_NONBLOCK` of open(2) on x86-64.
+const NON_BLOCKING: i32 = 0o4000;
 
 /// A job's secret. Prints as nothing.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,29 +36,19 @@ impl Secret {
     /// # Errors
     /// The system has no randomness.
     pub fn generate() -> io::Result<Self> {
-        let mut bytes = [0; BYTES];
-        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-        Ok(Self(bytes))
+        fermata_sysio::random_bytes().map(Self)
     }
 
     /// As text, for the file and the environment.
     #[must_use]
     pub fn to_text(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.0)
     }
 
     /// From its text; `None` if it is none.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
-        let text = text.trim();
-        if text.len() != 2 * BYTES || !text.is_ascii() {
-            return None;
-        }
-        let mut bytes = [0; BYTES];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
-        }
-        Some(Self(bytes))
+        unhex(text.trim()).map(Self)
     }
 
     /// Writes it to `path` by rename, readable by the owner alone.
@@ -77,17 +70,29 @@ impl Secret {
     /// # Errors
     /// There is none, it is no secret, or others than the owner may read it.
     pub fn read(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        // Not waited for, as a pipe would be.
+        let mut file = OpenOptions::new().read(true).custom_flags(NON_BLOCKING).open(path)?;
         let bad = |why: &str| {
             let text = format!("{}: {why}", path.display());
             io::Error::new(io::ErrorKind::InvalidData, text)
         };
-        if file.metadata()?.mode() & 0o077 != 0 {
+        let info = file.metadata()?;
+        if !info.is_file() || info.uid() != fermata_sysio::effective_uid() {
+            return Err(bad("it is no file of yours"));
+        }
+        if info.mode() & 0o077 != 0 {
             return Err(bad("others may read it; its mode must be 0600"));
         }
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         Self::from_text(&text).ok_or_else(|| bad("not the secret of a job"))
+    }
+
+    /// A number that all who know it compute alike (FNV-1a), and that tells little of it: 64 of its
+    /// 256 bits.
+    pub(crate) fn tag(&self) -> u64 {
+        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        self.0.iter().fold(0xcbf2_9ce4_8422_2325, mix)
     }
 
     pub(crate) fn bytes(&self) -> &[u8; BYTES] {

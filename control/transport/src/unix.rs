@@ -8,7 +8,7 @@ use crate::{Guest, Inlet, Line, Listener, Outlet, WRITE_LIMIT};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -129,73 +129,5 @@ impl Guest for UnixGuest {
     fn admit(self: Box<Self>) -> io::Result<Line> {
         check_peer(&self.0, "tried to connect")?;
         line(self.0)
-    }
-}
-
-/// The directory for sockets: `$XDG_RUNTIME_DIR/fermata`, else `/tmp/fermata-UID`, made for the
-/// owner alone. Short, because a socket's path has room for 107 bytes.
-///
-/// # Errors
-/// It cannot be made, or belongs to somebody else.
-pub fn runtime_dir() -> io::Result<PathBuf> {
-    let uid = fermata_sysio::effective_uid();
-    let path = match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(dir) if dir.len() < 60 && Path::new(&dir).is_dir() => Path::new(&dir).join("fermata"),
-        _ => PathBuf::from(format!("/tmp/fermata-{uid}")),
-    };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-    // Not followed: a link somebody else left in /tmp must not count as our directory.
-    let meta = fs::symlink_metadata(&path)?;
-    if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o077 != 0 {
-        let why = format!(
-            "{} is not a directory of yours with mode 0700; remove it or set XDG_RUNTIME_DIR",
-            path.display()
-        );
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-    }
-    Ok(path)
-}
-
-/// The path of a fresh socket of this process in `dir`. `tag` tells its sockets apart.
-#[must_use]
-pub fn own_socket(dir: &Path, tag: u128) -> PathBuf {
-    dir.join(format!("{}-{tag:x}.sock", std::process::id()))
-}
-
-/// Removes the sockets of `own_socket` whose process was killed: nobody else does. A process that
-/// is not seen from here, say in another container, answers.
-pub fn remove_dead_sockets(dir: &Path) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let pid = name.strip_suffix(".sock").and_then(|name| name.split_once('-'));
-        let Some(pid) = pid.and_then(|(pid, _)| pid.parse::<u32>().ok()) else { continue };
-        let is_gone = !Path::new("/proc").join(pid.to_string()).exists();
-        if is_gone && UnixStream::connect(&path).is_err() {
-            let _ = fs::remove_file(&path);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sockets_of_the_dead_are_removed() {
-        let dir = std::env::temp_dir().join(format!("fermata-sockets-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        child.wait().unwrap();
-        let named = |tag: &str| dir.join(format!("{}-{tag}.sock", child.id()));
-        drop(UnixListener::bind(named("a")).unwrap());
-        let answers = UnixListener::bind(named("b")).unwrap();
-        drop(UnixListener::bind(own_socket(&dir, 7)).unwrap());
-        fs::write(dir.join("daemon-0.sock"), "").unwrap();
-        remove_dead_sockets(&dir);
-        let left = [named("a"), named("b"), own_socket(&dir, 7), dir.join("daemon-0.sock")];
-        assert_eq!(left.map(|path| path.exists()), [false, true, true, true]);
-        drop(answers);
-        fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -5,14 +5,20 @@
 //! Nothing here does I/O; everything here may be used by every other crate.
 
 mod checkpointer;
+mod hex;
+#[rustfmt::skip]
+mod crossing_gen;
 #[rustfmt::skip]
 mod image_gen;
 #[rustfmt::skip]
 mod protocol_gen;
 mod records;
 mod wire;
+pub mod words;
 
 pub use checkpointer::*;
+pub use crossing_gen::*;
+pub use hex::{hex, unhex};
 pub use image_gen::*;
 pub use protocol_gen::*;
 pub use records::*;

@@ -132,7 +132,7 @@ static void come_to_rest(void) {
 }
 
 // Looks for messages now and then: while a reduction by a function of the program's own is under
-// way, a rank is saved in its MPI calls only (docs/limits.md).
+// way, a rank is saved in its MPI calls only (docs/reference/limits.md).
 static void wait_while_held(const char *hold_file) {
   for (int turn = 1, flag; hold_file && access(hold_file, F_OK) == 0; turn++) {
     sleep_for_ms(1);

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A restart goes on as the job last ran: under that MPI, on those hosts, with as many checkpoints.
+//! What the command line says comes first, and one line tells what has been taken over.
+
+use crate::ending::hosts_left;
+use crate::hosts::{batch_system_names_hosts, word};
+use crate::output::duration;
+use crate::registry::{Family, Lower, Prefix};
+use crate::run::{KEEP_DEFAULT, Start};
+use anyhow::Result;
+use fermata_sysio::tell;
+use fermata_types::JobRecord;
+use std::path::PathBuf;
+
+/// How a job is to go on.
+pub struct Again {
+    /// With what was taken over.
+    pub start: Start,
+    /// The MPI below.
+    pub lower: Lower,
+}
+
+/// Options, as they are written on a command line.
+type Taken = Vec<String>;
+
+/// How a job is to go on that last ran as `before` says. `native`: the family that its program was
+/// built for; `here`: not on the hosts of before.
+///
+/// # Errors
+/// The MPI that was asked for, or any at all, is not registered.
+pub fn again(
+    prefix: &Prefix,
+    start: &Start,
+    here: bool,
+    before: &JobRecord,
+    native: Family,
+) -> Result<Again> {
+    let (mut start, mut taken) = (start.clone(), Taken::new());
+    let lowers = prefix.lowers();
+    let last = lowers.iter().find(|lower| lower.name == before.lower);
+    let is_gone = start.mpi.is_none() && last.is_none() && !before.lower.is_empty();
+    if let (None, Some(last)) = (&start.mpi, last) {
+        taken.push(format!("--mpi {}", last.name));
+        start.mpi = Some(last.name.clone());
+    }
+    let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
+    if is_gone {
+        tell(format_args!(
+            "MPI '{}', which the job last ran on, is not registered here; it goes on under {}\n  \
+             hint: fermata mpi list, and choose with --mpi",
+            before.lower, lower.name
+        ));
+    }
+    if !here {
+        take_hosts(&mut start, before, &mut taken);
+        let same_family = last.is_some_and(|last| last.family == lower.family);
+        if start.mpirun_args.is_empty() && same_family {
+            taken.extend(before.mpirun_args.iter().map(|arg| format!("--mpirun-arg={arg}")));
+            start.mpirun_args.clone_from(&before.mpirun_args);
+        }
+    }
+    take_checkpoints(&mut start, before, &mut taken);
+    if !taken.is_empty() {
+        tell(format_args!("goes on as the job last ran: {}", taken.join(" ")));
+    }
+    Ok(Again { start, lower })
+}
+
+/// The hosts, and what it takes to run on them.
+fn take_hosts(start: &mut Start, before: &JobRecord, taken: &mut Taken) {
+    let given = !start.hosts.is_empty() || start.hostfile.is_some();
+    if !given && !batch_system_names_hosts() {
+        start.hosts = left(&before.hosts, &before.lost_host);
+        if start.hosts.len() < before.hosts.len() {
+            tell(format_args!("host {} was lost; the job goes on without it", before.lost_host));
+        }
+        if !start.hosts.is_empty() {
+            taken.push(format!("--host {}", start.hosts.join(",")));
+        }
+    }
+    if start.remote_shell.is_none() && !before.remote_shell.is_empty() {
+        taken.push(format!("--remote-shell {}", before.remote_shell));
+        start.remote_shell = Some(before.remote_shell.clone());
+    }
+    if start.local_dir.is_none() && !before.local_dir.is_empty() {
+        taken.push(format!("--local-dir {}", before.local_dir));
+        start.local_dir = Some(PathBuf::from(&before.local_dir));
+    }
+}
+
+/// The hosts without the one that was lost; those that are left share all ranks then.
+fn left(hosts: &[String], lost: &str) -> Vec<String> {
+    let names = hosts_left(hosts, lost);
+    if names.len() == hosts.len() { hosts.to_vec() } else { names }
+}
+
+fn take_checkpoints(start: &mut Start, before: &JobRecord, taken: &mut Taken) {
+    if start.every_ms.is_none() && before.every_ms != 0 {
+        taken.push(format!("--every {}", duration(before.every_ms)));
+        start.every_ms = Some(before.every_ms);
+    }
+    if start.keep.is_none() && before.keep != 0 {
+        if before.keep != KEEP_DEFAULT {
+            taken.push(format!("--keep {}", before.keep));
+        }
+        start.keep = Some(before.keep);
+    }
+}
+
+/// Notes how a job runs, for the next restart. `hosts`: with their numbers of ranks.
+pub fn note(record: &mut JobRecord, start: &Start, hosts: &[(String, u32)]) {
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    record.every_ms = start.every_ms.unwrap_or(0);
+    record.hosts = hosts.iter().map(word).collect();
+    record.remote_shell = start.remote_shell.clone().unwrap_or_default();
+    record.local_dir = start
+        .local_dir
+        .as_ref()
+        .map_or(String::new(), |dir| absolute(dir).to_string_lossy().into_owned());
+    record.mpirun_args.clone_from(&start.mpirun_args);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_host_is_left_out_and_the_others_share() {
+        let hosts = ["a:2".to_owned(), "b:2".to_owned()];
+        assert_eq!(left(&hosts, ""), ["a:2", "b:2"]);
+        assert_eq!(left(&hosts, "b"), ["a"]);
+        assert_eq!(left(&hosts, "c"), ["a:2", "b:2"]);
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a run ends: the exit code, and what is said last. A job has ended well if mpirun says 0 and
+//! all ranks came to MPI_Finalize: an mpirun may say 0 though it has lost a host, or ranks.
+
+use crate::exit::FAILURE;
+use crate::hints::{self, quoted, quoted_path};
+use crate::jobs::unix_now_s;
+use crate::key;
+use crate::output::{Output, human_age};
+use crate::run::Start;
+use crate::wait::Waited;
+use fermata_coordinator::Ending;
+use fermata_storage::{JobDir, list_snapshots, read_manifest, within};
+use fermata_sysio::tell;
+use fermata_types::JobRecord;
+use serde_json::json;
+use signal_hook::low_level::signal_name;
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+/// How a run has ended.
+#[derive(Debug)]
+pub struct End {
+    /// What `fermata` ends with.
+    pub code: u8,
+    /// The newest committed checkpoint, if the job was stopped there.
+    stopped_at: Option<u32>,
+    newest_epoch: u32,
+    /// Why it has not ended well.
+    why: Option<String>,
+    /// There is nothing to go on from or to start again that the user does not know of.
+    is_plain: bool,
+    lost_host: Option<String>,
+}
+
+impl End {
+    /// From what mpirun and the coordinator say.
+    pub fn of(waited: &Waited, ending: &Ending) -> Self {
+        let status = waited.status;
+        let native = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+        let native = native.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILURE);
+        let why = if ending.stopped { None } else { why_not_well(waited, ending, native) };
+        let code = match &why {
+            // mpirun calls ranks that end without MPI_Finalize a failure; here it was asked for.
+            _ if ending.stopped => 0,
+            Some(_) if native == 0 || waited.given_up.is_some() => FAILURE,
+            _ => native,
+        };
+        Self {
+            code,
+            stopped_at: ending.stopped.then_some(ending.committed_epoch),
+            newest_epoch: ending.committed_epoch,
+            why,
+            // Ranks that could not be started have said why themselves.
+            is_plain: !ending.ends.have_begun && waited.told.is_none(),
+            lost_host: ending.lost_host.as_ref().map(|lost| lost.name.clone()),
+        }
+    }
+
+    /// Whether the job has come to its end.
+    pub fn is_well(&self) -> bool {
+        self.stopped_at.is_none() && self.why.is_none()
+    }
+
+    /// The last line: what is saved, and the command that goes on. None if the job has ended well.
+    pub fn tell(&self, job: &JobDir, start: &Start, patience: Duration) {
+        let name = hints::name_of(job);
+        if let Some(epoch) = self.stopped_at {
+            let go_on = command_to_go_on(job, start, None);
+            return tell(format_args!(
+                "job {name} stopped at checkpoint {epoch}; go on with: {go_on}"
+            ));
+        }
+        let Some(why) = self.why.as_ref().filter(|_| !self.is_plain) else { return };
+        let directory = job.clone();
+        let saved = within(patience, move || newest(&directory)).flatten();
+        let hint = match saved {
+            Some((epoch, age_s)) => format!(
+                "checkpoint {epoch}, {} old, is saved; go on with: {}",
+                human_age(age_s),
+                command_to_go_on(job, start, self.lost_host.as_deref())
+            ),
+            None => "nothing of it is saved; start it again".into(),
+        };
+        tell(format_args!("job {name} has not ended well: {why}\n  hint: {hint}"));
+    }
+
+    /// For programs.
+    pub fn answer(&self, record: &JobRecord, output: Output) {
+        if output.json {
+            let value = json!({"job": record.job, "stopped": self.stopped_at.is_some(),
+                               "epoch": self.newest_epoch, "code": self.code, "why": self.why,
+                               "ranks": record.size, "mpi": record.lower});
+            output.result("", &value);
+        }
+    }
+}
+
+fn why_not_well(waited: &Waited, ending: &Ending, native: u8) -> Option<String> {
+    let shortfall = ending.ends.shortfall.clone();
+    if let Some(host) = &waited.given_up {
+        return shortfall.or_else(|| Some(format!("host {host} is lost")));
+    }
+    if native == 0 && shortfall.is_none() {
+        return None;
+    }
+    match waited.told.filter(|_| ending.lost_host.is_none()) {
+        Some(signal) => {
+            let name = signal_name(signal).unwrap_or("a signal");
+            Some(format!("it was told to end ({name})"))
+        }
+        None => shortfall.or_else(|| Some(format!("its exit code is {native}"))),
+    }
+}
+
+/// Number of the newest snapshot that can be read, and how old it is in seconds.
+fn newest(job: &JobDir) -> Option<(u32, u64)> {
+    list_snapshots(job).into_iter().rev().find_map(|snapshot| {
+        let manifest = read_manifest(&snapshot.path, key::own()).ok()?;
+        Some((snapshot.epoch, unix_now_s().saturating_sub(manifest.created_unix_s)))
+    })
+}
+
+/// The restart; after a lost host on those that are left, if the job was given its hosts.
+pub fn command_to_go_on(job: &JobDir, start: &Start, lost_host: Option<&str>) -> String {
+    let left = lost_host.map_or(Vec::new(), |lost| hosts_left(&start.hosts, lost));
+    let mut words = Vec::new();
+    if !left.is_empty() {
+        words.push(format!("--host {}", quoted(&left.join(","))));
+    }
+    if left.len() > 1 {
+        words.extend(start.remote_shell.iter().map(|it| format!("--remote-shell {}", quoted(it))));
+        words.extend(start.local_dir.iter().map(|it| format!("--local-dir {}", quoted_path(it))));
+    }
+    hints::for_job(job, "restart", &words.join(" "))
+}
+
+/// The names of these hosts without the one that was lost.
+pub fn hosts_left(given: &[String], lost: &str) -> Vec<String> {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let names = given.iter().map(|word| word.split(':').next().unwrap_or_default());
+    names.filter(|name| short(name) != short(lost)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fermata_coordinator::{Ends, LostHost};
+    use std::process::ExitStatus;
+
+    fn waited(code: i32) -> Waited {
+        Waited { status: ExitStatus::from_raw(code << 8), told: None, given_up: None }
+    }
+
+    fn ending(shortfall: Option<&str>) -> Ending {
+        Ending {
+            stopped: false,
+            committed_epoch: 0,
+            lost_host: None,
+            ends: Ends { have_begun: true, shortfall: shortfall.map(str::to_owned) },
+            patience: Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn zero_is_for_jobs_that_have_ended_well() {
+        let well = End::of(&waited(0), &ending(None));
+        assert!(well.is_well() && well.code == 0);
+        let left = End::of(&waited(0), &ending(Some("rank 1 has ended")));
+        assert!(!left.is_well() && left.code == FAILURE);
+        let own = End::of(&waited(3), &ending(Some("rank 1 has ended")));
+        assert!(!own.is_well() && own.code == 3);
+        let stopped = End::of(&waited(1), &Ending { stopped: true, ..ending(Some("rank 1")) });
+        assert!(!stopped.is_well() && stopped.code == 0);
+        let host = Some(LostHost { name: "b".into(), is_silent: true });
+        let given_up = Waited { given_up: Some("b".into()), ..waited(0) };
+        let lost = End::of(&given_up, &Ending { lost_host: host, ..ending(None) });
+        assert_eq!((lost.code, lost.why.as_deref()), (FAILURE, Some("host b is lost")));
+        let told = Waited { told: Some(15), ..waited(0) };
+        assert!(End::of(&told, &ending(None)).is_well(), "the program may end at a signal");
+        let told = End::of(&told, &ending(Some("rank 1 has ended")));
+        assert_eq!(told.why.as_deref(), Some("it was told to end (SIGTERM)"));
+    }
+
+    #[test]
+    fn a_lost_host_is_left_out() {
+        let given = ["a:4", "b.cluster:4", "c"].map(str::to_owned);
+        assert_eq!(hosts_left(&given, "b"), ["a", "c"]);
+        assert!(hosts_left(&[], "b").is_empty());
+    }
+}

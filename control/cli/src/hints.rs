@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The commands that hints tell. They work where they are read: whoever reads this terminal is
+//! where the command was given, and needs no `--dir` if none was; a log is read from anywhere.
+
+use fermata_storage::JobDir;
+use fermata_sysio::is_in_foreground;
+use std::borrow::Cow;
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+
+/// Where jobs are if nobody says anything.
+pub const DEFAULT_DIRECTORY: &str = "fermata";
+/// Says where they are.
+pub const VARIABLE: &str = "FERMATA_DIR";
+
+/// One word of a command line.
+pub fn quoted(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,=@%#".contains(c);
+    if !word.is_empty() && !word.starts_with('#') && word.chars().all(plain) {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+}
+
+/// A path, from wherever it is read.
+pub fn quoted_path(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    quoted(&path.to_string_lossy()).into_owned()
+}
+
+/// A job's directory bears the name that commands know it by.
+pub fn name_of(job: &JobDir) -> String {
+    job.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn parent_of(job: &JobDir) -> &Path {
+    job.path().parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// `fermata WORDS`, for the jobs in this directory.
+pub fn in_directory(dir: &Path, words: &str) -> String {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let is_default =
+        std::env::var_os(VARIABLE).is_none() && real(dir) == real(Path::new(DEFAULT_DIRECTORY));
+    if is_default && io::stderr().is_terminal() {
+        return format!("fermata {words}");
+    }
+    format!("fermata {words} --dir {}", quoted_path(dir))
+}
+
+/// `fermata WORDS`, for the jobs beside this one.
+pub fn beside(job: &JobDir, words: &str) -> String {
+    in_directory(parent_of(job), words)
+}
+
+/// `fermata VERB JOB WORDS`
+pub fn for_job(job: &JobDir, verb: &str, words: &str) -> String {
+    let line = format!("{verb} {} {words}", quoted(&name_of(job)));
+    in_directory(parent_of(job), line.trim_end())
+}
+
+/// The command that goes on from a job's newest snapshot, for those who ask the job's coordinator
+/// from anywhere.
+pub fn restart_from_anywhere(job: &JobDir) -> String {
+    let dir = quoted_path(parent_of(job));
+    format!("fermata restart {} --dir {dir}", quoted(&name_of(job)))
+}
+
+/// How the reader ends this process. Keys do not reach a batch job.
+pub fn how_to_end() -> String {
+    if is_in_foreground() { "Ctrl-C".into() } else { format!("kill {}", std::process::id()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_by_a_shell_as_they_are_meant() {
+        assert_eq!(quoted("/a/b-1.c"), "/a/b-1.c");
+        assert_eq!(quoted("two words"), "'two words'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("$HOME"), "'$HOME'");
+    }
+
+    #[test]
+    fn a_job_is_found_from_anywhere() {
+        let job = JobDir::new(Path::new("/some where/jobs"), "work");
+        let line = restart_from_anywhere(&job);
+        assert_eq!(line, "fermata restart work --dir '/some where/jobs'");
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `verify` tells whether a snapshot can be believed; `trust` makes one whose origin somebody knows
+//! his own.
+
+use crate::exit::{DAMAGED, damaged};
+use crate::jobs::{Place, removed, snapshot_path};
+use crate::key;
+use crate::output::{Output, Progress, human_bytes};
+use crate::restart::check_owner;
+use anyhow::Result;
+use fermata_seal::Seal;
+use fermata_storage::{Verified, Whose, read_manifest, verify};
+use fermata_sysio::tell;
+use fermata_types::Checkpointer;
+use serde_json::json;
+use std::path::Path;
+
+/// `fermata verify`
+pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> {
+    let path = snapshot_path(place, what)?;
+    let verified = verify_shown(&path, key::anybodys(), output);
+    if !path.exists() {
+        return Err(removed(&path));
+    }
+    let good = verified.is_good();
+    let text = if good {
+        let ranks = verified.manifest.as_ref().map_or(0, |manifest| manifest.size);
+        let bytes = human_bytes(verified.bytes);
+        match verified.manifest.filter(|manifest| manifest.checkpointer == Checkpointer::Itself) {
+            Some(own) => format!(
+                "{} is complete: {} files of the program's own, {}",
+                path.display(),
+                own.files.len(),
+                human_bytes(own.bytes())
+            ),
+            None => format!(
+                "{} is intact: {ranks} ranks, {bytes} of pages, {}",
+                path.display(),
+                key::describe(verified.seal)
+            ),
+        }
+    } else {
+        let problems = verified.problems.join("\n  ");
+        tell(format_args!("the snapshot {} cannot be used:\n  {problems}", path.display()));
+        String::new()
+    };
+    let value = json!({"ok": good, "snapshot": path, "problems": verified.problems,
+                       "bytes": verified.bytes, "authentic": verified.seal == Seal::Ours});
+    output.result(text, &value);
+    Ok(if good { 0 } else { DAMAGED })
+}
+
+/// Checks every byte and shows how far it is.
+pub fn verify_shown(snapshot: &Path, whose: Whose, output: Output) -> Verified {
+    let total = read_manifest(snapshot, whose).map_or(0, |manifest| manifest.bytes());
+    let mut progress = Progress::new(output, "checking the snapshot", total);
+    verify(snapshot, whose, |bytes| progress.advance(bytes))
+}
+
+/// `fermata trust`
+pub fn trust(place: &Place, what: &str, output: Output) -> Result<u8> {
+    let path = snapshot_path(place, what)?;
+    check_owner(&path)?;
+    let user = key::needed("to seal it with")?;
+    let sealed =
+        fermata_storage::trust(&path, &user.key).map_err(|error| damaged(error.to_string()))?;
+    let verified = verify_shown(&path, key::own(), output);
+    if !verified.is_good() {
+        let problems = verified.problems.join("\n  ");
+        return Err(damaged(format!("{} cannot be used:\n  {problems}", path.display())));
+    }
+    let text = format!(
+        "{} is sealed with your key: job {}, checkpoint {}",
+        path.display(),
+        sealed.job,
+        sealed.epoch
+    );
+    output.result(text, &json!({"ok": true, "snapshot": path}));
+    Ok(0)
+}
