@@ -99,7 +99,7 @@ def parse(text):
     return parts
 
 
-def goes_on(old, new):
+def resumes(old, new):
     """Whether a list is another with more at its end; what was reserved may have got a meaning."""
     def same(one, other):
         is_free = re.fullmatch(r"\w+ reserved\w*", one)
@@ -124,7 +124,7 @@ def differences(old, parts, calls):
         elif title == "hold":
             if lines != parts[title]:
                 yield title
-        elif not goes_on(lines, parts[title]):
+        elif not resumes(lines, parts[title]):
             yield title
 
 

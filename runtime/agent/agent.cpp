@@ -311,7 +311,7 @@ void mind_silence() {
                     !self.saving.is_standing();
   const bool is_storing = ends || (pending == 0 && asked_is_saved());
   if (now_ms - self.heard_ms < (is_storing ? kStoringMs : kSilenceMs)) return;
-  constexpr char kSilent[] = "it has not heard of the coordinator for long, and goes on";
+  constexpr char kSilent[] = "it has not heard of the coordinator for long, and continues";
   if (pending != 0) give_up(pending, kSilent);
   if (load(self.asking)) give_up(0, kSilent);
   forget_checkpoint(kSilent);

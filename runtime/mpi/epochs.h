@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Epochs of one-sided communication, built on flushes, messages and counters (see windows.h).
 //
-//   fence              flush, barrier: what every member has begun is complete before any goes on
+//   fence              flush, barrier: what every member has begun is complete before any continues
 //   post/start         each target tells the origin that it may begin (bells.h)
 //   complete/wait      flush; each origin tells the target that it is done
 //   lock, lock_all     counters of holders: shared ones in the low word, exclusive ones above
@@ -166,7 +166,7 @@ class Waiting {
       if (const int error = waiting.take_back()) return error;
       safe_point();
     }
-    // Ranks that keep finding each other's attempts must not go on in step.
+    // Ranks that keep finding each other's attempts must not continue in step.
     const u32 pause = (attempt * 7 + u32(state().world_rank) * 13) % 16;
     {
       const OpenBooks open;  // whoever has the lock may wait for another thread of this rank

@@ -97,7 +97,7 @@ inline void park_here() {
 enum class TakeIn : u8 { kAsked, kAwaited, kAll };
 bool make_progress(TakeIn which);
 
-/// With a duty, and not where this rank could park: it goes on, and says what it waits for.
+/// With a duty, and not where this rank could park: it continues, and says what it waits for.
 inline void run_on_waiting(const Awaited& awaited) {
   if (state().park.told) (void)make_progress(TakeIn::kAwaited);
   tell_needs(awaited);
@@ -297,7 +297,7 @@ inline bool all_have_come() {
   return true;
 }
 
-/// A message came that its sender will send again after a restart: some rank went on too early.
+/// A message came that its sender will send again after a restart: some rank continued too early.
 /// Preconditions: knows_expected().
 inline bool received_too_much() {
   const Core& core = state();
@@ -421,8 +421,8 @@ inline bool follow_protocol(void* frame) {
       case Phase::kGather:
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
           if (has_duty()) return true;
-          const bool others_go_on = core.threads != Threads::kOne && !stops_others;
-          if (others_go_on && reduces_by_function()) break;  // it ends meanwhile
+          const bool others_resume = core.threads != Threads::kOne && !stops_others;
+          if (others_resume && reduces_by_function()) break;  // it ends meanwhile
           if (!shut_sections()) return true;
           if (!early_fill_matched()) {
             fail_checkpoint("a message of 2 GiB or more is matched (MPI_Mprobe) and not received");

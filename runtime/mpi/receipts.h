@@ -6,7 +6,7 @@
 // announced to its receiver while both drain, and from then on waits for a receipt in its stead: an
 // empty message on a communicator of our own. When the receiver has taken in everything, it knows
 // for each announced message whether it is among the kept ones. If so, the receipt is sent when the
-// program has matched it, else it had been matched, and the receipt is sent when the rank goes on.
+// program has matched it, else it had been matched, and the receipt is sent when the rank continues.
 // Announcements and receipts are messages like all others: counted, drained, and kept in images.
 //
 // Which one of several kept messages is meant is told by how many with the same receiver,
@@ -171,7 +171,7 @@ inline void answer_announcements() {
   }
 }
 
-/// The rank goes on.
+/// The rank continues.
 inline void send_owed_receipts() {
   while (OwedReceipt* const owed = state().owed) {
     state().owed = owed->next;

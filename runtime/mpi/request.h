@@ -278,7 +278,7 @@ inline bool checkpoint_wanted() {
   return FERMATA_UNLIKELY(__atomic_load_n(&crossing().pending, __ATOMIC_RELAXED) != 0);
 }
 
-/// These have been tested in vain: the program goes on when one has finished, so it waits for them
+/// These have been tested in vain: the program continues when one has finished, so it waits for them
 /// even if it does other things meanwhile.
 inline void note_polled(Slot* slot) {
   if (checkpoint_wanted() && !is_idle(slot)) request_of(slot)->polled = true;

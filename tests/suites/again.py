@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`restart` goes on as the job last ran, unless told otherwise; and elsewhere, from a snapshot in a
+"""`restart` continues as the job last ran, unless told otherwise; and elsewhere, from a snapshot in a
 directory that is read-only or full."""
 import json
 import os
@@ -10,7 +10,7 @@ from support import errors, fermata, mpis, process
 from support.cases import Skipped, check, check_equal, timeout
 
 STEPS = 12
-SAID = "goes on as the job last ran: "
+SAID = "continues as the job last ran: "
 
 
 def _start(work, lower, *options, steps=STEPS):
@@ -81,7 +81,7 @@ def test_an_mpi_that_is_no_longer_registered_is_named(work):
     path.write_text(json.dumps({**record, "lower": "mpich9"}))
     running = _restart(job)
     _finish(job)
-    check("MPI 'mpich9', which the job last ran on, is not registered here; it goes on under "
+    check("MPI 'mpich9', which the job last ran on, is not registered here; it continues under "
           "openmpi\n" in running.err and "--mpi" in running.err, running.err)
 
 
@@ -136,7 +136,7 @@ def _inside(work, script):
 READ_ONLY = 'mount --bind "$0" "$0"; mount -o remount,bind,ro "$0"'
 
 
-def _goes_on_elsewhere(job, snapshot, under):
+def _resumes_elsewhere(job, snapshot, under):
     """With --dir, from a snapshot whose own directory cannot be written to, and on from there."""
     work, place = job.work, job.work / "else/where"
     job._launch("restart", snapshot, "--dir", place, "--mpi", "mpich", under=under)
@@ -153,7 +153,7 @@ def _goes_on_elsewhere(job, snapshot, under):
 
 
 @timeout(120)
-def test_a_snapshot_in_a_read_only_place_goes_on_elsewhere(work):
+def test_a_snapshot_in_a_read_only_place_resumes_elsewhere(work):
     job = _start(work, "openmpi")
     job.checkpoint_and_stop()
     snapshot = fermata.newest_snapshot(job)
@@ -161,13 +161,13 @@ def test_a_snapshot_in_a_read_only_place_goes_on_elsewhere(work):
     for what in ("job", snapshot):
         result = job._launch("restart", what, under=under).wait(30)
         check(result.code == 3 and "snapshots is not writable" in result.err
-              and f"hint: go on elsewhere: fermata restart {snapshot} --dir DIR" in result.err,
+              and f"hint: continue elsewhere: fermata restart {snapshot} --dir DIR" in result.err,
               result.err)
-    _goes_on_elsewhere(job, snapshot, under)
+    _resumes_elsewhere(job, snapshot, under)
 
 
 @timeout(120)
-def test_a_snapshot_on_a_full_disk_goes_on_elsewhere(work):
+def test_a_snapshot_on_a_full_disk_resumes_elsewhere(work):
     job = _start(work, "openmpi")
     job.checkpoint_and_stop()
     snapshot = fermata.newest_snapshot(job)
@@ -178,9 +178,9 @@ def test_a_snapshot_on_a_full_disk_goes_on_elsewhere(work):
     for what in ("job", snapshot):
         result = job._launch("restart", what, under=under).wait(30)
         check(result.code == 3 and "No space left on device" in result.err
-              and f"hint: go on elsewhere: fermata restart {snapshot} --dir DIR" in result.err,
+              and f"hint: continue elsewhere: fermata restart {snapshot} --dir DIR" in result.err,
               result.err)
-    _goes_on_elsewhere(job, snapshot, under)
+    _resumes_elsewhere(job, snapshot, under)
 
 
 @timeout(90)

@@ -57,7 +57,7 @@ def _refused(result, word, code=DAMAGED):
     check("step" not in result.out, f"a rank ran:\n{result.out}")
 
 
-def _goes_on(job, env=None, options=()):
+def _resumes(job, env=None, options=()):
     job._launch("restart", job.name, "--mpi", "mpich", *options, env=env)
     check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
 
@@ -175,7 +175,7 @@ def test_a_snapshot_sealed_with_another_key(work):
     fermata.fermata(work, "trust", snapshot, env=mine).expect_success("trust")
     looked = fermata.fermata(work, "verify", job.name, env=mine).expect_success("verify")
     check("sealed with your key" in looked.out, looked.out)
-    _goes_on(job, env={"XDG_CONFIG_HOME": str(work / "mine")})
+    _resumes(job, env={"XDG_CONFIG_HOME": str(work / "mine")})
 
 
 @timeout(120)
@@ -197,7 +197,7 @@ def test_where_no_key_can_be_kept(work):
     check_equal(mpis.checksum(done.out), mpis.expected("selfcheck", 2, STEPS), "checksum")
     check(fermata.fermata(work, "trust", job.name, env=env).code != 0, "trust without a key")
     fermata.fermata(work, "trust", job.name).expect_success("trust")
-    _goes_on(job)
+    _resumes(job)
 
 
 @timeout(120)
@@ -252,7 +252,7 @@ def _hold(snapshot, words):
 
 @timeout(150)
 def test_memory_is_in_no_encrypted_image(work):
-    """And in every other. A restart goes on with encryption, without a word."""
+    """And in every other. A restart continues with encryption, without a word."""
     open_job = _saved_job(work, "open", env={"CHECK_WORDS": WORDS.decode()})
     check_equal(_hold(open_job.snapshots()[-1], WORDS), [True, True], "words in plain images")
     job = _encrypted_job(work)
@@ -263,7 +263,7 @@ def test_memory_is_in_no_encrypted_image(work):
         check_equal(_hold(snapshot, WORDS), [False, False], "words in encrypted images")
         fermata.fermata(work, "verify", snapshot).expect_success("verify")
     check_equal(_sealings(work, job), {"encrypted"}, "how the second snapshot is sealed")
-    _goes_on(job)
+    _resumes(job)
 
 
 @timeout(120)
@@ -285,7 +285,7 @@ def test_an_encrypted_snapshot_without_its_key(work):
     fermata.fermata(work, "verify", job.name, env=theirs).expect_success("verify")
     _refused(fermata.fermata(work, "trust", job.name, env=theirs),
              "encrypted with another key than yours")
-    _goes_on(job)
+    _resumes(job)
 
 
 @timeout(60)
@@ -300,7 +300,7 @@ def test_encryption_that_is_not_possible_is_refused(work):
 
 @timeout(120)
 def test_a_key_that_is_gone_when_an_encrypted_job_is_saved(work):
-    """The checkpoint fails, nothing lies in clear anywhere, and the job runs on."""
+    """The checkpoint fails, nothing lies in clear anywhere, and the job continues."""
     home = {"XDG_CONFIG_HOME": str(work / "mine")}
     job = fermata.Job(work)
     job.start("openmpi", _program(), options=["--encrypt"], env=home)
@@ -312,7 +312,7 @@ def test_a_key_that_is_gone_when_an_encrypted_job_is_saved(work):
     check_equal(job.snapshots(), [], "snapshots")
     (work / "key").rename(key)
     job.checkpoint_and_stop()
-    _goes_on(job, env=home)
+    _resumes(job, env=home)
 
 
 @timeout(120)
@@ -328,4 +328,4 @@ def test_a_key_that_is_gone_when_a_job_is_saved(work):
     (work / "key").rename(key)
     looked = fermata.fermata(work, "verify", job.name, env=_with_key(work, "mine"))
     check("sealed with your key" in looked.expect_success("verify").out, looked.out)
-    _goes_on(job, env=home)
+    _resumes(job, env=home)

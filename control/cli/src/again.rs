@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A restart goes on as the job last ran: under that MPI, on those hosts, with as many checkpoints.
+//! A restart continues as the job last ran: under that MPI, on those hosts, with as many checkpoints.
 //! What the command line says comes first, and one line tells what has been taken over.
 
 use crate::ending::hosts_left;
@@ -12,7 +12,7 @@ use fermata_sysio::tell;
 use fermata_types::JobRecord;
 use std::path::PathBuf;
 
-/// How a job is to go on.
+/// How a job is to continue.
 pub struct Again {
     /// With what was taken over.
     pub start: Start,
@@ -23,7 +23,7 @@ pub struct Again {
 /// Options, as they are written on a command line.
 type Taken = Vec<String>;
 
-/// How a job is to go on that last ran as `before` says. `native`: the family that its program was
+/// How a job is to continue that last ran as `before` says. `native`: the family that its program was
 /// built for; `here`: not on the hosts of before.
 ///
 /// # Errors
@@ -46,7 +46,7 @@ pub fn again(
     let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
     if is_gone {
         tell(format_args!(
-            "MPI '{}', which the job last ran on, is not registered here; it goes on under {}\n  \
+            "MPI '{}', which the job last ran on, is not registered here; it continues under {}\n  \
              hint: fermata mpi list, and choose with --mpi",
             before.lower, lower.name
         ));
@@ -61,7 +61,7 @@ pub fn again(
     }
     take_checkpoints(&mut start, before, &mut taken);
     if !taken.is_empty() {
-        tell(format_args!("goes on as the job last ran: {}", taken.join(" ")));
+        tell(format_args!("continues as the job last ran: {}", taken.join(" ")));
     }
     Ok(Again { start, lower })
 }
@@ -72,7 +72,7 @@ fn take_hosts(start: &mut Start, before: &JobRecord, taken: &mut Taken) {
     if !given && !batch_system_names_hosts() {
         start.hosts = left(&before.hosts, &before.lost_host);
         if start.hosts.len() < before.hosts.len() {
-            tell(format_args!("host {} was lost; the job goes on without it", before.lost_host));
+            tell(format_args!("host {} was lost; the job continues without it", before.lost_host));
         }
         if !start.hosts.is_empty() {
             taken.push(format!("--host {}", start.hosts.join(",")));

@@ -316,7 +316,7 @@ fn trials(prefix: &Prefix, lowers: &[Lower]) -> Vec<Finding> {
     let mut out = Vec::new();
     for (lower, outcome) in usable.iter().zip(trial::jobs(prefix, &usable)) {
         let name = &lower.name;
-        let finding = tried(format!("a job on {name}"), "ran, was saved, went on", &outcome, MEANS);
+        let finding = tried(format!("a job on {name}"), "ran, was saved, continued", &outcome, MEANS);
         let advice = match finding.advice.as_str() {
             "" => format!("try what is above; then fermata mpi add {} --name {name}", lower.mpicc),
             own => own.to_owned(),

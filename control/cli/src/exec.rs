@@ -194,7 +194,7 @@ fn visible_snapshot(options: &ExecOptions, socket: &str, rank: u32) -> Result<Op
     Ok(restore)
 }
 
-/// What saves this rank: whoever made the snapshot that it is to go on from.
+/// What saves this rank: whoever made the snapshot that it is to continue from.
 fn checkpointer_of(options: &ExecOptions) -> Result<Checkpointer> {
     match options.restore.as_ref().filter(|path| path.is_dir() && options.local_dir.is_none()) {
         Some(snapshot) => {

@@ -114,7 +114,7 @@ pub fn check_readable(path: &Path) -> Result<()> {
     match std::fs::metadata(path.join(".")) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             Err(refused(format!(
-                "{} is not for you to read\n  hint: jobs and snapshots are their owner's; \
+                "cannot read {}: permission denied\n  hint: jobs and snapshots are their owner's; \
                  ask them, or give your own --dir",
                 path.display()
             )))
@@ -283,7 +283,7 @@ pub fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
     newest.map(|snapshot| snapshot.path).ok_or_else(|| no_snapshot(&job))
 }
 
-/// There is a job, but nothing to go on from.
+/// There is a job, but nothing to continue from.
 pub fn no_snapshot(job: &JobDir) -> anyhow::Error {
     refused(format!(
         "there is no snapshot in {}\n  hint: {}, while it runs",

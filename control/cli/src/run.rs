@@ -7,7 +7,7 @@
 
 use crate::again;
 use crate::app::App;
-use crate::ending::{End, command_to_go_on};
+use crate::ending::{End, command_to_resume};
 use crate::environment;
 use crate::exit::refused;
 use crate::files::{self, Rule};
@@ -58,11 +58,11 @@ pub struct Start {
     pub local_dir: Option<PathBuf>,
     /// Arguments for mpirun itself.
     pub mpirun_args: Vec<String>,
-    /// What makes collective calls whole; a restart goes on with what the image has.
+    /// What makes collective calls whole; a restart continues with what the image has.
     pub collectives: String,
-    /// Files whose contents are saved; a restart goes on with what the image has.
+    /// Files whose contents are saved; a restart continues with what the image has.
     pub save_files: SaveFiles,
-    /// Images are encrypted; a restart goes on as the image is.
+    /// Images are encrypted; a restart continues as the image is.
     pub encrypt: bool,
 }
 
@@ -102,7 +102,7 @@ pub struct Means<'a> {
     pub hosts: Option<Hosts>,
 }
 
-/// What a run goes on from.
+/// What a run continues from.
 pub struct Restore {
     /// The snapshot.
     pub snapshot: PathBuf,
@@ -278,8 +278,8 @@ pub fn launch(
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))
     };
-    let go_on = |host: &str| command_to_go_on(&job, start, Some(host));
-    let waited = spawn().and_then(|child| wait::for_mpirun(child, &coordinator, &go_on));
+    let resume = |host: &str| command_to_resume(&job, start, Some(host));
+    let waited = spawn().and_then(|child| wait::for_mpirun(child, &coordinator, &resume));
     let ending = wait::for_coordinator(coordinator)?;
     let end = waited.map(|waited| End::of(&waited, &ending));
     record.ended_well = end.as_ref().is_ok_and(End::is_well);
@@ -307,7 +307,7 @@ pub fn make_directory(job: &JobDir) -> Result<()> {
 /// What to do where a directory is read-only or full, and a snapshot is in it.
 pub fn hint_elsewhere(snapshot: &Path) -> String {
     let snapshot = fs::canonicalize(snapshot).unwrap_or_else(|_| snapshot.to_owned());
-    format!("hint: go on elsewhere: fermata restart {} --dir DIR", hints::quoted_path(&snapshot))
+    format!("hint: continue elsewhere: fermata restart {} --dir DIR", hints::quoted_path(&snapshot))
 }
 
 /// The job's record cannot be written: most often the disk is full.

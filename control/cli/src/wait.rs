@@ -47,11 +47,11 @@ struct Watch {
     given_up: Option<String>,
 }
 
-/// Waits for the end of `child`, an mpirun. `go_on`: the command for the time after a host's loss.
+/// Waits for the end of `child`, an mpirun. `resume`: the command for the time after a host's loss.
 pub fn for_mpirun(
     mut child: Child,
     coordinator: &Handle,
-    go_on: &dyn Fn(&str) -> String,
+    resume: &dyn Fn(&str) -> String,
 ) -> Result<Waited> {
     let forwarded = [SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
     let mut signals = Signals::new(forwarded).context("cannot watch signals")?;
@@ -69,7 +69,7 @@ pub fn for_mpirun(
             }
         }
         match coordinator.lost_host() {
-            Some(host) => watch.mind_loss(&mut child, &host, go_on),
+            Some(host) => watch.mind_loss(&mut child, &host, resume),
             None => (watch.lost, watch.has_said) = (None, false),
         }
         thread::sleep(TICK);
@@ -77,11 +77,11 @@ pub fn for_mpirun(
 }
 
 impl Watch {
-    fn mind_loss(&mut self, child: &mut Child, host: &LostHost, go_on: &dyn Fn(&str) -> String) {
+    fn mind_loss(&mut self, child: &mut Child, host: &LostHost, resume: &dyn Fn(&str) -> String) {
         let since = self.lost.get_or_insert_with(Instant::now).elapsed();
         if since > GRACE && !self.has_said {
             self.has_said = true;
-            tell(said_of(host, go_on));
+            tell(said_of(host, resume));
         }
         if host.is_silent && since > RETURN_WAIT && self.asked.is_none() {
             let _ = fermata_sysio::send_signal(child.id(), SIGTERM);
@@ -95,7 +95,7 @@ impl Watch {
 }
 
 /// mpirun has had the time to notice by itself.
-fn said_of(host: &LostHost, go_on: &dyn Fn(&str) -> String) -> String {
+fn said_of(host: &LostHost, resume: &dyn Fn(&str) -> String) -> String {
     let name = &host.name;
     if host.is_silent {
         let wait_s = (RETURN_WAIT - GRACE).as_secs();
@@ -105,7 +105,7 @@ fn said_of(host: &LostHost, go_on: &dyn Fn(&str) -> String) -> String {
         "the daemon of host {name} has ended: its ranks may run on, but this run cannot be saved \
          any more\n  hint: if they do not, end it ({}), then {}",
         hints::how_to_end(),
-        go_on(name)
+        resume(name)
     )
 }
 

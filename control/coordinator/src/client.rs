@@ -20,7 +20,7 @@ const SLICE: Duration = Duration::from_millis(200);
 pub enum Outcome {
     /// Done.
     Ok,
-    /// Tried and failed; the job runs on.
+    /// Tried and failed; the job continues.
     Failed,
     /// Not tried.
     Refused,

@@ -53,7 +53,7 @@ pub struct Options {
     pub front: String,
     /// Goes into manifests.
     pub cwd: String,
-    /// The command that goes on from the job's newest snapshot, for whoever is told of it.
+    /// The command that continues from the job's newest snapshot, for whoever is told of it.
     pub restart: String,
     /// What saves the ranks.
     pub checkpointer: Checkpointer,

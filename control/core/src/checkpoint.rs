@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One checkpoint from REQUEST to commit or ABORT.
 //!
-//! How the ranks come to a safe state, and when they may go on from it, is for `fermata-protocol`
+//! How the ranks come to a safe state, and when they may continue from it, is for `fermata-protocol`
 //! to say; here its words go over the wire, and what the rest of a checkpoint takes is added.
 //!
 //! If nobody says anything for a time the attempt is given up, the job runs freely for a moment,
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// EAGAIN from a rank's save: what stands in the way, say a child process, may soon be gone.
 const TRANSIENT: i32 = 11;
-/// So long a rank may go on saying so, and so often in any case; the pause in between.
+/// So long a rank may continue saying so, and so often in any case; the pause in between.
 const TRANSIENT_MS_MAX: u64 = 1000;
 const TRANSIENT_TIMES: u32 = 5;
 const TRANSIENT_PAUSE_MS: u64 = 20;
@@ -371,13 +371,13 @@ impl Machine {
         }
     }
 
-    /// Ends the checkpoint; the job goes on.
+    /// Ends the checkpoint; the job continues.
     pub(crate) fn give_up(&mut self, why: &str, hint: &str, now: u64) {
         let Some(run) = self.run.take() else { return };
         let (epoch, phase) = (run.epoch, run.phase_name());
         self.epoch = epoch;
         let runs_on = self.gone.is_empty() && !self.over;
-        let rest = if runs_on { "; the job runs on" } else { "" };
+        let rest = if runs_on { "; the job continues" } else { "" };
         let text = format!("checkpoint {epoch} failed while {phase}: {why}{rest}");
         self.log(text.clone());
         self.last_outcome.clone_from(&text);

@@ -4,7 +4,7 @@
 //! A program that can come to its end has a run, and appending the calls of that run to the lists
 //! of their ranks, one after the other, makes the program. So all such programs are made by making
 //! all runs.
-//! What can go on at any time is kept in `Owed`: messages to be received, calls to be joined.
+//! What can continue at any time is kept in `Owed`: messages to be received, calls to be joined.
 //! Programs that differ only in the numbers of the ranks are made once.
 
 use crate::native::is_deadlock_free;

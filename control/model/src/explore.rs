@@ -19,7 +19,7 @@
 //!   what the images hold, each cut in its own time, is one moment: every message that one has sent
 //!   has arrived in another, and no other has;
 //! - termination: no state is without a next step before the end (`Outcome::Stuck`), and no run
-//!   goes on for ever (`endless`);
+//!   continues for ever (`endless`);
 //! - rest: when all has been said and heard, and nobody has a cause of its own to run on, nobody
 //!   runs on;
 //! - promise: before that, no synchronous message is received without its receive;
@@ -45,7 +45,7 @@ pub enum Action {
     ToCoordinator(usize),
     /// The agent, which has made the request visible, reads the clocks.
     Agent(usize),
-    /// The rank goes on in its program; the second number chooses among possible matches.
+    /// The rank continues in its program; the second number chooses among possible matches.
     Step(usize, usize),
     /// The rank stands still.
     Park(usize),
@@ -161,7 +161,7 @@ impl Job {
 
 /// What has to occur in some run of each program, or all that was found of it may be empty.
 const SAFE: &str = "a safe state";
-/// Likewise, if ranks go on into MPI_Finalize.
+/// Likewise, if ranks continue into MPI_Finalize.
 const REFUSED: &str = "a refusal";
 
 /// What the checker has found.

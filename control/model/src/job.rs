@@ -33,7 +33,7 @@ pub struct Job {
     pub(crate) programs: Vec<(Program, Vec<Mask>)>,
     pub(crate) rule: Rule,
     pub(crate) lines: Lines,
-    /// Ranks go on into MPI_Finalize; otherwise they stop before it.
+    /// Ranks continue into MPI_Finalize; otherwise they stop before it.
     pub(crate) finalizes: bool,
     /// By program: where it comes to its end from, as far as that has been looked at.
     pub(crate) good: Arc<Mutex<Vec<HashSet<World>>>>,
@@ -90,7 +90,7 @@ impl Job {
                 machine,
                 parked: false,
                 has_read: false,
-                goes_on: false,
+                resumes: false,
                 up: VecDeque::new(),
                 down: VecDeque::from([Down::Request]),
             })
@@ -153,7 +153,7 @@ impl Job {
 
     /// Everything that can come of the rank's next step in its program.
     pub(crate) fn steps(&self, state: &State, rank: usize) -> Vec<State> {
-        if state.sides[rank].goes_on {
+        if state.sides[rank].resumes {
             return self.free_steps(state, rank);
         }
         let (program, groups) = &self.programs[state.program];
@@ -204,7 +204,7 @@ impl Job {
         state.world.steps(program, groups, rank).into_iter().map(with).collect()
     }
 
-    /// A rank at its end goes on into MPI_Finalize, unless it has seen the request.
+    /// A rank at its end continues into MPI_Finalize, unless it has seen the request.
     fn finalize(&self, state: &State, rank: usize) -> Option<State> {
         let at_door = state.world.ranks[rank].phase == Phase::Outside;
         if !self.finalizes || !at_door || state.sides[rank].machine.is_requested() {

@@ -30,8 +30,8 @@ pub enum Rule {
     Receives,
     /// Damaged: every need counts, whatever keeps the rank running that has it.
     EveryNeedCounts,
-    /// Damaged: a rank goes on as soon as its own image has been cut.
-    GoesOnAlone,
+    /// Damaged: a rank continues as soon as its own image has been cut.
+    ResumesAlone,
 }
 
 impl Rule {
@@ -46,7 +46,7 @@ impl Rule {
         Self::ReadsFirst,
         Self::Receives,
         Self::EveryNeedCounts,
-        Self::GoesOnAlone,
+        Self::ResumesAlone,
     ];
 
     /// What the line makes of a report. None: it is lost.

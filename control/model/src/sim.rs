@@ -52,7 +52,7 @@ pub struct Figures {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A rank goes on.
+    /// A rank continues.
     Run(u32),
     /// A message of the application is there: to, from.
     Arrives(u32, u32),
@@ -171,10 +171,10 @@ impl Sim {
 
     fn on_event(&mut self, event: Event, now: u64) {
         match event {
-            Event::Run(rank) => self.go_on(rank, now),
+            Event::Run(rank) => self.resume(rank, now),
             Event::Arrives(to, from) => {
                 *self.places[to as usize].arrived.entry(from).or_insert(0) += 1;
-                self.go_on(to, now);
+                self.resume(to, now);
             }
             Event::Begin => {
                 self.begun_ns = now;
@@ -188,7 +188,7 @@ impl Sim {
                 self.machines[rank as usize].on_request();
                 let clocks = self.machines[rank as usize].clocks().collect();
                 self.say(rank, Report::Clocks(clocks), now);
-                self.go_on(rank, now);
+                self.resume(rank, now);
             }
             Event::Report(number) => self.on_report(number, now),
             Event::Orders(number) => {
@@ -201,7 +201,7 @@ impl Sim {
                     let busy = place.busy;
                     self.at(busy, Event::Run(rank));
                 }
-                self.go_on(rank, now);
+                self.resume(rank, now);
             }
         }
     }
@@ -285,8 +285,8 @@ impl Sim {
         self.at(sent + self.logp.latency + self.logp.overhead, Event::Report(number));
     }
 
-    /// Goes on until the rank has to wait, or is busy until later, or parks.
-    fn go_on(&mut self, rank: u32, now: u64) {
+    /// Continues until the rank has to wait, or is busy until later, or parks.
+    fn resume(&mut self, rank: u32, now: u64) {
         loop {
             let place = &mut self.places[rank as usize];
             if place.parked {

@@ -37,8 +37,8 @@ pub(crate) struct Side {
     pub(crate) machine: Machine,
     pub(crate) parked: bool,
     pub(crate) has_read: bool,
-    /// Has been cut and goes on, as only a damaged rule allows before all have been.
-    pub(crate) goes_on: bool,
+    /// Has been cut and continues, as only a damaged rule allows before all have been.
+    pub(crate) resumes: bool,
     pub(crate) up: VecDeque<Report>,
     pub(crate) down: VecDeque<Down>,
 }

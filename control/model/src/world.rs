@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// The next message from this rank leaves the network, and its send goes on.
+    /// The next message from this rank leaves the network, and its send continues.
     pub fn hold(&mut self, rank: usize, from: usize) {
         let lane = self.lane_mut(from, rank);
         let message = lane.net.remove(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The coordinator's half: targets, needs, when all ranks stand still and when they may go on.
+//! The coordinator's half: targets, needs, when all ranks stand still and when they may continue.
 //!
 //! Orders go only to ranks for which something has changed, and each rank has its own version. A
 //! rank counts as parked if it has said so under the newest version it was sent.
@@ -11,7 +11,7 @@
 //! Invariant: if every rank is parked under its newest orders the state is safe and stays so. A
 //!            parked rank says nothing and moves only on new orders, and there are none under way;
 //!            all clocks have been heard, so in every group all are equal to the target.
-//! Invariant: no rank goes on from a safe state before all have been cut, or one that goes on would
+//! Invariant: no rank continues from a safe state before all have been cut, or one that continues would
 //!            send to one that is still to be cut.
 
 use crate::words::{Cause, Clock, GroupId, Need, NeedKind, Orders, RankId, Report, Version};
@@ -25,9 +25,9 @@ pub enum Output {
     Orders(RankId, Orders),
     /// Every rank stands still where it can be saved.
     Safe,
-    /// Every rank has been cut: all go on.
+    /// Every rank has been cut: all continue.
     Resume,
-    /// This rank is inside MPI_Finalize: no checkpoint; the job runs on to its end.
+    /// This rank is inside MPI_Finalize: no checkpoint; the job continues to its end.
     Refused(RankId),
 }
 
@@ -71,7 +71,7 @@ enum Stage {
     Gathering,
     /// The state is safe, and so many ranks have not been cut yet.
     Cutting(usize),
-    /// All go on.
+    /// All continue.
     Over,
 }
 
@@ -115,7 +115,7 @@ impl Coordinator {
         self.unheard == 0
     }
 
-    /// True if all ranks go on: each has been cut, or one has refused.
+    /// True if all ranks continue: each has been cut, or one has refused.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.stage == Stage::Over

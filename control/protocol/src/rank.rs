@@ -215,7 +215,7 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         })
     }
 
-    /// What keeps a rank from going on, if it has to go on: nothing where it may park, and nothing
+    /// What keeps a rank from continuing, if it has to continue: nothing where it may park, and nothing
     /// in a collective call, whose other members owe it.
     pub fn needs<'a, B: Books>(
         &self,

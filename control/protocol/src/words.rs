@@ -48,7 +48,7 @@ pub enum NeedKind {
     Room,
 }
 
-/// A rank cannot go on before a peer has done something. In a report `peer` is the rank that is
+/// A rank cannot continue before a peer has done something. In a report `peer` is the rank that is
 /// needed, in orders the one that needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Need {
@@ -126,9 +126,9 @@ pub enum Report {
     Clocks(Vec<Clock>),
     /// A collective call beyond its target is about to begin.
     Raise(Clock),
-    /// Cannot go on without these. Replaces what this rank has needed before.
+    /// Cannot continue without these. Replaces what this rank has needed before.
     Needs(Cause, Vec<Need>),
-    /// Goes on, needs nothing any more.
+    /// Continues, needs nothing any more.
     Runs,
     /// Stands still under the orders of this version, and stays so until it gets others. The clocks
     /// are those of now: calls may have been begun before the first orders came.

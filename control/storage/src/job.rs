@@ -28,7 +28,7 @@ pub struct JobLock {
 }
 
 impl JobLock {
-    /// Goes on with a lock that another process has handed over.
+    /// Continues with a lock that another process has handed over.
     #[must_use]
     pub fn adopt(file: File) -> Self {
         let lock = Self { file: Some(file) };
@@ -36,7 +36,7 @@ impl JobLock {
         lock
     }
 
-    /// The open file, for a process that is to go on with the job.
+    /// The open file, for a process that is to continue with the job.
     #[must_use]
     pub fn into_file(self) -> Option<File> {
         self.file
@@ -288,7 +288,7 @@ impl JobDir {
         write().map_err(|e| StorageError::at("write", &self.record_path(), &e))
     }
 
-    /// Reads `job.json`. Once the directory is open, which is for those who go on with the job, it
+    /// Reads `job.json`. Once the directory is open, which is for those who continue with the job, it
     /// must be the user's own.
     ///
     /// # Errors

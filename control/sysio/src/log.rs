@@ -23,7 +23,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Goes on behind what the file has, which must be open for reading as well.
+    /// Continues behind what the file has, which must be open for reading as well.
     #[must_use]
     pub fn new(file: File) -> Self {
         let bytes = file.metadata().map_or(0, |info| info.len());
