@@ -13,7 +13,7 @@ use crate::exit::refused;
 use crate::files::{self, Rule};
 use crate::hints;
 use crate::hosts::{self, Hosts};
-use crate::jobs::{Place, unix_now_s};
+use crate::jobs::{JobsDir, unix_now_s};
 use crate::kept;
 use crate::key;
 use crate::moved::{Images, Moves};
@@ -91,7 +91,7 @@ impl Start {
 }
 
 /// What a run is launched with.
-pub struct Means<'a> {
+pub struct LaunchContext<'a> {
     /// Where Fermata is installed.
     pub prefix: &'a Prefix,
     /// The MPI below.
@@ -142,7 +142,7 @@ const ENDING_WAIT: Duration = Duration::from_secs(3);
 pub fn run(
     start: &Start,
     ranks: u32,
-    place: &Place,
+    place: &JobsDir,
     name: Option<&str>,
     front: Option<&str>,
     command: &[OsString],
@@ -177,7 +177,13 @@ pub fn run(
         ..JobRecord::default()
     };
     parts::keep(&prefix, &job, &record.front);
-    launch(&Means { prefix: &prefix, lower: &lower, start, hosts }, &job, record, None, output)
+    launch(
+        &LaunchContext { prefix: &prefix, lower: &lower, start, hosts },
+        &job,
+        record,
+        None,
+        output,
+    )
 }
 
 fn cwd() -> String {
@@ -185,7 +191,7 @@ fn cwd() -> String {
 }
 
 /// The directory of a new job, taken for this run.
-fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, String, JobLock)> {
+fn new_job(place: &JobsDir, name: Option<&str>, app: &App) -> Result<(JobDir, String, JobLock)> {
     if let Some(name) = name {
         check_name(name)?;
         let job = place.job(name);
@@ -241,7 +247,7 @@ pub fn check_name(name: &str) -> Result<()> {
 /// Starts the job and waits for its end. Everything that could be refused has been looked at;
 /// files are cut back when all that comes before the ranks has worked.
 pub fn launch(
-    means: &Means,
+    means: &LaunchContext,
     job: &JobDir,
     mut record: JobRecord,
     restore: Option<Restore>,
@@ -370,13 +376,13 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
 
 /// mpirun with all that it is told: once for each program of the job.
 fn mpirun_command(
-    means: &Means,
+    means: &LaunchContext,
     record: &JobRecord,
     secret: Option<&str>,
     job: &JobDir,
     restore: Option<&Restore>,
 ) -> Result<Command> {
-    let Means { lower, start, hosts, .. } = means;
+    let LaunchContext { lower, start, hosts, .. } = means;
     let (mpirun, template) = lower
         .mpirun
         .split_first()
@@ -431,7 +437,7 @@ fn settle_open_mpi(command: &mut Command, family: Family, here: u32) {
 
 /// What mpirun starts as each rank, up to the program.
 fn rank_words(
-    means: &Means,
+    means: &LaunchContext,
     record: &JobRecord,
     job: &JobDir,
     restore: Option<&Restore>,

@@ -3,7 +3,7 @@
 //! his own.
 
 use crate::exit::{DAMAGED, damaged};
-use crate::jobs::{Place, removed, snapshot_path};
+use crate::jobs::{JobsDir, removed, snapshot_path};
 use crate::key;
 use crate::output::{Output, Progress, human_bytes};
 use crate::restart::check_owner;
@@ -16,7 +16,7 @@ use serde_json::json;
 use std::path::Path;
 
 /// `fermata verify`
-pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> {
+pub fn verify_snapshot(place: &JobsDir, what: &str, output: Output) -> Result<u8> {
     let path = snapshot_path(place, what)?;
     let verified = verify_shown(&path, key::anybodys(), output);
     if !path.exists() {
@@ -58,7 +58,7 @@ pub fn verify_shown(snapshot: &Path, whose: Whose, output: Output) -> Verified {
 }
 
 /// `fermata trust`
-pub fn trust(place: &Place, what: &str, output: Output) -> Result<u8> {
+pub fn trust(place: &JobsDir, what: &str, output: Output) -> Result<u8> {
     let path = snapshot_path(place, what)?;
     check_owner(&path)?;
     let user = key::needed("to seal it with")?;

@@ -82,7 +82,7 @@ impl Client {
     }
 
     fn greet(mut line: Line, job: &str) -> Result<Self, ClientError> {
-        line.inlet.set_patience(Some(SLICE))?;
+        line.reader.set_patience(Some(SLICE))?;
         let mut client = Self { line, frames: FrameBuffer::default() };
         client.send(&ClientHello { job: job.to_owned() }.into())?;
         Ok(client)
@@ -114,7 +114,7 @@ impl Client {
     }
 
     fn send(&mut self, message: &Message) -> Result<(), ClientError> {
-        Ok(self.line.outlet.send(&encode_frame(message))?)
+        Ok(self.line.writer.send(&encode_frame(message))?)
     }
 
     fn wait_for_answer(
@@ -140,7 +140,7 @@ impl Client {
                     _ => {}
                 }
             }
-            match self.line.inlet.receive(&mut buffer) {
+            match self.line.reader.receive(&mut buffer) {
                 Ok(0) => return Err(ClientError::Gone),
                 Ok(bytes) => self.frames.push(&buffer[..bytes]),
                 Err(error) if is_waiting(&error) => {}

@@ -289,9 +289,9 @@ impl Machine {
         let epoch = run.epoch;
         for output in outputs {
             match output {
-                Output::Orders(rank, orders) => {
+                Output::Directive(rank, directive) => {
                     let Some(conn) = self.ranks.get(&rank).copied() else { continue };
-                    self.send(conn, targets_of(epoch, &orders));
+                    self.send(conn, targets_of(epoch, &directive));
                 }
                 Output::Safe => self.advance(now),
                 Output::Resume => self.send_ranks(Resume { epoch }),

@@ -6,12 +6,12 @@
 //! - the agent reads the clocks as soon as the request is visible, unless a wrapper has counted a
 //!   call and not looked yet: only that can change a clock;
 //! - what it reads is at the coordinator at once: before all clocks are there it only takes maxima,
-//!   and the orders that the last of them makes are as slow as they like;
+//!   and the directives that the last of them makes are as slow as they like;
 //! - a rank's word that it has been cut is there at once: only the last one makes a difference;
-//! - nobody parks before the first orders: not to move is the same;
+//! - nobody parks before the first directive: not to move is the same;
 //! - the request reaches a rank that has made all its calls at once, before any other step: its
 //!   clocks are final (not with MPI_Finalize);
-//! - states that differ only in how many orders there have been are one.
+//! - states that differ only in how many directives there have been are one.
 //!
 //! Checked, in every state that can be reached:
 //! - safety: when the coordinator says that the state is safe, nothing is on any line, all ranks

@@ -4,7 +4,7 @@
 //!
 //! Each rank has a line to the coordinator and one back, which keep order and take any time. The
 //! request is on its way to every rank from the start, so it comes at any moment. A rank that may
-//! park can still make point-to-point calls first, for it notices late; it cannot pass the door of
+//! park can still make point-to-point calls first, for it notices late; it cannot pass the entry of
 //! a collective call. What comes after the safe state is in `cut.rs`.
 
 use crate::program::{Mask, Mode, Op, Program, Server};
@@ -12,8 +12,8 @@ use crate::rule::Rule;
 use crate::state::{Down, Machine, Outcome, Side, State};
 use crate::world::{BooksOf, Phase, World, index_of};
 use fermata_protocol::{
-    Books, Cause, Clock, Coordinator, Door, NeedKind, Output, Position, RankId, Report, Tell,
-    Version,
+    Books, Cause, Clock, CollectiveEntry, Coordinator, NeedKind, Output, Position, RankId, Report,
+    Tell, Version,
 };
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -135,7 +135,7 @@ impl Job {
             Some(Op::Send(..)) => Position::Computing,
             Some(Op::Coll(..)) if phase == Phase::Inside => Position::Collective,
             Some(Op::Coll(..)) if phase == Phase::Trivial => Position::Completing,
-            Some(Op::Coll(..) | Op::Start(_)) => Position::Door,
+            Some(Op::Coll(..) | Op::Start(_)) => Position::CollectiveEntry,
             Some(Op::Wait(_)) => Position::Completing,
         };
         match &served {
@@ -176,7 +176,7 @@ impl Job {
             }
             Phase::Trivial if !state.world.trivial_done(groups, rank, group) => return Vec::new(),
             Phase::Outside | Phase::Trivial if side.machine.is_requested() => {
-                if !self.pass_door(&mut next, rank, group) {
+                if !self.pass_entry(&mut next, rank, group) {
                     return Vec::new();
                 }
             }
@@ -186,7 +186,7 @@ impl Job {
             }
             Phase::Counted if side.machine.is_requested() => {
                 next.side(rank).machine.uncount(group.into());
-                if !self.pass_door(&mut next, rank, group) {
+                if !self.pass_entry(&mut next, rank, group) {
                     next.world.ranks[rank].phase = match self.rule {
                         Rule::TwoPhase => Phase::Trivial,
                         _ => Phase::Outside,
@@ -206,8 +206,8 @@ impl Job {
 
     /// A rank at its end continues into MPI_Finalize, unless it has seen the request.
     fn finalize(&self, state: &State, rank: usize) -> Option<State> {
-        let at_door = state.world.ranks[rank].phase == Phase::Outside;
-        if !self.finalizes || !at_door || state.sides[rank].machine.is_requested() {
+        let at_entry = state.world.ranks[rank].phase == Phase::Outside;
+        if !self.finalizes || !at_entry || state.sides[rank].machine.is_requested() {
             return None;
         }
         let mut next = state.clone();
@@ -215,12 +215,12 @@ impl Job {
         Some(next)
     }
 
-    fn pass_door(&self, next: &mut State, rank: usize, group: Mask) -> bool {
+    fn pass_entry(&self, next: &mut State, rank: usize, group: Mask) -> bool {
         let books = BooksOf(&next.world, rank);
-        match Arc::make_mut(&mut next.sides[rank]).machine.door(group.into(), &books) {
-            Door::Hold => return false,
-            Door::Enter => {}
-            Door::Raise(clock) => self.say(next, rank, Report::Raise(clock)),
+        match Arc::make_mut(&mut next.sides[rank]).machine.enter_collective(group.into(), &books) {
+            CollectiveEntry::Hold => return false,
+            CollectiveEntry::Enter => {}
+            CollectiveEntry::Raise(clock) => self.say(next, rank, Report::Raise(clock)),
         }
         self.enter(next, rank, group);
         true
@@ -287,9 +287,9 @@ impl Job {
                 }
             }
             Some(Down::Save) => self.cut(next, rank),
-            Some(Down::Orders(mut orders)) => {
-                self.rule.orders(&mut orders);
-                next.side(rank).machine.on_orders(&orders);
+            Some(Down::Directive(mut directive)) => {
+                self.rule.directive(&mut directive);
+                next.side(rank).machine.on_directive(&directive);
                 if !next.sides[rank].parked {
                     return;
                 }
@@ -330,8 +330,8 @@ impl Job {
         coordinator.on_report(rank as RankId, &report, &mut outputs);
         for output in outputs {
             match output {
-                Output::Orders(rank, orders) => {
-                    next.side(rank as usize).down.push_back(Down::Orders(orders));
+                Output::Directive(rank, directive) => {
+                    next.side(rank as usize).down.push_back(Down::Directive(directive));
                 }
                 Output::Refused(_) => next.outcome = Some(Outcome::Refused),
                 Output::Safe => self.begin_cut(next),

@@ -34,7 +34,7 @@ fn a_raised_target_must_be_told() {
 }
 
 #[test]
-fn a_word_under_old_orders_must_not_count() {
+fn a_word_under_an_old_directive_must_not_count() {
     let found = violated(Job::new([named::smallest_hole()], Rule::OldWordCounts));
     assert!(found.contains(&"safety"), "{found:?}");
 }

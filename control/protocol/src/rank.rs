@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rank's half: may this rank stop here, must it run on, and what has to be said?
 //!
-//! The wrappers ask it only while a checkpoint is pending. It holds the clocks, the newest orders
+//! The wrappers ask it only while a checkpoint is pending. It holds the clocks, the newest directive
 //! and what it has last said; where the rank is and what it has sent and received is told at each
 //! question (`Position`, `Books`).
 //!
-//! Invariant: a parked rank leaves the park only because of new orders. What it has said by
+//! Invariant: a parked rank leaves the park only because of a new directive. What it has said by
 //!            `Report::Parked` is true as long as the coordinator sends nothing.
 //! Invariant: `tell` says each thing once: asked again in the same situation it has nothing to say.
 
-use crate::words::{Cause, Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Version};
+use crate::words::{Cause, Clock, Directive, GroupId, Need, NeedKind, Position, RankId, Version};
 
 /// The rank's bookmarks. All counts but `held` are since the start of the job. They never fall, but
 /// for `arrived` while the program receives a message that was held.
@@ -28,14 +28,14 @@ pub trait Books {
     fn matched(&self, from: RankId) -> u64;
 }
 
-/// What becomes of a rank at the door of a collective call.
+/// What becomes of a rank at the entry of a collective call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum CollectiveEntry {
     /// The call has been counted and may begin.
     Enter,
     /// The same, beyond the target: say `Report::Raise` first.
     Raise(Clock),
-    /// Not now. The rank parks here or, without orders yet, waits for them.
+    /// Not now. The rank parks here or, without a directive yet, waits for one.
     Hold,
 }
 
@@ -97,7 +97,7 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.entries.iter().take(self.used).map(|e| Clock { group: e.group, seq: e.seq })
     }
 
-    /// The request has become visible. From here on no collective call begins without `door`.
+    /// The request has become visible. From here on no collective call begins without `entry`.
     pub fn on_request(&mut self) {
         self.requested = true;
     }
@@ -108,26 +108,26 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.requested
     }
 
-    /// The version of the newest orders.
+    /// The version of the newest directive.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The newest orders replace all that came before.
-    pub fn on_orders(&mut self, orders: &Orders) {
-        if orders.version <= self.version {
+    /// The newest directive replaces all that came before.
+    pub fn on_directive(&mut self, directive: &Directive) {
+        if directive.version <= self.version {
             return;
         }
-        self.version = orders.version;
-        for target in &orders.targets {
+        self.version = directive.version;
+        for target in &directive.targets {
             if let Some(entry) = self.entry(target.group) {
                 entry.target = entry.target.max(target.seq);
             }
         }
         self.needs = [None; NEEDS];
-        self.crowded = orders.needs.len() > NEEDS;
-        for (place, need) in self.needs.iter_mut().zip(&orders.needs) {
+        self.crowded = directive.needs.len() > NEEDS;
+        for (place, need) in self.needs.iter_mut().zip(&directive.needs) {
             *place = Some(*need);
         }
     }
@@ -140,8 +140,8 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         }
     }
 
-    /// Takes back `count`: there is a request, and `door` is to be asked.
-    /// Whoever has read the higher count makes this rank owe the call; it then passes the door.
+    /// Takes back `count`: there is a request, and `entry` is to be asked.
+    /// Whoever has read the higher count makes this rank owe the call; it then passes the entry.
     pub fn uncount(&mut self, group: GroupId) {
         if let Some(entry) = self.entry(group) {
             entry.seq = entry.seq.saturating_sub(1);
@@ -149,19 +149,19 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     }
 
     /// May this rank begin a collective call of this group? The call is counted if so.
-    pub fn door(&mut self, group: GroupId, books: &impl Books) -> Door {
+    pub fn enter_collective(&mut self, group: GroupId, books: &impl Books) -> CollectiveEntry {
         let unknown = self.requested && self.version == Version(0);
-        let has_duty = self.has_duty(&[Position::Door], books);
-        let Some(entry) = self.entry(group) else { return Door::Enter };
+        let has_duty = self.has_duty(&[Position::CollectiveEntry], books);
+        let Some(entry) = self.entry(group) else { return CollectiveEntry::Enter };
         if unknown || !has_duty {
-            return Door::Hold;
+            return CollectiveEntry::Hold;
         }
         entry.seq += 1;
         if entry.seq <= entry.target {
-            return Door::Enter;
+            return CollectiveEntry::Enter;
         }
         entry.target = entry.seq;
-        Door::Raise(Clock { group, seq: entry.seq })
+        CollectiveEntry::Raise(Clock { group, seq: entry.seq })
     }
 
     /// True if some member of a group waits, or may come to wait, for this rank in a collective
@@ -196,7 +196,7 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.crowded || self.needs.iter().flatten().any(|need| is_unmet(need, books))
     }
 
-    /// May this rank stand still here? Without orders yet: yes, but it is not parked, only waiting.
+    /// May this rank stand still here? Without a directive yet: yes, but it is not parked, only waiting.
     #[must_use]
     pub fn may_park(&self, at: &[Position<'_>], books: &impl Books) -> bool {
         self.requested
@@ -266,7 +266,7 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.told != 0
     }
 
-    /// The rank parks under the orders it has; `Report::Parked` is to be said. It needs nothing
+    /// The rank parks under the directive it has; `Report::Parked` is to be said. It needs nothing
     /// now.
     pub fn park(&mut self) {
         self.told = 0;

@@ -19,13 +19,13 @@ use std::time::Duration;
 const STANDSTILL_MAX: Duration = Duration::from_secs(30);
 const CHUNK_BYTES: usize = 1 << 20;
 
-pub(crate) struct Depot {
+pub(crate) struct ImageServer {
     name: String,
     job: JobDir,
     restored: Option<PathBuf>,
 }
 
-impl Depot {
+impl ImageServer {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             name: options.name.clone(),
@@ -43,15 +43,15 @@ impl Depot {
     pub(crate) fn take(&self, mut line: Line, mut frames: FrameBuffer, put: &PutImage) {
         let result = self.store(&mut line, &mut frames, put);
         let error = result.err().map_or(String::new(), |error| error.to_string());
-        let _ = line.outlet.send(&encode_frame(&Stored { error }.into()));
-        line.outlet.end();
+        let _ = line.writer.send(&encode_frame(&Stored { error }.into()));
+        line.writer.end();
     }
 
     fn store(&self, line: &mut Line, frames: &mut FrameBuffer, put: &PutImage) -> io::Result<()> {
         if put.job != self.name {
             return Err(io::Error::other(format!("this is job '{}'", self.name)));
         }
-        line.inlet.set_patience(Some(STANDSTILL_MAX))?;
+        line.reader.set_patience(Some(STANDSTILL_MAX))?;
         let path = partial_image(&self.job, put.epoch, put.rank);
         let at = |what: &str, error: io::Error| {
             io::Error::new(error.kind(), format!("cannot {what} {}: {error}", path.display()))
@@ -65,7 +65,7 @@ impl Depot {
             .map_err(|error| at("make", error))?;
         let mut left = put.bytes;
         while left > 0 {
-            let Some(Message::Chunk(chunk)) = next_message(&mut *line.inlet, frames)? else {
+            let Some(Message::Chunk(chunk)) = next_message(&mut *line.reader, frames)? else {
                 return Err(io::Error::other("the image broke off"));
             };
             left = left
@@ -80,7 +80,7 @@ impl Depot {
     pub(crate) fn give(&self, mut line: Line, wish: &GetImage) {
         // A daemon that sees too few bytes knows that this failed.
         let _ = self.send(&mut line, wish);
-        line.outlet.end();
+        line.writer.end();
     }
 
     fn send(&self, line: &mut Line, wish: &GetImage) -> io::Result<()> {
@@ -88,14 +88,14 @@ impl Depot {
             Ok((file, image)) => (Some(file), image),
             Err(error) => (None, Image { epoch: 0, bytes: 0, error: error.to_string() }),
         };
-        line.outlet.set_patience(STANDSTILL_MAX)?;
-        line.outlet.send(&encode_frame(&image.clone().into()))?;
+        line.writer.set_patience(STANDSTILL_MAX)?;
+        line.writer.send(&encode_frame(&image.clone().into()))?;
         let mut data = vec![0; CHUNK_BYTES];
         while let (Some(file), 1..) = (&mut file, image.bytes) {
             let want = usize::try_from(image.bytes).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
             file.read_exact(&mut data[..want])?;
             let chunk = Chunk { data: data[..want].to_vec() };
-            line.outlet.send(&encode_frame(&chunk.into()))?;
+            line.writer.send(&encode_frame(&chunk.into()))?;
             image.bytes -= want as u64;
         }
         Ok(())
