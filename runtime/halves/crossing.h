@@ -43,7 +43,7 @@ inline constexpr int kSignalQuiesce = 64;  // SIGRTMAX, asks an upper thread to 
 // Written only by its own thread (and by the quiesce handler that runs on it).
 struct Gate {
   u32 depth;        // > 0 while the thread is inside the lower half, or parked
-  u32 lock_depth;   // the depth at which it took the lock of the books; 0: it does not hold it
+  u32 lock_depth;   // the depth at which it took the core lock; 0: it does not hold it
   u32 interrupted;  // a quiesce signal came while inside: see Crossing::pending on the way out
   u32 attention;    // kGate* bits: why entering MPI is more than counting up `depth`
 };

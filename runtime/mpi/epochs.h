@@ -35,9 +35,9 @@ namespace fermata::mpi {
 inline constexpr i64 kOneShared = 1, kOneExclusive = i64(1) << 32, kOneWaiting = i64(1) << 48;
 inline constexpr i64 kAnyShared = kOneExclusive - 1, kAnyExclusive = kOneWaiting - kOneExclusive;
 inline constexpr i64 kAnyWaiting = ~(kOneWaiting - 1);
-// What a shared lock is not compatible with, while its rank has patience and afterwards.
+// What a shared lock is not compatible with, while its rank has time and afterwards.
 inline constexpr i64 kBeforeShared = kAnyExclusive | kAnyWaiting, kBeforeImpatient = kAnyExclusive;
-inline constexpr u64 kPatienceNs = 100'000'000;
+inline constexpr u64 kFairNs = 100'000'000;
 
 // --- counters ----------------------------------------------------------------------------------
 
@@ -169,11 +169,11 @@ class Waiting {
     // Ranks that keep finding each other's attempts must not continue in step.
     const u32 pause = (attempt * 7 + u32(state().world_rank) * 13) % 16;
     {
-      const OpenBooks open;  // whoever has the lock may wait for another thread of this rank
+      const CoreUnlocked open;  // whoever has the lock may wait for another thread of this rank
       for (u32 i = 0; i <= pause; i++) (void)sys::call(SYS_sched_yield);
     }
     poke_lower();  // the holder may need an answer of this rank's lower half
-    const i64 before = sys::now_ns() - since < kPatienceNs ? kBeforeShared : kBeforeImpatient;
+    const i64 before = sys::now_ns() - since < kFairNs ? kBeforeShared : kBeforeImpatient;
     bool got = false;
     int error = lock_try(window, target, kind, before, &got);
     if (error || got) {

@@ -17,7 +17,7 @@
 //
 // Invariant: until all have announced theirs no rank receives, unasked by its program, anything of
 //            a rank that has used synchronous sends (needs.h asks for a receipt then, not for room;
-//            who waits for a message holds the others, early.h). So until it is announced the lower
+//            who waits for a message holds the others, kept.h). So until it is announced the lower
 //            half's word for the end of a synchronous send is true.
 #pragma once
 
@@ -75,7 +75,7 @@ inline bool poll_announced(SynchronousSend* send) {
   return flag != 0;
 }
 
-/// Of an announced send: looks whether the receipt has come, and books its end.
+/// Of an announced send: looks whether the receipt has come, and records its end.
 [[gnu::noinline]] inline bool receipt_is_missing(Slot* slot) {
   Request* const request = request_of(slot);
   SynchronousSend* const send = synchronous_of(request);
@@ -104,7 +104,7 @@ inline void announce(SynchronousSend* send) {
       send_begin(&MpiCalls::Isend, &send->word, int(sizeof send->word), byte, send->receiver,
                  kAnnouncementTag, core.own_comm, &told))
     fatal("the MPI library refuses a message of the checkpoint");
-  if (told != core.instant) request_of(told)->forgotten = true;
+  if (told != core.completed) request_of(told)->forgotten = true;
   send->unfinished = true;
   send->epoch = core.park.epoch;
   request_of(send->slot)->state = RequestState::kPending;
@@ -130,22 +130,22 @@ inline bool synchronous_is_unfinished() {
 }
 
 /// The kept message that an announcement means, or null if it has been matched.
-inline Early* find_announced(i32 sender, const Announcement& word) {
+inline UnexpectedMessage* find_announced(i32 sender, const Announcement& word) {
   Comm* comm = state().comms;
   while (comm && comm->id != word.comm_id) comm = comm->next;
   if (!comm) return nullptr;
   u64 behind = 0;
-  for (Early* early = comm->early_last; early; early = early->previous)
-    if (comm->members[early->source] == sender && early->tag == word.tag && behind++ == word.behind)
-      return early;
+  for (UnexpectedMessage* kept = comm->unexpected_last; kept; kept = kept->previous)
+    if (comm->members[kept->source] == sender && kept->tag == word.tag && behind++ == word.behind)
+      return kept;
   return nullptr;
 }
 
 inline void answer(i32 sender, const Announcement& word) {
   Core& core = state();
-  if (Early* const early = find_announced(sender, word)) {
-    early->owed_to = sender;
-    early->owed_tag = word.receipt_tag;
+  if (UnexpectedMessage* const kept = find_announced(sender, word)) {
+    kept->owed_to = sender;
+    kept->owed_tag = word.receipt_tag;
     return;
   }
   auto* const owed = arena_new<OwedReceipt>();
@@ -157,17 +157,17 @@ inline void answer(i32 sender, const Announcement& word) {
 /// once.
 inline void answer_announcements() {
   Comm* const comm = comm_of(state().own_comm);
-  for (Early *early = comm->early_first, *next; early; early = next) {
-    next = early->next;
-    if (!is_announcement(early->tag)) continue;
+  for (UnexpectedMessage *kept = comm->unexpected_first, *next; kept; kept = next) {
+    next = kept->next;
+    if (!is_announcement(kept->tag)) continue;
     Announcement word;
-    if (early_complete(early)) return;
-    early_unlink(early);
-    if (early->bytes == sizeof word) {
-      __builtin_memcpy(&word, early->data, sizeof word);
-      answer(early->source, word);
+    if (unexpected_complete(kept)) return;
+    unexpected_unlink(kept);
+    if (kept->bytes == sizeof word) {
+      __builtin_memcpy(&word, kept->data, sizeof word);
+      answer(kept->source, word);
     }
-    early_free(early);
+    unexpected_free(kept);
   }
 }
 

@@ -22,7 +22,7 @@ inline bool wait_for_all_members(Slot* comm) {
     u64 real = 0;
     if (lower().Ibarrier(comm->real, &real)) return false;  // the call itself will tell
     int flag = 0;
-    for (Patience patience; !flag && rebuilds == state().rebuilds; between_polls(patience)) {
+    for (Backoff backoff; !flag && rebuilds == state().rebuilds; between_polls(backoff)) {
       CanonStatus status{};
       if (lower().Test(&real, &flag, &status)) return false;
       if (!flag && checkpoint_wanted()) safe_point();

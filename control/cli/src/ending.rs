@@ -63,7 +63,7 @@ impl End {
     }
 
     /// The last line: what is saved, and the command that continues. None if the job has ended well.
-    pub fn tell(&self, job: &JobDir, start: &Start, patience: Duration) {
+    pub fn tell(&self, job: &JobDir, start: &Start, timeout: Duration) {
         let name = hints::name_of(job);
         if let Some(epoch) = self.stopped_at {
             let resume = command_to_resume(job, start, None);
@@ -73,7 +73,7 @@ impl End {
         }
         let Some(why) = self.why.as_ref().filter(|_| !self.is_plain) else { return };
         let directory = job.clone();
-        let saved = within(patience, move || newest(&directory)).flatten();
+        let saved = within(timeout, move || newest(&directory)).flatten();
         let hint = match saved {
             Some((epoch, age_s)) => format!(
                 "checkpoint {epoch}, {} old, is saved; continue with: {}",
@@ -158,7 +158,7 @@ mod tests {
             committed_epoch: 0,
             lost_host: None,
             ends: Ends { have_begun: true, shortfall: shortfall.map(str::to_owned) },
-            patience: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
         }
     }
 

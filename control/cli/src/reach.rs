@@ -28,7 +28,7 @@ const DAEMON_WAIT: Duration = Duration::from_secs(40);
 const FETCH_SILENCE_MAX: Duration = Duration::from_secs(1800);
 const POLL: Duration = Duration::from_millis(20);
 /// A rank that has lost its coordinator tries as long to find it again.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 const READY: &str = "ready";
 
 /// Where a run's coordinator is.
@@ -218,7 +218,7 @@ fn serve(wanted: &DaemonSpec) -> Result<()> {
     readable.read(true).write(true).create(true).truncate(true);
     let log = readable.open(wanted.socket.with_extension("log")).ok().map(Log::new);
     let socket = wanted.socket.clone();
-    fermata_daemon::run(Options { way, socket, local, patience: PATIENCE, log }, || {
+    fermata_daemon::run(Options { way, socket, local, timeout: TIMEOUT, log }, || {
         // Who started it may have given it up.
         let _ = writeln!(io::stdout(), "{READY}");
     })
@@ -234,7 +234,7 @@ fn serve(wanted: &DaemonSpec) -> Result<()> {
 pub fn fetch_image(socket: &str, rank: u32) -> Result<PathBuf> {
     let Line { mut reader, mut writer } = connect_unix(Path::new(socket))?;
     writer.send(&encode_frame(&Fetch { rank }.into()))?;
-    reader.set_patience(Some(FETCH_SILENCE_MAX))?;
+    reader.set_timeout(Some(FETCH_SILENCE_MAX))?;
     let mut frames = FrameBuffer::default();
     let mut buffer = [0; 4096];
     loop {

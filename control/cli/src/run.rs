@@ -294,9 +294,9 @@ pub fn launch(
     record.socket.clear();
     record.addresses.clear();
     let (last, directory) = (record.clone(), job.clone());
-    within(ending.patience, move || directory.write_record(&last));
+    within(ending.timeout, move || directory.write_record(&last));
     let end = end?;
-    end.tell(&job, start, ending.patience);
+    end.tell(&job, start, ending.timeout);
     end.answer(&record, output);
     Ok(end.code)
 }

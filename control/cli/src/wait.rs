@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_secs(5);
 /// So long a host may be silent after it was found to be: its daemon looks for the coordinator for
 /// as long, and the connections of an MPI may outlive ours.
-const RETURN_WAIT: Duration = crate::reach::PATIENCE;
+const RETURN_WAIT: Duration = crate::reach::TIMEOUT;
 
 /// How mpirun has ended.
 #[derive(Debug)]

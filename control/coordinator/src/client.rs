@@ -82,7 +82,7 @@ impl Client {
     }
 
     fn greet(mut line: Line, job: &str) -> Result<Self, ClientError> {
-        line.reader.set_patience(Some(SLICE))?;
+        line.reader.set_timeout(Some(SLICE))?;
         let mut client = Self { line, frames: FrameBuffer::default() };
         client.send(&ClientHello { job: job.to_owned() }.into())?;
         Ok(client)
@@ -106,10 +106,10 @@ impl Client {
     /// Asks how the job is.
     ///
     /// # Errors
-    /// There was no answer within `patience`.
-    pub fn status(&mut self, patience: Duration) -> Result<Answer, ClientError> {
+    /// There was no answer within `timeout`.
+    pub fn status(&mut self, timeout: Duration) -> Result<Answer, ClientError> {
         self.send(&Status {}.into())?;
-        let (_, answer) = self.wait_for_answer(patience, |_| {})?;
+        let (_, answer) = self.wait_for_answer(timeout, |_| {})?;
         Ok(answer)
     }
 

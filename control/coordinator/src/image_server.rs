@@ -51,7 +51,7 @@ impl ImageServer {
         if put.job != self.name {
             return Err(io::Error::other(format!("this is job '{}'", self.name)));
         }
-        line.reader.set_patience(Some(STANDSTILL_MAX))?;
+        line.reader.set_timeout(Some(STANDSTILL_MAX))?;
         let path = partial_image(&self.job, put.epoch, put.rank);
         let at = |what: &str, error: io::Error| {
             io::Error::new(error.kind(), format!("cannot {what} {}: {error}", path.display()))
@@ -88,7 +88,7 @@ impl ImageServer {
             Ok((file, image)) => (Some(file), image),
             Err(error) => (None, Image { epoch: 0, bytes: 0, error: error.to_string() }),
         };
-        line.writer.set_patience(STANDSTILL_MAX)?;
+        line.writer.set_timeout(STANDSTILL_MAX)?;
         line.writer.send(&encode_frame(&image.clone().into()))?;
         let mut data = vec![0; CHUNK_BYTES];
         while let (Some(file), 1..) = (&mut file, image.bytes) {

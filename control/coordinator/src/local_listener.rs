@@ -97,7 +97,7 @@ impl LocalListener {
 
 fn listen(path: &Path) -> io::Result<UnixTransport> {
     let transport = UnixTransport::bind(path)?;
-    transport.set_patience(LOOK_EVERY)?;
+    transport.set_timeout(LOOK_EVERY)?;
     Ok(transport)
 }
 

@@ -105,7 +105,7 @@ pub struct Ending {
     /// How its ranks have ended.
     pub ends: Ends,
     /// How long the job's directory may be waited for: it may hang.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// A running coordinator.
@@ -158,7 +158,7 @@ impl Handle {
         while self.is_running() && bears() {
             thread::sleep(STOP_POLL);
         }
-        let patience = if self.is_running() { HURRY_MAX } else { LEAVE_MAX };
+        let timeout = if self.is_running() { HURRY_MAX } else { LEAVE_MAX };
         self.shared.stop_at_once.store(true, Ordering::Release);
         let since = Instant::now();
         while self.is_running() && since.elapsed() < HURRY_MAX {
@@ -167,13 +167,13 @@ impl Handle {
         if self.is_running() {
             self.thread = None; // it hangs in a call on the disk
         }
-        self.join(patience);
+        self.join(timeout);
         Ending {
             stopped: self.was_stopped(),
             committed_epoch: self.shared.committed.lock().map_or(0, |epoch| *epoch),
             lost_host: self.lost_host(),
             ends: self.shared.ends.lock().map_or_else(|_| Ends::default(), |ends| ends.clone()),
-            patience,
+            timeout,
         }
     }
 
@@ -186,7 +186,7 @@ impl Handle {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    fn join(&mut self, patience: Duration) {
+    fn join(&mut self, timeout: Duration) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -195,7 +195,7 @@ impl Handle {
         if self.secret.is_some() {
             let job = self.job.clone();
             let path = job.path().join(Secret::FILE);
-            within(patience, move || std::fs::remove_file(job.via(&path)));
+            within(timeout, move || std::fs::remove_file(job.via(&path)));
         }
     }
 }
@@ -288,7 +288,7 @@ impl Server {
         let mut met_anyone = false;
         let mut stop_since = None;
         loop {
-            let mut patience = TICK;
+            let mut timeout = TICK;
             if self.shared.stop.load(Ordering::Acquire) {
                 let since = *stop_since.get_or_insert_with(Instant::now);
                 let is_late = since.elapsed() >= STORE_WAIT
@@ -298,10 +298,10 @@ impl Server {
                 }
                 // What ranks said before they ended may complete a snapshot.
                 if !self.storage_worker.is_busy() && !self.may_hear_more(since) {
-                    patience = Duration::ZERO;
+                    timeout = Duration::ZERO;
                 }
             }
-            let event = match inputs.recv_timeout(patience) {
+            let event = match inputs.recv_timeout(timeout) {
                 Ok(Input::Connected(conn, peer)) => {
                     self.peers.insert(conn, peer);
                     continue;
@@ -336,7 +336,7 @@ impl Server {
                     }
                     continue;
                 }
-                Err(RecvTimeoutError::Timeout) if patience.is_zero() => break,
+                Err(RecvTimeoutError::Timeout) if timeout.is_zero() => break,
                 Err(RecvTimeoutError::Timeout) => Event::Tick,
                 Err(RecvTimeoutError::Disconnected) => break,
             };

@@ -140,9 +140,9 @@ fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf,
     let local = (between == Between::DaemonWithImages)
         .then(|| LocalImages::new(&images, way.clone()).unwrap());
     let socket = dir.join("daemon.sock");
-    let patience = Duration::from_millis(300);
+    let timeout = Duration::from_millis(300);
     let options =
-        fermata_daemon::Options { way, socket: socket.clone(), local, patience, log: None };
+        fermata_daemon::Options { way, socket: socket.clone(), local, timeout, log: None };
     let (sender, receiver) = channel();
     let daemon = thread::spawn(move || {
         fermata_daemon::run(options, move || sender.send(()).unwrap()).unwrap();

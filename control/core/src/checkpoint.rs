@@ -5,7 +5,7 @@
 //! to say; here its words go over the wire, and what the rest of a checkpoint takes is added.
 //!
 //! If nobody says anything for a time the attempt is given up, the job runs freely for a moment,
-//! and a new one begins, with growing patience, until the caller's time is over. NEEDs are there so
+//! and a new one begins, with a growing timeout, until the caller's time is over. NEEDs are there so
 //! that this is not seen; a program that polls, and waits in no call, can still bring it about.
 
 use crate::advice::{HINT_ASK, HINT_HELD, HINT_REFUSED, with_hint};
@@ -133,7 +133,7 @@ impl Run {
         is_new && now + TRANSIENT_PAUSE_MS < self.safe_by_ms
     }
 
-    fn patience_ms(&self) -> u64 {
+    fn timeout_ms(&self) -> u64 {
         FIRST_PATIENCE_MS << (self.attempts - 1).min(6)
     }
 }
@@ -426,7 +426,7 @@ impl Machine {
         match run.phase {
             Phase::Pause(until) if now >= until && !self.removing => self.attempt(now),
             Phase::Gather
-                if run.protocol.has_clocks() && now >= run.progress_ms + run.patience_ms() =>
+                if run.protocol.has_clocks() && now >= run.progress_ms + run.timeout_ms() =>
             {
                 let pause = (FIRST_PAUSE_MS << run.attempts.min(8)).min(PAUSE_MS_MAX);
                 run.phase = Phase::Pause(now + pause);

@@ -124,7 +124,7 @@ impl LocalImages {
         let mut file = open_file(&path, Whose::Own(None))?;
         let bytes = file.metadata()?.len();
         let mut line = self.dial()?;
-        line.writer.set_patience(STANDSTILL_MAX)?;
+        line.writer.set_timeout(STANDSTILL_MAX)?;
         let job = self.way.job.clone();
         line.writer.send(&encode_frame(&PutImage { job, epoch, rank, bytes }.into()))?;
         let mut left = bytes;
@@ -148,7 +148,7 @@ impl LocalImages {
     pub(crate) fn get(&self, rank: u32) -> io::Result<PathBuf> {
         let _slot = self.slots.take();
         let mut line = self.dial()?;
-        line.reader.set_patience(Some(STANDSTILL_MAX))?;
+        line.reader.set_timeout(Some(STANDSTILL_MAX))?;
         let job = self.way.job.clone();
         line.writer.send(&encode_frame(&GetImage { job, rank }.into()))?;
         let mut frames = FrameBuffer::default();
@@ -176,7 +176,7 @@ impl LocalImages {
 }
 
 fn hear_stored(line: &mut Line) -> io::Result<()> {
-    line.reader.set_patience(Some(FLUSH_MAX))?;
+    line.reader.set_timeout(Some(FLUSH_MAX))?;
     match hear(line, &mut FrameBuffer::default())? {
         Some(Message::Stored(stored)) if stored.error.is_empty() => Ok(()),
         Some(Message::Stored(stored)) => Err(io::Error::other(stored.error)),

@@ -34,7 +34,7 @@ pub struct Options {
     /// The host keeps images to itself.
     pub local: Option<LocalImages>,
     /// How long to look for a coordinator that is lost while ranks live.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Where to write what happens.
     pub log: Option<Log>,
 }
@@ -346,12 +346,12 @@ impl Daemon {
     fn redial(&self) {
         let inputs = self.inputs.clone();
         let way = self.options.way.clone();
-        let patience = self.options.patience;
+        let timeout = self.options.timeout;
         let given_up = self.inputs.clone();
         let work = move || {
             let begun = Instant::now();
-            while begun.elapsed() < patience {
-                thread::sleep(REDIAL_EVERY.min(patience));
+            while begun.elapsed() < timeout {
+                thread::sleep(REDIAL_EVERY.min(timeout));
                 if let Ok(line) = greet(&way) {
                     let _ = inputs.send(Input::CoordinatorBack(line));
                     return;

@@ -89,7 +89,7 @@ impl Job {
         let (program, _) = &self.programs[state.program];
         let Some(snapshot) = state.snapshot.clone() else { return Outcome::Unsafe };
         let adds_up =
-            |lane: &Lane| usize::from(lane.matched) + lane.early.len() == usize::from(lane.sent);
+            |lane: &Lane| usize::from(lane.matched) + lane.unexpected.len() == usize::from(lane.sent);
         if !snapshot.lanes.iter().all(adds_up) {
             return Outcome::Unsafe;
         }
@@ -112,7 +112,7 @@ impl World {
             let arrived = from.lane(peer, rank);
             let lane = self.lane_mut(peer, rank);
             lane.matched = arrived.matched;
-            lane.early.clone_from(&arrived.early);
+            lane.unexpected.clone_from(&arrived.unexpected);
         }
     }
 }

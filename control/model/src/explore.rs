@@ -31,7 +31,7 @@ use crate::job::{Job, Lines};
 use crate::program::Program;
 use crate::rule::Rule;
 use crate::state::{Outcome, State};
-use crate::world::BooksOf;
+use crate::world::CountsOf;
 use fermata_protocol::Version;
 use stateright::{Checker, Expectation, Model, Property};
 use std::collections::BTreeSet;
@@ -151,8 +151,8 @@ impl Job {
             if !is_early && self.may_park(state, rank) {
                 actions.push(Action::Park(rank));
             }
-            let books = BooksOf(&state.world, rank);
-            if self.at(state, rank, |at| side.machine.has_to_tell(at, &books)) {
+            let counts = CountsOf(&state.world, rank);
+            if self.at(state, rank, |at| side.machine.has_to_tell(at, &counts)) {
                 actions.push(Action::Tell(rank));
             }
         }

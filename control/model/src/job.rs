@@ -10,9 +10,9 @@
 use crate::program::{Mask, Mode, Op, Program, Server};
 use crate::rule::Rule;
 use crate::state::{Down, Machine, Outcome, Side, State};
-use crate::world::{BooksOf, Phase, World, index_of};
+use crate::world::{CountsOf, Phase, World, index_of};
 use fermata_protocol::{
-    Books, Cause, Clock, CollectiveEntry, Coordinator, NeedKind, Output, Position, RankId, Report,
+    MessageCounts, Cause, Clock, CollectiveEntry, Coordinator, NeedKind, Output, Position, RankId, Report,
     Tell, Version,
 };
 use std::collections::{HashSet, VecDeque};
@@ -147,8 +147,8 @@ impl Job {
     pub(crate) fn may_park(&self, state: &State, rank: usize) -> bool {
         let side = &state.sides[rank];
         let counted = state.world.ranks[rank].phase == Phase::Counted;
-        let books = BooksOf(&state.world, rank);
-        !counted && self.at(state, rank, |at| side.machine.may_park(at, &books))
+        let counts = CountsOf(&state.world, rank);
+        !counted && self.at(state, rank, |at| side.machine.may_park(at, &counts))
     }
 
     /// Everything that can come of the rank's next step in its program.
@@ -216,8 +216,8 @@ impl Job {
     }
 
     fn pass_entry(&self, next: &mut State, rank: usize, group: Mask) -> bool {
-        let books = BooksOf(&next.world, rank);
-        match Arc::make_mut(&mut next.sides[rank]).machine.enter_collective(group.into(), &books) {
+        let counts = CountsOf(&next.world, rank);
+        match Arc::make_mut(&mut next.sides[rank]).machine.enter_collective(group.into(), &counts) {
             CollectiveEntry::Hold => return false,
             CollectiveEntry::Enter => {}
             CollectiveEntry::Raise(clock) => self.say(next, rank, Report::Raise(clock)),
@@ -253,12 +253,12 @@ impl Job {
     }
 
     pub(crate) fn tell(&self, next: &mut State, rank: usize) {
-        let books = BooksOf(&next.world, rank);
+        let counts = CountsOf(&next.world, rank);
         let mut machine = next.sides[rank].machine.clone();
         let report = self.at(next, rank, |at| {
-            machine.tell(at, &books).map(|tell| match tell {
+            machine.tell(at, &counts).map(|tell| match tell {
                 Tell::Needs => {
-                    Report::Needs(machine.cause(at), machine.needs(at, &books).collect())
+                    Report::Needs(machine.cause(at), machine.needs(at, &counts).collect())
                 }
                 Tell::Runs => Report::Runs,
             })
@@ -353,10 +353,10 @@ impl Job {
 
     /// Standing still, the rank receives what others need room for.
     pub(crate) fn may_take_in(&self, state: &State, rank: usize, from: usize) -> bool {
-        let books = BooksOf(&state.world, rank);
+        let counts = CountsOf(&state.world, rank);
         let is_there =
-            !state.world.lane(from, rank).net.is_empty() || books.held(from as RankId) > 0;
-        is_there && state.sides[rank].machine.gives_room(from as RankId, &books)
+            !state.world.lane(from, rank).net.is_empty() || counts.held(from as RankId) > 0;
+        is_there && state.sides[rank].machine.gives_room(from as RankId, &counts)
     }
 
     /// True if nothing is under way, nobody has anything to say, nobody has a cause of its own to
@@ -365,18 +365,18 @@ impl Job {
         let ranks = 0..state.sides.len();
         let is_quiet = |rank: usize| {
             let side = &state.sides[rank];
-            let books = BooksOf(&state.world, rank);
+            let counts = CountsOf(&state.world, rank);
             let counted = state.world.ranks[rank].phase == Phase::Counted;
             let silent = side.up.is_empty() && side.down.is_empty() && side.has_read;
             silent
                 && !counted
                 && self.at(state, rank, |at| {
-                    side.machine.cause(at) == Cause::Others && !side.machine.has_to_tell(at, &books)
+                    side.machine.cause(at) == Cause::Others && !side.machine.has_to_tell(at, &counts)
                 })
         };
         let has_duty = |rank: usize| {
-            let books = BooksOf(&state.world, rank);
-            self.at(state, rank, |at| state.sides[rank].machine.has_duty(at, &books))
+            let counts = CountsOf(&state.world, rank);
+            self.at(state, rank, |at| state.sides[rank].machine.has_duty(at, &counts))
         };
         state.snapshot.is_none() && ranks.clone().all(is_quiet) && ranks.clone().any(has_duty)
     }
@@ -384,11 +384,11 @@ impl Job {
     /// A message without a receive, and the rank has told that it waits for one of this sender.
     pub(crate) fn may_hold(&self, state: &State, rank: usize, from: usize) -> bool {
         let machine = &state.sides[rank].machine;
-        let books = BooksOf(&state.world, rank);
+        let counts = CountsOf(&state.world, rank);
         !state.world.lane(from, rank).net.is_empty()
             && machine.is_needy()
             && self.at(state, rank, |at| {
-                let mut needs = machine.needs(at, &books);
+                let mut needs = machine.needs(at, &counts);
                 needs.any(|n| n.kind == NeedKind::Message && n.peer as usize == from)
             })
     }

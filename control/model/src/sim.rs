@@ -11,7 +11,7 @@
 use crate::grid::{Random, Step, WORLD, column, programs, row};
 use crate::rule::Rule;
 use fermata_protocol::{
-    Books, CollectiveEntry, Coordinator, Directive, Need, Output, Position, RankId, RankMachine,
+    MessageCounts, CollectiveEntry, Coordinator, Directive, Need, Output, Position, RankId, RankMachine,
     Report, Tell, Version,
 };
 use std::cmp::Reverse;
@@ -83,7 +83,7 @@ struct Place {
     matched: BTreeMap<u32, u64>,
 }
 
-impl Books for Place {
+impl MessageCounts for Place {
     fn sent(&self, to: RankId) -> u64 {
         self.sent.get(&to).copied().unwrap_or(0)
     }

@@ -3,7 +3,7 @@
 //!
 //! The wrappers ask it only while a checkpoint is pending. It holds the clocks, the newest directive
 //! and what it has last said; where the rank is and what it has sent and received is told at each
-//! question (`Position`, `Books`).
+//! question (`Position`, `MessageCounts`).
 //!
 //! Invariant: a parked rank leaves the park only because of a new directive. What it has said by
 //!            `Report::Parked` is true as long as the coordinator sends nothing.
@@ -13,7 +13,7 @@ use crate::words::{Cause, Clock, Directive, GroupId, Need, NeedKind, Position, R
 
 /// The rank's bookmarks. All counts but `held` are since the start of the job. They never fall, but
 /// for `arrived` while the program receives a message that was held.
-pub trait Books {
+pub trait MessageCounts {
     /// Messages sent to this rank, counted when the send is begun.
     fn sent(&self, to: RankId) -> u64;
     /// Messages of this rank that have arrived: received, taken in early, or held.
@@ -149,9 +149,9 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     }
 
     /// May this rank begin a collective call of this group? The call is counted if so.
-    pub fn enter_collective(&mut self, group: GroupId, books: &impl Books) -> CollectiveEntry {
+    pub fn enter_collective(&mut self, group: GroupId, counts: &impl MessageCounts) -> CollectiveEntry {
         let unknown = self.requested && self.version == Version(0);
-        let has_duty = self.has_duty(&[Position::CollectiveEntry], books);
+        let has_duty = self.has_duty(&[Position::CollectiveEntry], counts);
         let Some(entry) = self.entry(group) else { return CollectiveEntry::Enter };
         if unknown || !has_duty {
             return CollectiveEntry::Hold;
@@ -184,7 +184,7 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     /// True if this rank may not stand still: it owes a collective call, or another rank needs a
     /// step of it that it has not made. `at`: where its threads are.
     #[must_use]
-    pub fn has_duty(&self, at: &[Position<'_>], books: &impl Books) -> bool {
+    pub fn has_duty(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
         if self.owes_collective() {
             return true;
         }
@@ -193,36 +193,36 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         if at.contains(&Position::Ending) {
             return false;
         }
-        self.crowded || self.needs.iter().flatten().any(|need| is_unmet(need, books))
+        self.crowded || self.needs.iter().flatten().any(|need| is_unmet(need, counts))
     }
 
     /// May this rank stand still here? Without a directive yet: yes, but it is not parked, only waiting.
     #[must_use]
-    pub fn may_park(&self, at: &[Position<'_>], books: &impl Books) -> bool {
+    pub fn may_park(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
         self.requested
             && at.iter().all(Position::is_parkable)
-            && (self.version == Version(0) || !self.has_duty(at, books))
+            && (self.version == Version(0) || !self.has_duty(at, counts))
     }
 
     /// True if, standing still, the rank takes in what arrives from this one. Never more than what
     /// is needed, or a synchronous send could end before its receive has begun.
     #[must_use]
-    pub fn gives_room(&self, to: RankId, books: &impl Books) -> bool {
+    pub fn gives_room(&self, to: RankId, counts: &impl MessageCounts) -> bool {
         self.needs.iter().flatten().any(|need| {
             need.kind == NeedKind::Room
                 && need.peer == to
-                && books.arrived(to) < need.count + books.held(to)
+                && counts.arrived(to) < need.count + counts.held(to)
         })
     }
 
     /// What keeps a rank from continuing, if it has to continue: nothing where it may park, and nothing
     /// in a collective call, whose other members owe it.
-    pub fn needs<'a, B: Books>(
+    pub fn needs<'a, B: MessageCounts>(
         &self,
         at: &'a [Position<'a>],
-        books: &'a B,
+        counts: &'a B,
     ) -> impl Iterator<Item = Need> + use<'a, B, GROUPS, NEEDS> {
-        let has_duty = self.has_duty(at, books);
+        let has_duty = self.has_duty(at, counts);
         at.iter().flat_map(move |at| {
             let mut peers: &'a [RankId] = &[];
             let mut single = None;
@@ -233,11 +233,11 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
                 _ => {}
             }
             let of_single =
-                single.into_iter().map(|(peer, kind)| Need { peer, kind, count: books.sent(peer) });
+                single.into_iter().map(|(peer, kind)| Need { peer, kind, count: counts.sent(peer) });
             of_single.chain(peers.iter().map(|&peer| Need {
                 peer,
                 kind: NeedKind::Message,
-                count: books.arrived(peer) + 1,
+                count: counts.arrived(peer) + 1,
             }))
         })
     }
@@ -245,8 +245,8 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     /// Is there something new to say about what this rank needs? It counts as said.
     /// A message that arrives without ending the wait (another tag) changes the count that is
     /// needed, and is told again; so is another cause.
-    pub fn tell(&mut self, at: &[Position<'_>], books: &impl Books) -> Option<Tell> {
-        let wanted = self.wanted(at, books);
+    pub fn tell(&mut self, at: &[Position<'_>], counts: &impl MessageCounts) -> Option<Tell> {
+        let wanted = self.wanted(at, counts);
         if wanted == self.told {
             return None;
         }
@@ -256,8 +256,8 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
 
     /// True if `tell` has something to say.
     #[must_use]
-    pub fn has_to_tell(&self, at: &[Position<'_>], books: &impl Books) -> bool {
-        self.wanted(at, books) != self.told
+    pub fn has_to_tell(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
+        self.wanted(at, counts) != self.told
     }
 
     /// True while the coordinator believes that this rank needs something.
@@ -272,11 +272,11 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.told = 0;
     }
 
-    fn wanted(&self, at: &[Position<'_>], books: &impl Books) -> u64 {
+    fn wanted(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> u64 {
         if self.version == Version(0) {
             return 0;
         }
-        let all = self.needs(at, books).fold(0, |digest, need| {
+        let all = self.needs(at, counts).fold(0, |digest, need| {
             let kind = match need.kind {
                 NeedKind::Message => 1,
                 NeedKind::Receipt => 2,
@@ -295,10 +295,10 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     }
 }
 
-fn is_unmet(need: &Need, books: &impl Books) -> bool {
+fn is_unmet(need: &Need, counts: &impl MessageCounts) -> bool {
     match need.kind {
-        NeedKind::Message => books.sent(need.peer) < need.count,
-        NeedKind::Receipt => books.matched(need.peer) < need.count,
+        NeedKind::Message => counts.sent(need.peer) < need.count,
+        NeedKind::Receipt => counts.matched(need.peer) < need.count,
         NeedKind::Room => false,
     }
 }

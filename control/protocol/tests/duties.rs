@@ -15,7 +15,7 @@
 //! - parked: does it take in what comes from rank 1?
 //! - receiving: does it run on for its own sake?
 use fermata_protocol::{
-    Books, Cause, Clock, CollectiveEntry, Directive, Need, NeedKind, Position, RankId, RankMachine,
+    MessageCounts, Cause, Clock, CollectiveEntry, Directive, Need, NeedKind, Position, RankId, RankMachine,
     Version,
 };
 use std::fmt::Write;
@@ -30,7 +30,7 @@ struct Counts {
     held: u64,
 }
 
-impl Books for Counts {
+impl MessageCounts for Counts {
     fn sent(&self, _to: RankId) -> u64 {
         self.sent
     }
@@ -61,8 +61,8 @@ fn machine(clocks: [u64; 2], targets: [u64; 2], directive: Option<&[Need]>) -> M
     machine
 }
 
-fn needs(machine: &Machine, at: &[Position<'_>], books: &Counts) -> String {
-    let words = machine.needs(at, books).map(|need| match need.kind {
+fn needs(machine: &Machine, at: &[Position<'_>], counts: &Counts) -> String {
+    let words = machine.needs(at, counts).map(|need| match need.kind {
         NeedKind::Message => need.count.to_string(),
         NeedKind::Receipt => format!("receipt{}", need.count),
         NeedKind::Room => format!("room{}", need.count),
@@ -70,10 +70,10 @@ fn needs(machine: &Machine, at: &[Position<'_>], books: &Counts) -> String {
     words.reduce(|all, word| all + &word).unwrap_or_else(|| "0".to_owned())
 }
 
-fn entry(mut machine: Machine, books: &Counts) -> String {
+fn entry(mut machine: Machine, counts: &Counts) -> String {
     machine.count(1);
     machine.uncount(1);
-    let answer = machine.enter_collective(1, books);
+    let answer = machine.enter_collective(1, counts);
     let seq = machine.clocks().next().map_or(0, |clock| clock.seq);
     match answer {
         CollectiveEntry::Hold => "hold".to_owned(),
@@ -82,21 +82,21 @@ fn entry(mut machine: Machine, books: &Counts) -> String {
     }
 }
 
-fn decisions(machine: &Machine, books: &Counts) -> String {
+fn decisions(machine: &Machine, counts: &Counts) -> String {
     let duty = |at: &[Position<'_>]| {
-        let has_duty = machine.has_duty(at, books);
-        assert_eq!(machine.may_park(at, books), !has_duty);
+        let has_duty = machine.has_duty(at, counts);
+        assert_eq!(machine.may_park(at, counts), !has_duty);
         u8::from(has_duty)
     };
     format!(
         "{} {} {} {} {} {} {} {}",
         duty(&[Position::Computing]),
-        needs(machine, &[Position::Receiving(&[1])], books),
+        needs(machine, &[Position::Receiving(&[1])], counts),
         duty(&[Position::Ending]),
-        needs(machine, &[Position::Sending(1)], books),
-        needs(machine, &[Position::Synchronous(1)], books),
-        entry(machine.clone(), books),
-        u8::from(machine.gives_room(1, books)),
+        needs(machine, &[Position::Sending(1)], counts),
+        needs(machine, &[Position::Synchronous(1)], counts),
+        entry(machine.clone(), counts),
+        u8::from(machine.gives_room(1, counts)),
         u8::from(machine.cause(&[Position::Receiving(&[1])]) == Cause::Own)
     )
 }
@@ -117,13 +117,13 @@ fn table() -> String {
         let (a, a_target, b, b_target) = (digit(2), digit(3), digit(2), 1);
         let sent = digit(3);
         for (arrived, kept, held) in arrivals {
-            let books = Counts { sent, arrived, kept, held };
+            let counts = Counts { sent, arrived, kept, held };
             let mut line = |word: &str, count: u64, machine: &Machine| {
                 let _ = writeln!(
                     text,
                     "{a} {a_target} {b} {b_target} {word} {count} {sent} {arrived} {kept} {held} \
                      {}",
-                    decisions(machine, &books)
+                    decisions(machine, &counts)
                 );
             };
             for (word, count, needs) in &directive {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rank's machine by itself: what it says, what it lets pass. The rest is in `fermata-model`.
 use fermata_protocol::{
-    Books, Clock, CollectiveEntry, Directive, Need, NeedKind, Position, RankId, RankMachine, Tell,
+    MessageCounts, Clock, CollectiveEntry, Directive, Need, NeedKind, Position, RankId, RankMachine, Tell,
     Version,
 };
 
@@ -9,7 +9,7 @@ use fermata_protocol::{
 struct Counts(u64, u64, u64);
 struct Held(Counts);
 
-impl Books for Counts {
+impl MessageCounts for Counts {
     fn sent(&self, _to: RankId) -> u64 {
         self.0
     }
@@ -21,7 +21,7 @@ impl Books for Counts {
     }
 }
 
-impl Books for Held {
+impl MessageCounts for Held {
     fn sent(&self, to: RankId) -> u64 {
         self.0.sent(to)
     }

@@ -164,11 +164,11 @@ impl JobDir {
     }
 
     /// Takes the right to run this job, whose directory exists. `None`: somebody else has had it
-    /// for as long as `patience`.
+    /// for as long as `timeout`.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn hold(&self, patience: Duration) -> Result<Option<JobLock>, StorageError> {
+    pub fn hold(&self, timeout: Duration) -> Result<Option<JobLock>, StorageError> {
         let path = self.lock_path();
         let at = |error: &io::Error| StorageError::at("lock", &path, error);
         let mut file = own::open_to_append(&self.via(&path)).map_err(|error| at(&error))?;
@@ -187,7 +187,7 @@ impl JobDir {
                     return Ok(Some(JobLock { file: None }));
                 }
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(at(&error)),
-                Err(_) if begun.elapsed() >= patience => return Ok(None),
+                Err(_) if begun.elapsed() >= timeout => return Ok(None),
                 Err(_) => thread::sleep(HOLD_POLL),
             }
         }

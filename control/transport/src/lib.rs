@@ -34,16 +34,16 @@ pub(crate) const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The half of a line that bytes come from.
 pub trait Reader: Send {
-    /// Blocks for bytes, at most for the patience; 0 = the peer has closed.
+    /// Blocks for bytes, at most for the timeout; 0 = the peer has closed.
     ///
     /// # Errors
-    /// What the system says; `WouldBlock` or `TimedOut` when patience is over.
+    /// What the system says; `WouldBlock` or `TimedOut` when the timeout is over.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
     /// How long `receive` may block; `None` = until the line ends. Without a call: `None`.
     ///
     /// # Errors
     /// What the system says.
-    fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()>;
+    fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()>;
     /// Ends the line for both ends and both halves.
     fn end(&mut self);
 }
@@ -59,7 +59,7 @@ pub trait Writer: Send {
     ///
     /// # Errors
     /// What the system says.
-    fn set_patience(&mut self, _patience: Duration) -> io::Result<()> {
+    fn set_timeout(&mut self, _patience: Duration) -> io::Result<()> {
         Ok(())
     }
     /// Ends the line for both ends and both halves.
@@ -92,7 +92,7 @@ pub trait Listener: Send {
     fn accept(&mut self) -> io::Result<Box<dyn PendingPeer>>;
 }
 
-/// Whether an error of `receive` only says that patience is over.
+/// Whether an error of `receive` only says that the timeout is over.
 #[must_use]
 pub fn is_waiting(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};

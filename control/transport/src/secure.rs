@@ -116,7 +116,7 @@ struct SecureReader {
     stream: TcpStream,
     keys: Arc<StatelessTransportState>,
     nonce: u64,
-    /// Received and not yet a whole message: patience may end in the middle of one.
+    /// Received and not yet a whole message: the timeout may end in the middle of one.
     raw: Vec<u8>,
     plain: Vec<u8>,
     /// Of `plain`, what has not been given out.
@@ -162,8 +162,8 @@ impl Reader for SecureReader {
         self.left.start += bytes;
         Ok(bytes)
     }
-    fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()> {
-        self.stream.set_read_timeout(patience)
+    fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.stream.set_read_timeout(timeout)
     }
     fn end(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -193,10 +193,10 @@ impl Writer for SecureWriter {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         bytes.chunks(MESSAGE_BYTES_MAX - TAG_BYTES).try_for_each(|part| self.say(part))
     }
-    fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
-        self.stream.set_write_timeout(Some(patience))?;
+    fn set_timeout(&mut self, timeout: Duration) -> io::Result<()> {
+        self.stream.set_write_timeout(Some(timeout))?;
         // A peer whose disk stands still acknowledges nothing either. Ours is to decide first.
-        fermata_sysio::bear_silence(&self.stream, patience + SILENCE_MAX)
+        fermata_sysio::bear_silence(&self.stream, timeout + SILENCE_MAX)
     }
     fn end(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);

@@ -35,7 +35,7 @@ fn bytes_arrive_whole_across_message_limits_and_impatient_reads() {
     let secret = Secret::generate().unwrap();
     let (address, server) = echo(&secret);
     let Line { mut reader, mut writer } = dial(&address, &secret).unwrap();
-    reader.set_patience(Some(Duration::from_millis(1))).unwrap();
+    reader.set_timeout(Some(Duration::from_millis(1))).unwrap();
     let sent: Vec<u8> = (0..200_000u32).map(|i| (i * 7 + (i >> 8)).to_le_bytes()[0]).collect();
     let copy = sent.clone();
     let sender = thread::spawn(move || {
@@ -162,7 +162,7 @@ fn a_patient_line_outlives_a_peer_that_takes_nothing_for_long() {
         total
     });
     let Line { mut writer, .. } = dial(&address, &secret).unwrap();
-    writer.set_patience(SILENCE_MAX * 3).unwrap();
+    writer.set_timeout(SILENCE_MAX * 3).unwrap();
     let part = vec![7; 1 << 20];
     for _ in 0..bytes / part.len() {
         writer.send(&part).unwrap();

@@ -19,8 +19,8 @@ impl Reader for UnixHalf {
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
-    fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()> {
-        self.0.set_read_timeout(patience)
+    fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.0.set_read_timeout(timeout)
     }
     fn end(&mut self) {
         let _ = self.0.shutdown(Shutdown::Both);
@@ -97,8 +97,8 @@ impl UnixTransport {
     ///
     /// # Errors
     /// What the system says.
-    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        fermata_sysio::set_receive_timeout(&self.listener, patience)
+    pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        fermata_sysio::set_receive_timeout(&self.listener, timeout)
     }
 
     /// What peers have to be told to connect.
