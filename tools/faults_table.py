@@ -21,8 +21,8 @@ HEAD = """\
 # Faults
 
 What each fault at each point of `spec/faults.toml` leaves. A job of two ranks had one good
-snapshot, continued under the other MPI and met the fault in its next checkpoint (in a restart for the
-points of a restart). The suite `faults` fails where anything else is left than is said here:
+snapshot, continued under the other MPI and met the fault in its next checkpoint (in a restart for
+the points of a restart). The suite `faults` fails where anything else is left than is said here:
 `./x faults` tries all, `./x faults --write` writes this table anew from what it sees.
 
 **new** or **before**: the newest good snapshot, the one being taken or the one before; it verified

@@ -3,7 +3,8 @@
 // in one call. All of them return when what was waited for has finished, in an error, or as soon as
 // a checkpoint is pending; then the caller parks, and waits again.
 //
-// Invariant: a status is handed over whenever the request has finished, also in an error: the core state
+// Invariant: a status is handed over whenever the request has finished, also in an error: the core
+// state
 //            need its source.
 #pragma once
 

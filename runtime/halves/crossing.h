@@ -285,8 +285,8 @@ struct LauncherCalls {
   const char* (*config)(const char* key);
   // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
   void (*leave)(void* frame);
-  // Agent: the images of all ranks have been cut, or the checkpoint is given up: the rank continues.
-  // Returns how long it stood still, from the first thread's stop, in ns.
+  // Agent: the images of all ranks have been cut, or the checkpoint is given up: the rank
+  // continues. Returns how long it stood still, from the first thread's stop, in ns.
   u64 (*resume)();
   // MPI thread in park(): asks all other upper threads to stop. Returns how many still run; call
   // again until that is 0. release_others lets them continue.

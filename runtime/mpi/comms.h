@@ -215,7 +215,8 @@ inline Slot* unread(Kind kind) {
 
 /// The part that all constructors share: count on the parent, make the real one, adopt it, and let
 /// `complete` describe what else it is before this rank can be stopped. `make` prepares what the
-/// lower half's call takes, and releases the core lock around that call alone. `known`: of comm_adopt().
+/// lower half's call takes, and releases the core lock around that call alone. `known`: of
+/// comm_adopt().
 template <typename Make, typename Complete>
 int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make, Complete complete,
                             const Group* known = nullptr) {
@@ -278,8 +279,8 @@ inline int members_agree(Slot* comm, int error) {
 
 using LowerFree = int (*)(u64*);
 
-/// Ends a communicator by this call of the lower half. Meanwhile the core lock is released, and other
-/// threads must not take in messages of what is half gone.
+/// Ends a communicator by this call of the lower half. Meanwhile the core lock is released, and
+/// other threads must not take in messages of what is half gone.
 inline int comm_end_lower(LowerFree MpiCalls::*end, Slot* comm) {
   comm_of(comm)->ending = true;
   int error;

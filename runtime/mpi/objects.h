@@ -46,7 +46,7 @@ enum class UnexpectedState : u8 {
   kWhole,
 };
 
-// A message that a probe has found, and that is kept for its receive (kept.h).
+// A message that a probe has found, and that is kept for its receive (unexpected.h).
 struct UnexpectedMessage {
   UnexpectedMessage* next;
   UnexpectedMessage* previous;
@@ -99,7 +99,7 @@ struct Comm {
   Topology* topology;
   char* name;
   bool dead;    // in Core::dead_comms
-  bool ending;  // the lower half is freeing it, with the core lock released, or makes it (idup.h): not to
+  bool ending;  // the lower half is freeing it, without the core lock, or makes it (idup.h): not to
                 // be looked at
   bool leaving;  // freed by the application; the other members have not all done so (leaving.h)
   // For one persistent collective (persistent_collectives.h): of which communicator it is the

@@ -2,8 +2,8 @@
 // Point-to-point messages.
 //
 // Bookmarks: a message is counted for its receiver when its send is begun, and for its sender when
-// its bytes have come in, or when it is held (kept.h). When all ranks are parked and both sides
-// agree for every pair of ranks, nothing is in flight. MPI_PROC_NULL has no rank and is never
+// its bytes have come in, or when it is held (unexpected.h). When all ranks are parked and both
+// sides agree for every pair of ranks, nothing is in flight. MPI_PROC_NULL has no rank and is never
 // counted.
 //
 // A blocking receive may wait for a rank that has parked, so it is a posted receive and a loop of
@@ -129,21 +129,22 @@ class Sending {
     return true;
   }
   Comm* const comm = comm_of(request->comm);
-  UnexpectedMessage* const kept = comm ? unexpected_match(comm, request->peer, request->tag) : nullptr;
+  UnexpectedMessage* const kept =
+      comm ? unexpected_match(comm, request->peer, request->tag) : nullptr;
   if (!kept) return false;
   if (kept->state == UnexpectedState::kHeld) {
     *error = unexpected_receive(kept, slot);
     return true;
   }
-  request->error = unexpected_deliver(kept, request->buffer, request->count, request->datatype->real,
-                                 &request->status);
+  request->error = unexpected_deliver(kept, request->buffer, request->count,
+                                      request->datatype->real, &request->status);
   request->state = RequestState::kDone;
   return true;
 }
 
 /// True if the lower half alone can answer a receive or probe: the common case, one test each.
 inline bool lower_alone(const Comm* comm, int source) {
-  return FERMATA_LIKELY(comm != nullptr && comm->unexpected_first == nullptr && source != kProcNull);
+  return FERMATA_LIKELY(comm && !comm->unexpected_first && source != kProcNull);
 }
 
 /// Posts the receive that the request describes.
@@ -197,8 +198,8 @@ inline bool lower_alone(const Comm* comm, int source) {
                                                    int tag, Slot* comm, CanonStatus* status) {
   Comm* const c = comm_of(comm);
   CanonStatus local;
-  // Among threads it is posted under the core lock: between a look at the kept messages and the posting
-  // another thread could keep the very message that this one waits for.
+  // Among threads it is posted under the core lock: between a look at the kept messages and the
+  // posting another thread could keep the very message that this one waits for.
   if (!lower_alone(c, source) || core_is_shared())
     return receive_registered(buf, count, datatype, source, tag, comm, 0,
                               status ? status : &local);

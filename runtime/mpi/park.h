@@ -13,7 +13,8 @@
 // everything would end synchronous sends. It sleeps on Crossing::wake between polls: 20 us when
 // something moved, up to 1 ms when nothing does.
 //
-// Invariant: park() is entered with Gate::depth == 0 and the core state in order; while it runs, depth
+// Invariant: park() is entered with Gate::depth == 0 and the core state in order; while it runs,
+// depth
 //            is above 0 and the rank's application code stands still.
 // Invariant: every loop here ends when the agent stores Phase::kRun; the agent has the deadlines.
 #pragma once
@@ -74,8 +75,8 @@ inline void raise_quiesce() {
   (void)sys::tgkill(sys::getpid(), sys::gettid(), kSignalQuiesce);
 }
 
-/// Parks in the middle of a wrapper, at a place where the core state is in order: the gate is opened
-/// for the length of the signal and closed again.
+/// Parks in the middle of a wrapper, at a place where the core state is in order: the gate is
+/// opened for the length of the signal and closed again.
 /// A thread other than the main one only stops; it makes sure that the main one looks whether the
 /// rank may park now.
 /// Preconditions: this thread's only wrapper on the stack is the caller's (depth == 1).
@@ -92,8 +93,8 @@ inline void park_here() {
 }
 
 // Which messages a rank looks at that its program has not asked for. It receives those that others
-// have asked room for; it holds (kept.h) those of whom it has told that it waits for, or all that
-// it knows to have been sent.
+// have asked room for; it holds (unexpected.h) those of whom it has told that it waits for, or all
+// that it knows to have been sent.
 enum class TakeIn : u8 { kAsked, kAwaited, kAll };
 bool make_progress(TakeIn which);
 
@@ -227,7 +228,7 @@ inline bool make_progress(TakeIn which) {
     if (request->state == RequestState::kActive && !announced) moved |= settle_if_finished(slot);
   });
   for (Comm* comm = state().comms; comm; comm = comm->next) {
-    for (UnexpectedMessage* kept = comm->unexpected_first; kept && state().unexpected_filling; kept = kept->next)
+    for (auto* kept = comm->unexpected_first; kept && state().unexpected_filling; kept = kept->next)
       if (kept->state == UnexpectedState::kFilling) moved |= unexpected_arrived(kept);
     if (!comm->ending) moved |= take_in(comm, which);
   }

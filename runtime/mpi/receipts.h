@@ -6,8 +6,9 @@
 // announced to its receiver while both drain, and from then on waits for a receipt in its stead: an
 // empty message on a communicator of our own. When the receiver has taken in everything, it knows
 // for each announced message whether it is among the kept ones. If so, the receipt is sent when the
-// program has matched it, else it had been matched, and the receipt is sent when the rank continues.
-// Announcements and receipts are messages like all others: counted, drained, and kept in images.
+// program has matched it, else it had been matched, and the receipt is sent when the rank
+// continues. Announcements and receipts are messages like all others: counted, drained, and kept in
+// images.
 //
 // Which one of several kept messages is meant is told by how many with the same receiver,
 // communicator and tag were sent behind it: such messages are matched in the order they were sent,
@@ -17,8 +18,8 @@
 //
 // Invariant: until all have announced theirs no rank receives, unasked by its program, anything of
 //            a rank that has used synchronous sends (needs.h asks for a receipt then, not for room;
-//            who waits for a message holds the others, kept.h). So until it is announced the lower
-//            half's word for the end of a synchronous send is true.
+//            who waits for a message holds the others, unexpected.h). So until it is announced the
+//            lower half's word for the end of a synchronous send is true.
 #pragma once
 
 #include "mpi/own_tags.h"

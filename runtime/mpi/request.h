@@ -8,7 +8,7 @@
 //
 // Invariant: a message that is received by a request is counted exactly once, where the request
 //            leaves kActive (settle() below), whether the application or the draining finds it
-//            finished. Those that are held or kept: kept.h.
+//            finished. Those that are held or kept: unexpected.h.
 #pragma once
 
 #include "mpi/unexpected.h"
@@ -278,8 +278,8 @@ inline bool checkpoint_wanted() {
   return FERMATA_UNLIKELY(__atomic_load_n(&crossing().pending, __ATOMIC_RELAXED) != 0);
 }
 
-/// These have been tested in vain: the program continues when one has finished, so it waits for them
-/// even if it does other things meanwhile.
+/// These have been tested in vain: the program continues when one has finished, so it waits for
+/// them even if it does other things meanwhile.
 inline void note_polled(Slot* slot) {
   if (checkpoint_wanted() && !is_idle(slot)) request_of(slot)->polled = true;
 }
@@ -292,8 +292,8 @@ inline bool may_wait_unlocked() {
   return state().threads == Threads::kMultiple && !checkpoint_wanted();
 }
 
-/// Waits in the lower half with the core lock released, so that other threads get on meanwhile, until the
-/// request has finished or a checkpoint is pending. Until then it is this thread's alone.
+/// Waits in the lower half with the core lock released, so that other threads get on meanwhile,
+/// until the request has finished or a checkpoint is pending. Until then it is this thread's alone.
 inline int wait_unlocked(Slot* slot, int* flag, CanonStatus* status) {
   u64 real = slot->real;
   int error;

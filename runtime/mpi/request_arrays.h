@@ -3,8 +3,8 @@
 //
 // The application's array is read and written in place. What is in progress is shown to the lower
 // half in batches of a fixed size, so a call of any length needs no memory but its frame. What the
-// lower half has finished and this call does not hand out waits in the core state (kDone), where the
-// next call finds it without asking again: a request costs the same among many as among few.
+// lower half has finished and this call does not hand out waits in the core state (kDone), where
+// the next call finds it without asking again: a request costs the same among many as among few.
 //
 // Invariant: the lower half is shown an array of real handles of its own; the application's array
 //            changes only where a request is retired.
@@ -254,8 +254,8 @@ inline int conclude_all(i32 count, RequestList list, StatusList statuses, Batch&
   return result;
 }
 
-/// Asks for the first of a batch alone, and records it if it has finished. One that has not is answer
-/// enough: of long arrays nothing else is looked at then.
+/// Asks for the first of a batch alone, and records it if it has finished. One that has not is
+/// answer enough: of long arrays nothing else is looked at then.
 inline int test_first(Batch& batch, RequestList list, int* done) {
   CanonStatus* const status = batch.status(0);
   *status = empty_status();
@@ -331,8 +331,8 @@ template <typename Take>
   batch.clear();
 }
 
-/// Looks for one request of an array that has finished, the first in the core state or else in the lower
-/// half; what else that has finished is booked. *index: which one.
+/// Looks for one request of an array that has finished, the first in the core state or else in the
+/// lower half; what else that has finished is booked. *index: which one.
 inline Look look_for_one(RequestList list, i32 count, bool waits, i32* index,
                          CanonStatus* status) {
   Look look;

@@ -2,9 +2,9 @@
 // The gate between the halves, as wrappers see it.
 //
 // A quiesce signal may come at any instruction. While a thread is inside MPI it must not be stopped
-// there: the lower half is in the middle of something, or our own core state is. So every wrapper holds
-// Gate::depth > 0 from its first look at a slot to its last write; the handler then only notes the
-// signal in Gate::interrupted, and the way out looks at it.
+// there: the lower half is in the middle of something, or our own core state is. So every wrapper
+// holds Gate::depth > 0 from its first look at a slot to its last write; the handler then only
+// notes the signal in Gate::interrupted, and the way out looks at it.
 //
 // Signal handler and wrapper run on one thread, so compiler barriers order them; the agent's side
 // of the handshake is membarrier(2). The fast path is two plain stores and one predictable test.

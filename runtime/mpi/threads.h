@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several threads of the application inside MPI (MPI_THREAD_SERIALIZED and MPI_THREAD_MULTIPLE).
 //
-// One lock guards the core state: slots, requests, counters, recipes, the arena. A wrapper takes it with
-// the gate and holds it to the end, also across calls into the lower half, but for calls that may
-// wait for something another thread must do: under MPI_THREAD_MULTIPLE the lock is open for the
+// One lock guards the core state: slots, requests, counters, recipes, the arena. A wrapper takes it
+// with the gate and holds it to the end, also across calls into the lower half, but for calls that
+// may wait for something another thread must do: under MPI_THREAD_MULTIPLE the lock is open for the
 // length of a blocking send or collective call, and at any level between two polls. So what may
 // change between two polls is what a checkpoint may change there, and nothing else.
 //
@@ -85,8 +85,8 @@ inline void unlock_core() {
 }
 
 /// lock_core() for the main thread where it was interrupted. It gives up after a few milliseconds
-/// (false), for whoever has the core state may be in a function of the application's that waits for what
-/// the main thread holds; it is nudged when they are given back.
+/// (false), for whoever has the core state may be in a function of the application's that waits for
+/// what the main thread holds; it is nudged when they are given back.
 [[gnu::noinline]] inline bool lock_core_soon() {
   constexpr u64 kSpinNs = 5'000'000;
   Core& core = state();

@@ -5,7 +5,8 @@
 // rank out of this barrier whose peers have left it before the request came; here targets do.
 //
 // It costs every call of every run, and makes a root wait for ranks that it need not wait for: a
-// program that relies on a broadcast's root continuing gets stuck in it (docs/evidence/protocol.md).
+// program that relies on a broadcast's root continuing gets stuck in it
+// (docs/evidence/protocol.md).
 #pragma once
 
 #include "mpi/park.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UnexpectedMessage messages: found during a checkpoint, delivered before anything the network still holds.
+// Unexpected messages: found during a checkpoint, delivered before anything the network still
+// holds.
 //
 // A message in flight at a checkpoint belongs to no process and to no image. So it is received
 // whole, as bytes, and waits in its communicator's queue with its true source and tag. Later
@@ -35,8 +36,8 @@ struct Awaited {
 };
 void safe_point(const Awaited& awaited = {});  // park.h
 
-/// Between two polls of the lower half, where other threads may change the core state: they are opened
-/// if somebody waits for them, and it gets them before this thread has them back.
+/// Between two polls of the lower half, where other threads may change the core state: they are
+/// opened if somebody waits for them, and it gets them before this thread has them back.
 inline void between_polls(Backoff& backoff) {
   const bool is_spent = backoff.is_spent();
   if (core_is_shared() && (is_spent || core_is_awaited() || crossing().pending != 0)) {
@@ -271,7 +272,8 @@ inline int unexpected_complete(UnexpectedMessage* kept) {
 
 /// Hands a message that is not held to the application and forgets it. The caller has unlinked
 /// nothing yet. Blocks until the message has come in.
-inline int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, u64 datatype, CanonStatus* status) {
+inline int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, u64 datatype,
+                              CanonStatus* status) {
   (void)unexpected_complete(kept);
   unexpected_unlink(kept);
   give_receipt(kept);

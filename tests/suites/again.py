@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`restart` continues as the job last ran, unless told otherwise; and elsewhere, from a snapshot in a
-directory that is read-only or full."""
+"""`restart` continues as the job last ran, unless told otherwise; and elsewhere, from a snapshot in
+a directory that is read-only or full."""
 import json
 import os
 import shutil

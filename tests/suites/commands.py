@@ -74,8 +74,8 @@ def test_every_answer_is_one_json_value(work):
 
 @timeout(120)
 def test_prune_leaves_what_a_run_needs(work):
-    """The snapshot that a run continues from stays until the run has one of its own, and what belongs
-    to a checkpoint under way until nobody runs the job."""
+    """The snapshot that a run continues from stays until the run has one of its own, and what
+    belongs to a checkpoint under way until nobody runs the job."""
     job = fermata.Job(work)
     job.start("mpich", [mpis.program("mpich", "selfcheck"), "--steps", 8, "--step-ms", 60])
     fermata.wait_for_step(job, 1)

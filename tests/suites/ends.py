@@ -121,7 +121,8 @@ def test_hints_work_where_they_are_read(work):
     """A command without the job's directory in its surroundings names it."""
     job = _selfcheck(work, "openmpi")
     job.checkpoint_and_stop()
-    line = re.search(r"stopped at checkpoint 1; continue with: (fermata restart .*)", job.running.err)
+    said = r"stopped at checkpoint 1; continue with: (fermata restart .*)"
+    line = re.search(said, job.running.err)
     check(line, job.running.err)
     job.release()
     hint = re.search(r"hint: (fermata restart .*)", fermata.fermata(work, "checkpoint", "job").err)

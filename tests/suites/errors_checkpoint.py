@@ -69,8 +69,8 @@ def test_job_in_mpi_finalize(work):
 
 @timeout(120)
 def test_two_at_once(work):
-    """The first waits for a rank that is stopped; it succeeds when the rank continues. The second has
-    waited for it until then."""
+    """The first waits for a rank that is stopped; it succeeds when the rank continues. The second
+    has waited for it until then."""
     job = HealthyJob(work).begin().with_snapshot()
     stopped = ranks_of(job)[1]
     os.kill(stopped, signal.SIGSTOP)

@@ -436,8 +436,8 @@ def huge_pages(count):
 @alone
 @timeout(120)
 def test_huge_pages_of_a_restart_are_saved_before_the_job_resumes(work):
-    """A rank that continues and writes takes them away from its writer, where the pool has no others:
-    the next image lacked them."""
+    """A rank that continues and writes takes them away from its writer, where the pool has no
+    others: the next image lacked them."""
     with huge_pages(4):
         # Not under MPICH, which takes pages of the pool for itself.
         job = FaultyJob(work).begin("openmpi", "items/memory_huge_pool")

@@ -98,7 +98,8 @@ def _results(text):
 
 
 def _restarted(job, mpi):
-    """Continues elsewhere from the checkpoint that the program asked for. Returns what it printed."""
+    """Continues elsewhere from the checkpoint that the program asked for. Returns what it
+    printed."""
     job.restart(mpis.OTHER[mpi])
     text = job.finish()
     check_equal(_results(text), [("0", "restarted"), ("1", "restarted")], "results")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One small program per thing a rank may hold (tests/programs/items), saved at every k-th MPI call
 of one rank (tests/moments) and from a timer in between, k from a seed. After a checkpoint the job
-continues, or is stopped and restarted under the other or the same MPI, or is killed a while later and
-restarted. The checksum must be that of an uninterrupted native run.
+continues, or is stopped and restarted under the other or the same MPI, or is killed a while later
+and restarted. The checksum must be that of an uninterrupted native run.
 
 FERMATA_SEED repeats a run; a failure prints it. What happened goes to build/tests/items, from which
 `./x items` makes the table docs/reference/items.md. The head of a program says what is particular
@@ -36,8 +36,8 @@ STEPS, STEP_MS = 24, 120
 # Moments lie in this part of a run, where the thing that is tested is held. There the program waits
 # for the last of them, if it comes late.
 LATEST, HOLD = 0.8, 0.9
-# What follows a checkpoint: the process continues, or it is stopped and restarted, or it continues, is
-# killed, and restarted under the other MPI.
+# What follows a checkpoint: the process continues, or it is stopped and restarted, or it continues,
+# is killed, and restarted under the other MPI.
 ON, OTHER, SAME, KILLED = "continues", "other MPI", "same MPI", "killed"
 # By number of the moment; call and timer take turns, call first.
 QUICK = ((ON, OTHER, ON, KILLED), (ON, KILLED, OTHER, SAME))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kind of memory (tests/programs/memory_kinds.c): what was written to it is there when the
-job continues, and after a restart under the other MPI; what a mapping shows of a file, it continues to
-show. A restart loses no memory without a word."""
+job continues, and after a restart under the other MPI; what a mapping shows of a file, it continues
+to show. A restart loses no memory without a word."""
 import contextlib
 import fcntl
 import os
@@ -101,8 +101,8 @@ def _make_without_pool(first, second):
 
 @timeout(90)
 def test_private_mapping_of_a_changed_file(work):
-    """A data file that somebody has written anew, or removed: the program continues with what it had
-    mapped, and is told."""
+    """A data file that somebody has written anew, or removed: the program continues with what it
+    had mapped, and is told."""
     job = fermata.Job(work)
     job.start("mpich", _command("mpich", work, "--only", "private file, data"))
     fermata.wait_for_step(job, 4)

@@ -246,8 +246,8 @@ def test_a_restart_under_nohup_is_not_for_ever(work):
 
 @timeout(120)
 def test_parts_of_a_file_are_as_they_were(work):
-    """The job continued and wrote more. One rank's part was restored, the others' were not; and what
-    was zero in the snapshot kept what had been written later."""
+    """The job continued and wrote more. One rank's part was restored, the others' were not; and
+    what was zero in the snapshot kept what had been written later."""
     job = fermata.Job(work)
     program = "items/memory_file_ranks"
     job.start("openmpi", [*_command("openmpi", program, work, steps=24, step_ms=150),

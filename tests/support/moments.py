@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that are saved at random moments, stopped, and continue somewhere else. The moments come from
-a seed that is printed; FERMATA_SEED repeats a run."""
+"""Jobs that are saved at random moments, stopped, and continue somewhere else. The moments come
+from a seed that is printed; FERMATA_SEED repeats a run."""
 import os
 import random
 import time

@@ -88,8 +88,8 @@ def reap():
 
 def end_descendants(grace_s=3.0):
     """Ends every descendant: asks first, insists after grace_s."""
-    for number, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
-        until = time.monotonic() + patience
+    for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
+        until = time.monotonic() + wait_s
         for pid in descendants():
             try:
                 os.kill(pid, number)

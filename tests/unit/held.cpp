@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the core state say when a program begins to receive a message that is held: when the lower half
-// takes the receive, when it refuses it, when the message does not fit, and when the program has
-// freed the request meanwhile. With real MPIs below it, tests/programs/mpi/synchronous.c does the
-// first.
+// What the core state say when a program begins to receive a message that is held: when the lower
+// half takes the receive, when it refuses it, when the message does not fit, and when the program
+// has freed the request meanwhile. With real MPIs below it, tests/programs/mpi/synchronous.c does
+// the first.
 #include "unit/front.h"
 
 static Comm world, own;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A restart continues as the job last ran: under that MPI, on those hosts, with as many checkpoints.
-//! What the command line says comes first, and one line tells what has been taken over.
+//! A restart continues as the job last ran: under that MPI, on those hosts, with as many
+//! checkpoints. What the command line says comes first, and one line tells what has been taken
+//! over.
 
 use crate::ending::hosts_left;
 use crate::hosts::{batch_system_names_hosts, word};
@@ -23,8 +24,8 @@ pub struct Again {
 /// Options, as they are written on a command line.
 type Taken = Vec<String>;
 
-/// How a job is to continue that last ran as `before` says. `native`: the family that its program was
-/// built for; `here`: not on the hosts of before.
+/// How a job is to continue that last ran as `before` says. `native`: the family that its program
+/// was built for; `here`: not on the hosts of before.
 ///
 /// # Errors
 /// The MPI that was asked for, or any at all, is not registered.

@@ -62,7 +62,8 @@ impl End {
         self.stopped_at.is_none() && self.why.is_none()
     }
 
-    /// The last line: what is saved, and the command that continues. None if the job has ended well.
+    /// The last line: what is saved, and the command that continues. None if the job has ended
+    /// well.
     pub fn tell(&self, job: &JobDir, start: &Start, timeout: Duration) {
         let name = hints::name_of(job);
         if let Some(epoch) = self.stopped_at {

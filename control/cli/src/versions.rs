@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whose snapshots this Fermata continues from. An image has its front end with it, so what counts is
-//! the crossing that this one was built for (spec/crossing.toml).
+//! Whose snapshots this Fermata continues from. An image has its front end with it, so what counts
+//! is the crossing that this one was built for (spec/crossing.toml).
 
 use crate::exit::refused;
 use crate::moved::Images;
 use anyhow::Result;
 use fermata_types::{CROSSING_OLDEST, CROSSING_VERSION, CROSSINGS};
 
-/// Whether ranks can continue from these images. `maker`: the Fermata that wrote them, "" if unknown.
+/// Whether ranks can continue from these images. `maker`: the Fermata that wrote them, "" if
+/// unknown.
 ///
 /// # Errors
 /// The restart is refused: they are of a Fermata that is too old, or of a newer one.

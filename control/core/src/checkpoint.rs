@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One checkpoint from REQUEST to commit or ABORT.
 //!
-//! How the ranks come to a safe state, and when they may continue from it, is for `fermata-protocol`
-//! to say; here its words go over the wire, and what the rest of a checkpoint takes is added.
+//! How the ranks come to a safe state, and when they may continue from it, is for
+//! `fermata-protocol` to say; here its words go over the wire, and what the rest of a checkpoint
+//! takes is added.
 //!
 //! If nobody says anything for a time the attempt is given up, the job runs freely for a moment,
-//! and a new one begins, with a growing timeout, until the caller's time is over. NEEDs are there so
-//! that this is not seen; a program that polls, and waits in no call, can still bring it about.
+//! and a new one begins, with a growing timeout, until the caller's time is over. NEEDs are there
+//! so that this is not seen; a program that polls, and waits in no call, can still bring it about.
 
 use crate::advice::{HINT_ASK, HINT_HELD, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};

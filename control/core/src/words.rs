@@ -28,8 +28,8 @@ pub(crate) fn report_of(message: &Message, epoch: u32) -> Option<Report> {
     (of == epoch).then_some(report)
 }
 
-/// The directive for one rank. The wire's versions have the epoch in front, so that a rank cannot take
-/// that of one attempt for one of another.
+/// The directive for one rank. The wire's versions have the epoch in front, so that a rank cannot
+/// take that of one attempt for one of another.
 pub(crate) fn targets_of(epoch: u32, directive: &Directive) -> Targets {
     Targets {
         epoch,

@@ -88,8 +88,9 @@ impl Job {
     pub(crate) fn judge_images(&self, state: &State) -> Outcome {
         let (program, _) = &self.programs[state.program];
         let Some(snapshot) = state.snapshot.clone() else { return Outcome::Unsafe };
-        let adds_up =
-            |lane: &Lane| usize::from(lane.matched) + lane.unexpected.len() == usize::from(lane.sent);
+        let adds_up = |lane: &Lane| {
+            usize::from(lane.matched) + lane.unexpected.len() == usize::from(lane.sent)
+        };
         if !snapshot.lanes.iter().all(adds_up) {
             return Outcome::Unsafe;
         }

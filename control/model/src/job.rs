@@ -12,8 +12,8 @@ use crate::rule::Rule;
 use crate::state::{Down, Machine, Outcome, Side, State};
 use crate::world::{CountsOf, Phase, World, index_of};
 use fermata_protocol::{
-    MessageCounts, Cause, Clock, CollectiveEntry, Coordinator, NeedKind, Output, Position, RankId, Report,
-    Tell, Version,
+    Cause, Clock, CollectiveEntry, Coordinator, MessageCounts, NeedKind, Output, Position, RankId,
+    Report, Tell, Version,
 };
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -371,7 +371,8 @@ impl Job {
             silent
                 && !counted
                 && self.at(state, rank, |at| {
-                    side.machine.cause(at) == Cause::Others && !side.machine.has_to_tell(at, &counts)
+                    side.machine.cause(at) == Cause::Others
+                        && !side.machine.has_to_tell(at, &counts)
                 })
         };
         let has_duty = |rank: usize| {

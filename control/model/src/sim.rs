@@ -2,8 +2,8 @@
 //! The protocol at sizes that cannot be searched: one run per seed, on a clock of the LogP model.
 //!
 //! A message takes L from end to end, and o of both ends' time; an end handles one message per g.
-//! The coordinator is one such end, which every report and all directives go through; a rank's agent is
-//! another, beside its program. Messages of the application cost the ranks the same.
+//! The coordinator is one such end, which every report and all directives go through; a rank's
+//! agent is another, beside its program. Messages of the application cost the ranks the same.
 //! Source: Culler et al., "LogP: Towards a Realistic Model of Parallel Computation" (1993).
 //!
 //! The programs are those of `grid.rs`.
@@ -11,8 +11,8 @@
 use crate::grid::{Random, Step, WORLD, column, programs, row};
 use crate::rule::Rule;
 use fermata_protocol::{
-    MessageCounts, CollectiveEntry, Coordinator, Directive, Need, Output, Position, RankId, RankMachine,
-    Report, Tell, Version,
+    CollectiveEntry, Coordinator, Directive, MessageCounts, Need, Output, Position, RankId,
+    RankMachine, Report, Tell, Version,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

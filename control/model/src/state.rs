@@ -57,7 +57,8 @@ pub struct State {
     pub outcome: Option<Outcome>,
 }
 
-/// How many directives a rank has been sent does not matter, but whether its word is about the newest.
+/// How many directives a rank has been sent does not matter, but whether its word is about the
+/// newest.
 impl Hash for State {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.program.hash(state);

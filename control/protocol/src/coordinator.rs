@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The coordinator's half: targets, needs, when all ranks stand still and when they may continue.
 //!
-//! Directives go only to ranks for which something has changed, and each rank has its own version. A
-//! rank counts as parked if it has said so under the newest version it was sent.
+//! Directives go only to ranks for which something has changed, and each rank has its own version.
+//! A rank counts as parked if it has said so under the newest version it was sent.
 //!
 //! A need counts while there is a chain from it to a rank that runs on for its own sake. Else ranks
 //! that run on for each other alone would do so for ever.
 //!
 //! Invariant: `target` of a group is the greatest clock any member has reported.
 //! Invariant: if every rank is parked under its newest directive the state is safe and stays so. A
-//!            parked rank says nothing and moves only on a new directive, and there is none under way;
-//!            all clocks have been heard, so in every group all are equal to the target.
-//! Invariant: no rank continues from a safe state before all have been cut, or one that continues would
+//!            parked rank says nothing and moves only on a new directive, and there is none under
+//!            way; all clocks have been heard, so in every group all are equal to the target.
+//! Invariant: no rank continues from a safe state before all have been cut, or one that continues
+//! would
 //!            send to one that is still to be cut.
 
 use crate::words::{Cause, Clock, Directive, GroupId, Need, NeedKind, RankId, Report, Version};

@@ -28,7 +28,7 @@ mod rank;
 mod words;
 
 pub use coordinator::{Coordinator, Output};
-pub use rank::{MessageCounts, CollectiveEntry, RankMachine, Tell};
+pub use rank::{CollectiveEntry, MessageCounts, RankMachine, Tell};
 pub use words::{
     Cause, Clock, Directive, GroupId, Need, NeedKind, Position, RankId, Report, Version,
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rank's half: may this rank stop here, must it run on, and what has to be said?
 //!
-//! The wrappers ask it only while a checkpoint is pending. It holds the clocks, the newest directive
-//! and what it has last said; where the rank is and what it has sent and received is told at each
-//! question (`Position`, `MessageCounts`).
+//! The wrappers ask it only while a checkpoint is pending. It holds the clocks, the newest
+//! directive and what it has last said; where the rank is and what it has sent and received is told
+//! at each question (`Position`, `MessageCounts`).
 //!
 //! Invariant: a parked rank leaves the park only because of a new directive. What it has said by
 //!            `Report::Parked` is true as long as the coordinator sends nothing.
@@ -149,7 +149,11 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     }
 
     /// May this rank begin a collective call of this group? The call is counted if so.
-    pub fn enter_collective(&mut self, group: GroupId, counts: &impl MessageCounts) -> CollectiveEntry {
+    pub fn enter_collective(
+        &mut self,
+        group: GroupId,
+        counts: &impl MessageCounts,
+    ) -> CollectiveEntry {
         let unknown = self.requested && self.version == Version(0);
         let has_duty = self.has_duty(&[Position::CollectiveEntry], counts);
         let Some(entry) = self.entry(group) else { return CollectiveEntry::Enter };
@@ -196,7 +200,8 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.crowded || self.needs.iter().flatten().any(|need| is_unmet(need, counts))
     }
 
-    /// May this rank stand still here? Without a directive yet: yes, but it is not parked, only waiting.
+    /// May this rank stand still here? Without a directive yet: yes, but it is not parked, only
+    /// waiting.
     #[must_use]
     pub fn may_park(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
         self.requested
@@ -215,8 +220,8 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         })
     }
 
-    /// What keeps a rank from continuing, if it has to continue: nothing where it may park, and nothing
-    /// in a collective call, whose other members owe it.
+    /// What keeps a rank from continuing, if it has to continue: nothing where it may park, and
+    /// nothing in a collective call, whose other members owe it.
     pub fn needs<'a, B: MessageCounts>(
         &self,
         at: &'a [Position<'a>],
@@ -232,8 +237,11 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
                 Position::Synchronous(to) => single = Some((to, NeedKind::Receipt)),
                 _ => {}
             }
-            let of_single =
-                single.into_iter().map(|(peer, kind)| Need { peer, kind, count: counts.sent(peer) });
+            let of_single = single.into_iter().map(|(peer, kind)| Need {
+                peer,
+                kind,
+                count: counts.sent(peer),
+            });
             of_single.chain(peers.iter().map(|&peer| Need {
                 peer,
                 kind: NeedKind::Message,

@@ -15,8 +15,8 @@ pub type GroupId = u64;
 
 /// Numbers the directives to one rank, from 1; 0 stands for no directive yet.
 ///
-/// Only comparisons within one rank matter. So states that differ in nothing but how many directives
-/// there have been behave alike, and have the same hash.
+/// Only comparisons within one rank matter. So states that differ in nothing but how many
+/// directives there have been behave alike, and have the same hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u64);
 
@@ -130,8 +130,8 @@ pub enum Report {
     Needs(Cause, Vec<Need>),
     /// Continues, needs nothing any more.
     Runs,
-    /// Stands still under the directive of this version, and stays so until it gets another one. The clocks
-    /// are those of now: calls may have been begun before the first directive came.
+    /// Stands still under the directive of this version, and stays so until it gets another one.
+    /// The clocks are those of now: calls may have been begun before the first directive came.
     Parked(Version, Vec<Clock>),
     /// Is inside MPI_Finalize and cannot be saved.
     Ending,

@@ -10,13 +10,13 @@
 //! - receiving from rank 1: which message it needs, 0 if it has no duty;
 //! - before MPI_Finalize: has it a duty?
 //! - in a standard send to rank 1, and in a synchronous one: what it needs of it;
-//! - at the entry of a collective call of group 1, which has been counted and is taken back: `hold`,
-//!   or `enter` or `raise` with the clock that the call then has;
+//! - at the entry of a collective call of group 1, which has been counted and is taken back:
+//!   `hold`, or `enter` or `raise` with the clock that the call then has;
 //! - parked: does it take in what comes from rank 1?
 //! - receiving: does it run on for its own sake?
 use fermata_protocol::{
-    MessageCounts, Cause, Clock, CollectiveEntry, Directive, Need, NeedKind, Position, RankId, RankMachine,
-    Version,
+    Cause, Clock, CollectiveEntry, Directive, MessageCounts, Need, NeedKind, Position, RankId,
+    RankMachine, Version,
 };
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rank's machine by itself: what it says, what it lets pass. The rest is in `fermata-model`.
 use fermata_protocol::{
-    MessageCounts, Clock, CollectiveEntry, Directive, Need, NeedKind, Position, RankId, RankMachine, Tell,
-    Version,
+    Clock, CollectiveEntry, Directive, MessageCounts, Need, NeedKind, Position, RankId,
+    RankMachine, Tell, Version,
 };
 
 /// Messages sent to, arrived from and matched from every peer; none is held, or all.

@@ -288,8 +288,8 @@ impl JobDir {
         write().map_err(|e| StorageError::at("write", &self.record_path(), &e))
     }
 
-    /// Reads `job.json`. Once the directory is open, which is for those who continue with the job, it
-    /// must be the user's own.
+    /// Reads `job.json`. Once the directory is open, which is for those who continue with the job,
+    /// it must be the user's own.
     ///
     /// # Errors
     /// There is none, or it makes no sense.
