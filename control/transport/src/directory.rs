@@ -8,8 +8,8 @@
 //! make it of what only they know.
 
 use crate::Secret;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,7 @@ const BASE_BYTES_MAX: usize = 60;
 /// What the system says.
 pub fn runtime_dir() -> io::Result<PathBuf> {
     usual().or_else(|_| {
-        let mut random = [0; 8];
-        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let random = fermata_sysio::random_bytes()?;
         made(unusual(u64::from_ne_bytes(random)))
     })
 }
