@@ -4,6 +4,7 @@
 #include "image/reader.h"
 
 #include "base/crc32c.h"
+#include "image/tables.h"
 #include "sys/faults.h"
 #include "sys/sys.h"
 
@@ -15,17 +16,13 @@ u32 user() { return u32(sys::call(SYS_geteuid).value); }
 constexpr u64 word_ceil(u64 bytes) { return (bytes + 7) & ~u64(7); }
 
 /// The memory that header and tables need; 0 if a table is out of bounds.
-u64 bytes_to_hold(const ImageHeader& h) {
+u64 bytes_to_hold(const ImageHeader& h, const Reader& out) {
   u64 bytes = kHeaderBytes;
-  const TableRef* const tables[] = {&h.regions, &h.objects, &h.extents, &h.threads,
-                                    &h.files,   &h.members, &h.actions, &h.signals,
-                                    &h.timers,  &h.strings, &h.tags};
-  for (const TableRef* ref : tables) {
-    if (ref->offset > h.file_bytes || ref->bytes > h.file_bytes - ref->offset || ref->offset % 8 ||
-        __builtin_add_overflow(bytes, word_ceil(ref->bytes), &bytes))
-      return 0;
-  }
-  return bytes;
+  const bool fits = each_table(h, out, [&](const TableRef& ref, const auto&) {
+    return ref.offset <= h.file_bytes && ref.bytes <= h.file_bytes - ref.offset &&
+           ref.offset % 8 == 0 && !__builtin_add_overflow(bytes, word_ceil(ref.bytes), &bytes);
+  });
+  return fits ? bytes : 0;
 }
 
 /// Reads a table to address `at`, which becomes where the next one goes. Returns false if it is
@@ -43,18 +40,10 @@ bool take_table(int fd, u64& at, const TableRef& ref, const T*& entries) {
 bool take_tables(Reader& out) {
   const ImageHeader& h = *out.header;
   u64 at = sys::word(out.header) + kHeaderBytes;
-  return take_table(out.fd, at, h.regions, out.regions) &&
-         take_table(out.fd, at, h.objects, out.objects) &&
-         take_table(out.fd, at, h.extents, out.extents) &&
-         take_table(out.fd, at, h.threads, out.threads) &&
-         take_table(out.fd, at, h.files, out.files) &&
-         take_table(out.fd, at, h.members, out.members) &&
-         take_table(out.fd, at, h.actions, out.actions) &&
-         take_table(out.fd, at, h.signals, out.signals) &&
-         take_table(out.fd, at, h.timers, out.timers) &&
-         take_table(out.fd, at, h.strings, out.strings) &&
-         take_table(out.fd, at, h.tags, out.tags) && h.strings.bytes > 0 &&
-         out.strings[h.strings.bytes - 1] == 0 &&
+  const bool intact = each_table(h, out, [&](const TableRef& ref, auto& entries) {
+    return take_table(out.fd, at, ref, entries);
+  });
+  return intact && h.strings.bytes > 0 && out.strings[h.strings.bytes - 1] == 0 &&
          h.tags.count == (h.sealing == kUnsealed ? 0 : h.extents.count);
 }
 
@@ -124,8 +113,12 @@ Status check_seal(Reader& out, const char* key, const char* path, Message& why) 
     why << "the image is sealed with another key than yours: " << path;
     return failure(sys::kEperm);
   }
-  const Tables tables = {out.regions, out.objects, out.extents, out.threads, out.files,
-                         out.members, out.actions, out.signals, out.timers,  out.strings, out.tags};
+  Tables tables;
+  SealPart* next = tables;
+  each_table(h, out, [&](const TableRef& ref, const void* entries) {
+    *next++ = {entries, ref.bytes};
+    return true;
+  });
   u8 mac[32];
   header_mac(out.keys, h, tables, mac);
   if (fermata_seal_equal(mac, h.mac, sizeof mac)) return success();
@@ -194,7 +187,7 @@ Status open_image(const char* path, const char* key, Reader& out, Message& why) 
         << h.file_bytes;
     return failure(sys::kEio);
   }
-  const u64 bytes = bytes_to_hold(h);
+  const u64 bytes = bytes_to_hold(h, out);
   const Status held = bytes ? hold(head, bytes, out) : failure(sys::kEio);
   if (bytes && !held) {
     why << "no memory for the tables of the image " << path;

@@ -45,11 +45,8 @@ void header_mac(const SealKeys& keys, const ImageHeader& header, const Tables& t
   ImageHeader& h = *reinterpret_cast<ImageHeader*>(block);
   __builtin_memset(h.mac, 0, sizeof h.mac);
   h.header_crc = 0;
-  const TableRef* const refs[kTables] = {&h.regions, &h.objects, &h.extents, &h.threads,
-                                         &h.files,   &h.members, &h.actions, &h.signals,
-                                         &h.timers,  &h.strings, &h.tags};
   SealPart parts[1 + kTables] = {{block, sizeof block}};
-  for (u64 i = 0; i < kTables; i++) parts[1 + i] = {tables[i], refs[i]->bytes};
+  for (u64 i = 0; i < kTables; i++) parts[1 + i] = tables[i];
   fermata_seal_mac(&keys, parts, 1 + kTables, mac);
 }
 

@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "base/text.h"
 #include "image/format.gen.h"
+#include "image/tables.h"
 
 namespace fermata::image {
 
@@ -28,8 +29,7 @@ bool fermata_seal_equal(const void* a, const void* b, u64 bytes);
 }
 
 inline constexpr u64 kExtentMost = 4 << 20;  // bytes
-inline constexpr u64 kTables = 11;
-using Tables = const void* [kTables];  // where the header's tables are in memory, in their order
+using Tables = SealPart[kTables];  // where they are in memory, in their order
 
 /// Derives the keys of an image with this header's salt from the key in the file `path`, and the
 /// public id of that. Errors: errno with `why` filled; the file is not the user's own, or no key.

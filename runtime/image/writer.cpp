@@ -40,11 +40,11 @@ Status Writer::create(const char* path) {
                              threads.reserve(1 << 16), files.reserve(1 << 20),
                              members.reserve(1 << 20),
                              actions.reserve(64),      signals.reserve(1 << 16),
-                             timers.reserve(1 << 16),  strings_.reserve(64 << 20),
-                             tags_.reserve(1 << 24)};
+                             timers.reserve(1 << 16),  strings.reserve(64 << 20),
+                             tags.reserve(1 << 24)};
   for (const Status& status : reserved)
     if (!status) return status;
-  strings_.count = 1;  // offset 0 is the empty string
+  strings.count = 1;  // offset 0 is the empty string
   __builtin_memcpy(header().magic, kMagic, sizeof header().magic);
   header().version = kVersion;
   header().header_bytes = kHeaderBytes;
@@ -54,10 +54,10 @@ Status Writer::create(const char* path) {
 
 u32 Writer::string(const char* text) {
   const u64 bytes = text_length(text) + 1;
-  if (bytes == 1 || strings_.count + bytes > strings_.capacity) return 0;
-  const u64 at = strings_.count;
-  __builtin_memcpy(strings_.entries + at, text, bytes);
-  strings_.count += bytes;
+  if (bytes == 1 || strings.count + bytes > strings.capacity) return 0;
+  const u64 at = strings.count;
+  __builtin_memcpy(strings.entries + at, text, bytes);
+  strings.count += bytes;
   return u32(at);
 }
 
@@ -65,7 +65,7 @@ Status Writer::pages(u64 address, const void* from, u64 bytes) {
   ImageExtent* extent = extents.add();
   if (!extent) return failure(sys::kEnomem);
   *extent = {address, bytes, at_, 0, 0};
-  ImageTag* const tag = header().sealing == kUnsealed ? nullptr : tags_.add();
+  ImageTag* const tag = header().sealing == kUnsealed ? nullptr : tags.add();
   if (header().sealing == kEncrypted) {
     __builtin_memcpy(encrypted_, from, bytes);
     fermata_seal_encrypt(&keys_, extents.count - 1, encrypted_, bytes, tag->tag);
@@ -92,24 +92,19 @@ Status Writer::put_table(const Table<T>& table, TableRef& ref) {
 Status Writer::finish() {
   ImageHeader& h = header();
   h.payload_bytes = at_ - h.payload_offset;
-  const Status tables[] = {put_table(regions, h.regions), put_table(objects, h.objects),
-                           put_table(extents, h.extents),
-                           put_table(threads, h.threads), put_table(files, h.files),
-                           put_table(members, h.members),
-                           put_table(actions, h.actions), put_table(signals, h.signals),
-                           put_table(timers, h.timers),   put_table(strings_, h.strings),
-                           put_table(tags_, h.tags)};
-  for (const Status& status : tables)
-    if (!status) return status;
+  Tables places;
+  SealPart* next = places;
+  Status done = success();
+  const bool all = each_table(h, *this, [&](TableRef& ref, const auto& table) {
+    done = put_table(table, ref);
+    *next++ = {table.entries, ref.bytes};
+    return bool(done);
+  });
+  if (!all) return done;
   h.file_bytes = at_;
   const Result<u64> size = sys::call(SYS_ftruncate, u64(fd_), at_);
   if (!size) return failure(size.error);
-  if (h.sealing != kUnsealed) {
-    const Tables places = {regions.entries, objects.entries, extents.entries, threads.entries,
-                           files.entries,   members.entries, actions.entries, signals.entries,
-                           timers.entries,  strings_.entries, tags_.entries};
-    header_mac(keys_, h, places, h.mac);
-  }
+  if (h.sealing != kUnsealed) header_mac(keys_, h, places, h.mac);
   h.header_crc = 0;
   h.header_crc = crc32c(header_page_, kHeaderBytes);
   const Status put =

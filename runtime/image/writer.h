@@ -43,6 +43,8 @@ class Writer {
   Table<ImageAction> actions;
   Table<ImageSignal> signals;
   Table<ImageTimer> timers;
+  Table<char> strings;   // string() fills it
+  Table<ImageTag> tags;  // of a sealed image: pages() fills it
 
   /// Everything will be sealed with the key in this file. To be called first, if at all. Errors:
   /// errno with `why` filled.
@@ -52,7 +54,7 @@ class Writer {
   /// Keeps a string; returns its offset in the string table (0 = the empty string, or no room).
   u32 string(const char* text);
   /// The string at an offset that string() returned.
-  const char* text(u32 offset) const { return strings_.entries + offset; }
+  const char* text(u32 offset) const { return strings.entries + offset; }
   /// Appends pages as one extent at `address` (of memory, or an offset in a file's contents).
   /// bytes: a multiple of 4096, at most 4 MiB. Errors: of pwrite(2).
   Status pages(u64 address, const void* from, u64 bytes);
@@ -68,8 +70,6 @@ class Writer {
 
   int fd_ = -1;
   u64 at_ = kHeaderBytes;  // where the next byte goes
-  Table<char> strings_;
-  Table<ImageTag> tags_;  // of a sealed image
   SealKeys keys_{};
   void* encrypted_ = nullptr;  // an extent
   alignas(8) u8 header_page_[kHeaderBytes] = {};
