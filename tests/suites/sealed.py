@@ -57,6 +57,11 @@ def _refused(result, word, code=DAMAGED):
     check("step" not in result.out, f"a rank ran:\n{result.out}")
 
 
+def _refused_by_commands(job, word):
+    for command in ("verify", "restart"):
+        _refused(fermata.fermata(job.work, command, job.name), word)
+
+
 def _goes_on(job, env=None, options=()):
     job._launch("restart", job.name, "--mpi", "mpich", *options, env=env)
     check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
@@ -100,14 +105,16 @@ def _new_checksum(extents, index, page, _crc):
     extents.put_checksum(index, image.crc32c(page))
 
 
-@timeout(120)
-def test_pages_changed_under_the_same_checksum(work):
-    job = _saved_job(work)
+def _changed_pages_are_refused(job):
     snapshot = job.snapshots()[-1]
     _change_pages(snapshot / "rank-1.img", _keep_checksum)
-    for command in ("verify", "restart"):
-        _refused(fermata.fermata(work, command, job.name), "rank 1: rank-1.img: the pages saved")
-    _refused(_exec_restore(work, snapshot), "(errno 1)", code=LAUNCHER)
+    _refused_by_commands(job, "rank 1: rank-1.img: the pages saved")
+    _refused(_exec_restore(job.work, snapshot), "(errno 1)", code=LAUNCHER)
+
+
+@timeout(120)
+def test_pages_changed_under_the_same_checksum(work):
+    _changed_pages_are_refused(_saved_job(work))
 
 
 @timeout(120)
@@ -118,11 +125,9 @@ def test_a_changed_image_in_which_every_checksum_fits(work):
     manifest = (snapshot / "manifest.json").read_text()
     _change_pages(snapshot / "rank-1.img", _new_checksum)
     image.fit_manifest(snapshot)
-    for command in ("verify", "restart"):
-        _refused(fermata.fermata(work, command, job.name), "manifest.json: changed since")
+    _refused_by_commands(job, "manifest.json: changed since")
     (snapshot / "manifest.json").write_text(manifest)
-    for command in ("verify", "restart"):
-        _refused(fermata.fermata(work, command, job.name), "rank 1: rank-1.img: changed since")
+    _refused_by_commands(job, "rank 1: rank-1.img: changed since")
     _refused(_exec_restore(work, snapshot), "changed by somebody who has not your key",
              code=LAUNCHER)
 
@@ -268,12 +273,7 @@ def test_memory_is_in_no_encrypted_image(work):
 
 @timeout(120)
 def test_a_changed_extent_of_an_encrypted_image(work):
-    job = _encrypted_job(work)
-    snapshot = job.snapshots()[-1]
-    _change_pages(snapshot / "rank-1.img", _keep_checksum)
-    for command in ("verify", "restart"):
-        _refused(fermata.fermata(work, command, job.name), "rank 1: rank-1.img: the pages saved")
-    _refused(_exec_restore(work, snapshot), "(errno 1)", code=LAUNCHER)
+    _changed_pages_are_refused(_encrypted_job(work))
 
 
 @timeout(120)
