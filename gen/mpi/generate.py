@@ -8,8 +8,10 @@ import importlib
 import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from outputs import main  # noqa: E402
 
 OUTPUTS = {
     "runtime/halves/mpi_calls.gen.h": ("emit_calls", "emit", ()),
@@ -27,22 +29,10 @@ OUTPUTS = {
 }
 
 
-def main():
-    check = "--check" in sys.argv[1:]
-    texts = {name: getattr(importlib.import_module(module), function)(*args)
-             for name, (module, function, args) in OUTPUTS.items()}
-    stale = []
-    for name, text in texts.items():
-        path = ROOT / name
-        if path.exists() and path.read_text() == text:
-            continue
-        stale.append(name)
-        if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-    print("\n".join(f"{'stale' if check else 'wrote'} {name}" for name in stale) or "all fresh")
-    return 1 if check and stale else 0
+def outputs():
+    return {name: getattr(importlib.import_module(module), function)(*args)
+            for name, (module, function, args) in OUTPUTS.items()}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, outputs()))

@@ -11,33 +11,22 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 sys.dont_write_bytecode = True
 
-from sources import ROOT, SourceError  # noqa: E402
+from outputs import main  # noqa: E402
+from sources import SourceError  # noqa: E402
 from svg import PictureError  # noqa: E402
 
 PICTURES = ("demo", "cost", "rank", "crossing", "checkpoint", "states", "hosts", "tree")
 
 
-def main():
-    check = "--check" in sys.argv[1:]
-    texts = {f"docs/img/{name}.svg": importlib.import_module(name).draw() for name in PICTURES}
-    stale = []
-    for name, text in texts.items():
-        path = ROOT / name
-        if path.exists() and path.read_text() == text:
-            continue
-        stale.append(name)
-        if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-    print("\n".join(f"{'stale' if check else 'wrote'} {name}" for name in stale) or "all fresh")
-    return 1 if check and stale else 0
+def outputs():
+    return {f"docs/img/{name}.svg": importlib.import_module(name).draw() for name in PICTURES}
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(main(__doc__, outputs()))
     except (PictureError, SourceError) as error:
         sys.exit(f"gen/pictures: {error}")
