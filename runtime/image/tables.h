@@ -9,7 +9,7 @@ namespace fermata::image {
 /// Visits the reference to each table in the header, with the member of that name of a Reader or
 /// Writer. Ends at the first visit that returns false; returns whether there was none.
 template <typename Header, typename Holder, typename Visit>
-bool each_table(Header& h, Holder& of, const Visit& visit) {
+bool each_table(Header& h, Holder&& of, const Visit& visit) {
   return visit(h.regions, of.regions) && visit(h.objects, of.objects) &&
          visit(h.extents, of.extents) && visit(h.threads, of.threads) &&
          visit(h.files, of.files) && visit(h.members, of.members) &&

@@ -63,15 +63,14 @@ struct Sealer {
     }
   }
   void make_mac() {
-    const TableRef* const refs[kTables] = {&header.regions, &header.objects, &header.extents,
-                                           &header.threads, &header.files,   &header.members,
-                                           &header.actions, &header.signals, &header.timers,
-                                           &header.strings, &header.tags};
-    const void* tables[kTables];
-    for (u64 i = 0; i < kTables; i++) {
-      if (!has(refs[i]->offset, refs[i]->bytes)) return;
-      tables[i] = image.data() + refs[i]->offset;
-    }
+    Tables tables;
+    SealPart* next = tables;
+    const bool are_there = each_table(header, Reader{}, [&](const TableRef& ref, const auto&) {
+      if (!has(ref.offset, ref.bytes)) return false;
+      *next++ = {image.data() + ref.offset, ref.bytes};
+      return true;
+    });
+    if (!are_there) return;
     alignas(8) u8 block[kHeaderBytes];
     memcpy(block, image.data(), sizeof block);
     memcpy(block, &header, sizeof header);
