@@ -136,8 +136,14 @@ def _inside(work, script):
 READ_ONLY = 'mount --bind "$0" "$0"; mount -o remount,bind,ro "$0"'
 
 
-def _goes_on_elsewhere(job, snapshot, under):
-    """With --dir, from a snapshot whose own directory cannot be written to, and on from there."""
+def _goes_on_elsewhere(job, snapshot, under, why):
+    """A snapshot whose own directory cannot be written to, which is said, is restarted with --dir,
+    and on from there."""
+    for what in ("job", snapshot):
+        result = job._launch("restart", what, under=under).wait(30)
+        check(result.code == 3 and why in result.err
+              and f"hint: go on elsewhere: fermata restart {snapshot} --dir DIR" in result.err,
+              result.err)
     work, place = job.work, job.work / "else/where"
     job._launch("restart", snapshot, "--dir", place, "--mpi", "mpich", under=under)
     fermata.wait_for_step(job, 5)
@@ -158,12 +164,7 @@ def test_a_snapshot_in_a_read_only_place_goes_on_elsewhere(work):
     job.checkpoint_and_stop()
     snapshot = fermata.newest_snapshot(job)
     under = _inside(work, READ_ONLY)
-    for what in ("job", snapshot):
-        result = job._launch("restart", what, under=under).wait(30)
-        check(result.code == 3 and "snapshots is not writable" in result.err
-              and f"hint: go on elsewhere: fermata restart {snapshot} --dir DIR" in result.err,
-              result.err)
-    _goes_on_elsewhere(job, snapshot, under)
+    _goes_on_elsewhere(job, snapshot, under, "snapshots is not writable")
 
 
 @timeout(120)
@@ -175,12 +176,7 @@ def test_a_snapshot_on_a_full_disk_goes_on_elsewhere(work):
     room = fermata.snapshot_bytes(snapshot) + (16 << 20)
     under = _inside(work, f'mount -t tmpfs -o size={room} tmpfs "$0"; cp -a {work}/saved/. "$0"; '
                           'cat /dev/zero > "$0/fill" 2> /dev/null || true')
-    for what in ("job", snapshot):
-        result = job._launch("restart", what, under=under).wait(30)
-        check(result.code == 3 and "No space left on device" in result.err
-              and f"hint: go on elsewhere: fermata restart {snapshot} --dir DIR" in result.err,
-              result.err)
-    _goes_on_elsewhere(job, snapshot, under)
+    _goes_on_elsewhere(job, snapshot, under, "No space left on device")
 
 
 @timeout(90)

@@ -298,14 +298,20 @@ def _obeyed(result):
 HOSTILE = "files\x9b31m\x7f\x1b]0;owned\x07"  # of C0 and C1
 
 
-@timeout(120)
-def test_names_of_files_do_not_command_the_terminal(work):
-    """Not as arguments of a job, nor in an image, in an error, or in JSON."""
+def _with_hostile_files(work, *options):
+    """A job whose files are in a directory of such a name."""
     directory = work / HOSTILE
     directory.mkdir()
     job = fermata.Job(work)
     job.start("openmpi", [mpis.program("openmpi", "items/files_append"), "--steps", STEPS,
-                          "--step-ms", 60, "--dir", directory])
+                          "--step-ms", 60, "--dir", directory], options=options)
+    return job, directory
+
+
+@timeout(120)
+def test_names_of_files_do_not_command_the_terminal(work):
+    """Not as arguments of a job, nor in an image, in an error, or in JSON."""
+    job, directory = _with_hostile_files(work)
     fermata.wait_for_step(job, 2)
     shown = [fermata.fermata(work, "jobs"), fermata.fermata(work, "jobs", "--json")]
     job.checkpoint_and_stop()
@@ -324,12 +330,7 @@ def test_names_of_files_do_not_command_the_terminal(work):
 @timeout(90)
 def test_answers_of_the_coordinator_do_not_command_the_terminal(work):
     """A rank says why it cannot be saved, and names a file."""
-    directory = work / HOSTILE
-    directory.mkdir()
-    job = fermata.Job(work)
-    job.start("openmpi", [mpis.program("openmpi", "items/files_append"), "--steps", STEPS,
-                          "--step-ms", 60, "--dir", directory],
-              options=["--files", "save", "--files-limit", 1])
+    job, directory = _with_hostile_files(work, "--files", "save", "--files-limit", 1)
     fermata.wait_for_step(job, 4)
     for log in directory.iterdir():  # what has no blocks yet does not count
         with open(log, "rb") as file:

@@ -174,15 +174,21 @@ def test_a_pipe_in_the_place_of_a_file_of_the_job(work):
     job.finish()
 
 
-@timeout(120)
-def test_a_pipe_in_the_place_of_a_program_that_is_saved(work):
-    """A rank looks for the file that it has mapped, to know whether its image needs the contents.
-    The kernel calls one that is gone as anybody can call a pipe."""
+def _with_a_program_of_its_own(work):
+    """A running job, and its program."""
     program = work / "program"
     shutil.copy2(mpis.program("openmpi", "selfcheck"), program)
     job = fermata.Job(work)
     job.start("openmpi", [program, "--steps", STEPS, "--step-ms", 60])
     fermata.wait_for_step(job, 2)
+    return job, program
+
+
+@timeout(120)
+def test_a_pipe_in_the_place_of_a_program_that_is_saved(work):
+    """A rank looks for the file that it has mapped, to know whether its image needs the contents.
+    The kernel calls one that is gone as anybody can call a pipe."""
+    job, program = _with_a_program_of_its_own(work)
     program.unlink()
     os.mkfifo(work / "program (deleted)")
     job.checkpoint_and_stop()
@@ -194,11 +200,7 @@ def test_a_pipe_in_the_place_of_a_program_that_is_saved(work):
 @timeout(120)
 def test_a_pipe_in_the_place_of_a_program_that_is_restored(work):
     """Put there when all has been looked at: the ranks themselves wait for no other end."""
-    program = work / "program"
-    shutil.copy2(mpis.program("openmpi", "selfcheck"), program)
-    job = fermata.Job(work)
-    job.start("openmpi", [program, "--steps", STEPS, "--step-ms", 60])
-    fermata.wait_for_step(job, 2)
+    job, program = _with_a_program_of_its_own(work)
     job.checkpoint_and_stop()
     job.restart("mpich", under=["env", f"FERMATA_FAULT=restore-opened=sleep:{SLEEP_MS}"])
     job.running.wait_for("fault: restore-opened=sleep")
