@@ -33,6 +33,7 @@ with atheris.instrument_imports():
     import emit_front  # noqa: F401
     import emit_tables  # noqa: F401
     import generate
+    import outputs
 
 FUNCTIONS = set("""Send Recv Sendrecv Waitall Testsome Test Get_count Pack Bcast Alltoallw
     Ialltoallw Ibcast Bcast_init Cart_create Comm_rank Comm_c2f Comm_get_name Comm_spawn
@@ -96,7 +97,7 @@ class Target:
         self.spec.mkdir(parents=True)
         for name, value in self.files.items():
             (self.spec / name).write_text(text_of(name, value))
-        api.SPEC, generate.ROOT, coverage.ROOT = self.spec, self.out, folder
+        api.SPEC, outputs.ROOT, coverage.ROOT = self.spec, self.out, folder
 
     def contents(self, data):
         """The name and the bytes of the file an input stands for; None if for none."""
@@ -120,7 +121,7 @@ class Target:
         try:
             api.forget()
             with contextlib.redirect_stdout(said):
-                generate.main()
+                outputs.write(generate.outputs())
         except SystemExit as ended:
             return str(ended)
         return None
