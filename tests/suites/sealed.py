@@ -254,6 +254,20 @@ def test_a_key_that_cannot_be_used_is_not_as_good_as_none(work):
 
 
 @timeout(120)
+def test_a_key_that_cannot_be_used_on_a_host_of_ranks(work):
+    """Where the restart was started there is none, and nothing is sealed."""
+    job = _saved_job(work, env={"XDG_CONFIG_HOME": "/dev/null"})
+    key = work / "mine/fermata/key"
+    key.parent.mkdir(parents=True)
+    key.write_text("not a key\n")
+    key.chmod(0o600)
+    ranks = ["--mpirun-arg=-x", f"--mpirun-arg=XDG_CONFIG_HOME={work / 'mine'}"]
+    result = fermata.fermata(work, "restart", job.name, "--local-dir", work / "images", *ranks,
+                             env=_environment(work, XDG_CONFIG_HOME="/dev/null"))
+    _refused(result, "is no key", REFUSED)
+
+
+@timeout(120)
 def test_looking_makes_no_key(work):
     job = _saved_job(work)
     for words in (["verify", job.name], ["inspect", job.name], ["snapshots", job.name]):
