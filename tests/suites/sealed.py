@@ -2,7 +2,6 @@
 """Snapshots are sealed with a key of their owner's: what somebody else has made or changed is
 refused, also where every checksum fits, and wherever it lies."""
 import json
-import pathlib
 import shlex
 import shutil
 import struct
@@ -36,6 +35,14 @@ def _environment(work, **more):
 def _with_key(work, name):
     """As somebody who has the key of that name."""
     return _environment(work, XDG_CONFIG_HOME=str(work / name))
+
+
+def _unusable_key(work):
+    key = work / "mine/fermata/key"
+    key.parent.mkdir(parents=True)
+    key.write_text("not a key\n")
+    key.chmod(0o600)
+    return "mine"
 
 
 def _keyless(work):
@@ -79,23 +86,6 @@ def _goes_on(job, env=None, options=()):
     check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
 
 
-def _raw_key(directory):
-    return bytes.fromhex((pathlib.Path(directory) / "fermata/key").read_text())
-
-
-def _change_pages(path, fit):
-    """Changes pages of an image's smallest extent."""
-    with open(path, "r+b") as file:
-        extents = image.Extents(file)
-        index = min(range(extents.count), key=lambda one: extents.get(one)[1])
-        _, size, offset, crc, _ = extents.get(index)
-        file.seek(offset)
-        page = bytearray(file.read(size))
-        fit(extents, index, page, crc)
-        file.seek(offset)
-        file.write(page)
-
-
 def _keep_checksum(_extents, _index, page, crc):
     image.forge_checksum(page, crc)
     check_equal(image.crc32c(page), crc, "checksum of forged pages")
@@ -108,7 +98,7 @@ def _new_checksum(extents, index, page, _crc):
 
 def _changed_pages_are_refused(job):
     snapshot = job.snapshots()[-1]
-    _change_pages(snapshot / "rank-1.img", _keep_checksum)
+    image.change_pages(snapshot / "rank-1.img", _keep_checksum)
     _refused_by_commands(job, "rank 1: rank-1.img: the pages saved")
     _refused(_exec_restore(job.work, snapshot), "(errno 1)", code=LAUNCHER)
 
@@ -124,7 +114,7 @@ def test_a_changed_image_in_which_every_checksum_fits(work):
     job = _saved_job(work)
     snapshot = job.snapshots()[-1]
     manifest = (snapshot / "manifest.json").read_text()
-    _change_pages(snapshot / "rank-1.img", _new_checksum)
+    image.change_pages(snapshot / "rank-1.img", _new_checksum)
     image.fit_manifest(snapshot)
     _refused_by_commands(job, "manifest.json: changed since")
     _not_taken_over(work, snapshot, "manifest.json: changed since")
@@ -240,12 +230,7 @@ def test_a_key_that_cannot_be_used_is_not_as_good_as_none(work):
     """What is not sealed is believed where there never was a key, and not where it is lost to
     sight."""
     job = _saved_job(work, env={"XDG_CONFIG_HOME": "/dev/null"})
-    snapshot, mine = job.snapshots()[-1], {"XDG_CONFIG_HOME": str(work / "mine")}
-    key = work / "mine/fermata/key"
-    key.parent.mkdir(parents=True)
-    key.write_text("not a key\n")
-    key.chmod(0o600)
-    env = _environment(work, **mine)
+    snapshot, env = job.snapshots()[-1], _with_key(work, _unusable_key(work))
     _refused(fermata.fermata(work, "restart", job.name, env=env), "is no key", REFUSED)
     _refused(_exec_restore(work, snapshot, env),
              "cannot be used, so nothing shows whether this is yours")
@@ -256,14 +241,11 @@ def test_a_key_that_cannot_be_used_is_not_as_good_as_none(work):
 @timeout(120)
 def test_a_key_that_cannot_be_used_on_a_host_of_ranks(work):
     """Where the restart was started there is none, and nothing is sealed."""
-    job = _saved_job(work, env={"XDG_CONFIG_HOME": "/dev/null"})
-    key = work / "mine/fermata/key"
-    key.parent.mkdir(parents=True)
-    key.write_text("not a key\n")
-    key.chmod(0o600)
-    ranks = ["--mpirun-arg=-x", f"--mpirun-arg=XDG_CONFIG_HOME={work / 'mine'}"]
+    none = {"XDG_CONFIG_HOME": "/dev/null"}
+    job = _saved_job(work, env=none)
+    ranks = ["--mpirun-arg=-x", f"--mpirun-arg=XDG_CONFIG_HOME={work / _unusable_key(work)}"]
     result = fermata.fermata(work, "restart", job.name, "--local-dir", work / "images", *ranks,
-                             env=_environment(work, XDG_CONFIG_HOME="/dev/null"))
+                             env=_environment(work, **none))
     _refused(result, "is no key", REFUSED)
 
 
@@ -347,7 +329,7 @@ def test_no_image_holds_the_key(work):
     for number in (1, 2):
         fermata.wait_for_step(job, 3)
         job.checkpoint()
-        key = _raw_key(work / "mine")
+        key = bytes.fromhex((work / "mine/fermata/key").read_text())
         _no_rank_has(job, key)
         job.checkpoint_and_stop()
         for path in job.snapshots()[-1].iterdir():
@@ -481,15 +463,21 @@ def test_encryption_that_is_not_possible_is_refused(work):
     check(not list((work / "fermata").glob("*")), "a directory of a job was made")
 
 
-@timeout(120)
-def test_a_key_that_is_gone_when_an_encrypted_job_is_saved(work):
-    """The checkpoint fails, nothing lies in clear anywhere, and the job runs on."""
+def _job_whose_key_is_gone(work, *options):
+    """A running job, the environment with its key, and where that belongs: it is in `work`."""
     home = {"XDG_CONFIG_HOME": str(work / "mine")}
     job = fermata.Job(work)
-    job.start("openmpi", _program(), options=["--encrypt"], env=home)
+    job.start("openmpi", _program(), options=options, env=home)
     fermata.wait_for_step(job, 2)
     key = work / "mine/fermata/key"
     key.rename(work / "key")
+    return job, home, key
+
+
+@timeout(120)
+def test_a_key_that_is_gone_when_an_encrypted_job_is_saved(work):
+    """The checkpoint fails, nothing lies in clear anywhere, and the job runs on."""
+    job, home, key = _job_whose_key_is_gone(work, "--encrypt")
     result = fermata.fermata(work, "checkpoint", job.name)
     check(result.code != 0 and "cannot be encrypted" in result.err, result.err)
     check_equal(job.snapshots(), [], "snapshots")
@@ -501,12 +489,7 @@ def test_a_key_that_is_gone_when_an_encrypted_job_is_saved(work):
 @timeout(120)
 def test_a_key_that_is_gone_when_a_job_is_saved(work):
     """Whoever commits the snapshot has it still, and seals the images."""
-    home = {"XDG_CONFIG_HOME": str(work / "mine")}
-    job = fermata.Job(work)
-    job.start("openmpi", _program(), env=home)
-    fermata.wait_for_step(job, 2)
-    key = work / "mine/fermata/key"
-    key.rename(work / "key")
+    job, home, key = _job_whose_key_is_gone(work)
     job.checkpoint_and_stop()
     (work / "key").rename(key)
     looked = fermata.fermata(work, "verify", job.name, env=_with_key(work, "mine"))

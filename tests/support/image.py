@@ -157,3 +157,16 @@ def _change_header(snapshot, field, change):
             file.seek(0)
             file.write(block)
     fit_manifest(snapshot, others)
+
+
+def change_pages(path, fit):
+    """Changes the pages of an image's smallest extent: `fit(extents, index, page, crc)`."""
+    with open(path, "r+b") as file:
+        extents = Extents(file)
+        index = min(range(extents.count), key=lambda one: extents.get(one)[1])
+        _, size, offset, crc, _ = extents.get(index)
+        file.seek(offset)
+        page = bytearray(file.read(size))
+        fit(extents, index, page, crc)
+        file.seek(offset)
+        file.write(page)
