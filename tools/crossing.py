@@ -104,7 +104,7 @@ def parse(text):
     return parts
 
 
-def goes_on(title, old, new):
+def extends(title, old, new):
     """Whether a structure is an older one, with more at its end if it may grow; what was reserved
     may have got a meaning."""
     def same(one, other):
@@ -131,7 +131,7 @@ def differences(old, parts, calls):
         elif title == "hold":
             if lines != parts[title]:
                 yield title
-        elif not goes_on(title, lines, parts[title]):
+        elif not extends(title, lines, parts[title]):
             yield title
 
 

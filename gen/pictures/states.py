@@ -55,7 +55,7 @@ def draw():
     picture = Picture(
         "The states of a checkpoint attempt",
         "From Gather through Bookmarks, Drain, Prepare and Save to Commit; back to Pause and a new "
-        "attempt; from any state but Commit to failed, after which the job runs on.",
+        "attempt; from any state but Commit to failed, after which the job continues.",
         800, 532)
     picture.text(24, 38, "The states of a checkpoint attempt", 20, bold=True)
     picture.text(24, 62, "In blue what the command shows meanwhile. The coordinator moves on when "
@@ -102,4 +102,4 @@ def ends(picture):
     picture.text(302, 490, "one rename has done it", 12, anchor="middle")
     picture.box(416, 446, 360, 62, "bad")
     picture.text(430, 470, "failed", 15, "bad-text", bold=True)
-    picture.text(430, 490, "from any state but Commit: ABORT, the job runs on", 12)
+    picture.text(430, 490, "from any state but Commit: ABORT, the job continues", 12)

@@ -311,7 +311,7 @@ void mind_silence() {
                     !self.saving.is_standing();
   const bool is_storing = ends || (pending == 0 && asked_is_saved());
   if (now_ms - self.heard_ms < (is_storing ? kStoringMs : kSilenceMs)) return;
-  constexpr char kSilent[] = "it has not heard of the coordinator for long, and goes on";
+  constexpr char kSilent[] = "it has not heard of the coordinator for long, and continues";
   if (pending != 0) give_up(pending, kSilent);
   if (load(self.asking)) give_up(0, kSilent);
   forget_checkpoint(kSilent);
@@ -340,11 +340,11 @@ void* agent_main(void*) {
   leave_the_ranks_core();
   do {
     for (;;) {
-      const int patience = self.saving.is_cutting()   ? 0
+      const int timeout = self.saving.is_cutting()   ? 0
                            : self.saving.is_running() ? kSavingPollMs
                            : is_gathering()           ? agent::kSendingPollMs
                                                       : kIdlePollMs;
-      if (self.connection.receive(patience) != 0) break;
+      if (self.connection.receive(timeout) != 0) break;
       for (Frame frame; self.connection.next(&frame); self.heard_ms = sys::now_ns() / 1'000'000)
         dispatch(frame);
       mind_silence();

@@ -389,7 +389,7 @@ struct Save {
   }
 };
 
-// Every rank has cut its image: all go on.
+// Every rank has cut its image: all continue.
 struct Resume {
   static constexpr Type kType = Type::kResume;
   u32 epoch{};
@@ -401,7 +401,7 @@ struct Resume {
   }
 };
 
-// The checkpoint is given up; the job goes on.
+// The checkpoint is given up; the job continues.
 struct Abort {
   static constexpr Type kType = Type::kAbort;
   u32 epoch{};

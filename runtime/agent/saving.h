@@ -33,7 +33,7 @@ class Saving {
   /// The same, once the rank has said how that went.
   u32 saved() const { return owed_ == 0 ? begun_ : 0; }
   bool is_running() const { return number_ > 0; }
-  /// It still takes what the job would change by going on.
+  /// It still takes what the job would change by continuing.
   bool is_cutting() const { return cutting_; }
   /// The launcher keeps the rank's threads.
   bool is_standing() const { return standing_; }

@@ -3,14 +3,15 @@
 // in one call. All of them return when what was waited for has finished, in an error, or as soon as
 // a checkpoint is pending; then the caller parks, and waits again.
 //
-// Invariant: a status is handed over whenever the request has finished, also in an error: the books
+// Invariant: a status is handed over whenever the request has finished, also in an error: the core
+// state
 //            need its source.
 #pragma once
 
 #include <sched.h>
 
 #include "backend/status.h"
-#include "base/patience.h"
+#include "base/backoff.h"
 #include "halves/crossing.h"
 
 namespace fermata::backend {
@@ -20,9 +21,9 @@ inline bool checkpoint_pending() {
 }
 
 /// True if the caller should stop polling.
-[[gnu::always_inline]] inline bool interrupted(Patience& patience) {
+[[gnu::always_inline]] inline bool interrupted(Backoff& backoff) {
   if (checkpoint_pending()) return true;
-  if (patience.is_spent()) sched_yield();
+  if (backoff.is_spent()) sched_yield();
   return false;
 }
 
@@ -30,10 +31,10 @@ inline bool checkpoint_pending() {
 /// MPI's code.
 [[gnu::always_inline]] inline int poll_request(MPI_Request* request, int* done, MPI_Status* status,
                                                bool once = false) {
-  Patience patience;
+  Backoff backoff;
   for (;;) {
     const int outcome = MPI_Test(request, done, status);
-    if (FERMATA_LIKELY(*done || outcome != MPI_SUCCESS) || once || interrupted(patience))
+    if (FERMATA_LIKELY(*done || outcome != MPI_SUCCESS) || once || interrupted(backoff))
       return outcome;
   }
 }
@@ -70,13 +71,13 @@ inline int test(u64* request, int* done, CanonStatus* status) {
   Scratch<MPI_Status> native_statuses(count);
   MPI_Status* const room = native_statuses.data();
   for (int i = 0; i < count; i++) room[i].MPI_SOURCE = MPI_ANY_SOURCE;
-  Patience patience;
+  Backoff backoff;
   int outcome;
   do {
     *outcount = 0;
     outcome = MPI_Testsome(count, reals.data(), outcount, indices, room);
     if (*outcount == MPI_UNDEFINED) *outcount = 0;
-  } while (*outcount == 0 && outcome == MPI_SUCCESS && !once && !interrupted(patience));
+  } while (*outcount == 0 && outcome == MPI_SUCCESS && !once && !interrupted(backoff));
   for (int n = 0; n < *outcount; n++) {
     if (FERMATA_LIKELY(outcome == MPI_SUCCESS)) room[n].MPI_ERROR = MPI_SUCCESS;
     status_out(room[n], statuses[n]);
@@ -119,12 +120,12 @@ inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 
   Scratch<MPI_Status> native_statuses(statuses ? count : 0);
   MPI_Status* const room = native_statuses.data();
   for (int i = 0; statuses && i < count; i++) room[i].MPI_SOURCE = MPI_ANY_SOURCE;
-  Patience patience;
+  Backoff backoff;
   int outcome;
   *all_done = 0;
   do {
     outcome = MPI_Testall(count, reals.data(), all_done, statuses ? room : MPI_STATUSES_IGNORE);
-  } while (!*all_done && outcome == MPI_SUCCESS && !once && !interrupted(patience));
+  } while (!*all_done && outcome == MPI_SUCCESS && !once && !interrupted(backoff));
   if (FERMATA_LIKELY(outcome == MPI_SUCCESS)) {
     for (int i = 0; statuses && *all_done && i < count; i++) {
       room[i].MPI_ERROR = MPI_SUCCESS;

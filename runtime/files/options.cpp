@@ -186,7 +186,7 @@ Status restore_option(Restorer& restorer, const image::ImageMember& member) {
        << member.fd;
   if (only_hints(level, member.flags)) {
     Message line;
-    line << "fermata: " << text.data << "; the program goes on without it\n";
+    line << "fermata: " << text.data << "; the program continues without it\n";
     sys::say(line.data);
     return success();
   }

@@ -139,7 +139,7 @@ Status restore_property(Restorer& restorer, const image::ImageMember& member) {
   Message text;
   text << "fermata: the deleted file " << (file ? restorer.reader.string(file->path_string) : "")
        << " (descriptor " << member.fd << ") has lost " << what << " (errno " << done.error
-       << "); the program goes on without it\n";
+       << "); the program continues without it\n";
   sys::say(text.data);
   return success();
 }

@@ -43,7 +43,7 @@ inline constexpr int kSignalQuiesce = 64;  // SIGRTMAX, asks an upper thread to 
 // Written only by its own thread (and by the quiesce handler that runs on it).
 struct Gate {
   u32 depth;        // > 0 while the thread is inside the lower half, or parked
-  u32 lock_depth;   // the depth at which it took the lock of the books; 0: it does not hold it
+  u32 lock_depth;   // the depth at which it took the core lock; 0: it does not hold it
   u32 interrupted;  // a quiesce signal came while inside: see Crossing::pending on the way out
   u32 attention;    // kGate* bits: why entering MPI is more than counting up `depth`
 };
@@ -66,7 +66,7 @@ struct Count {  // one pair of a list in the mailbox
                 // has sent to this rank
 };
 
-// A rank cannot go on before another one has made a step (control/protocol, words.rs).
+// A rank cannot continue before another one has made a step (control/protocol, words.rs).
 enum class NeedKind : u32 {
   kMessage = 1,  // it has sent so many messages to the needy rank
   kReceipt = 2,  // it has matched so many messages of the needy rank
@@ -138,7 +138,7 @@ struct LowerCalls {
   // caller says which: the pending one may be the next already. Blocks at most for a socket write;
   // never allocates.
   // Callable from the MPI thread wherever it may call MPI. Returns 0, or -errno once the
-  // coordinator is gone (the job goes on without checkpoints).
+  // coordinator is gone (the job continues without checkpoints).
   int (*report)(Report kind, u32 epoch, const void* payload, u64 bytes);
   // Fills predefined slots: real handle of each canonical constant (MPI-5 standard ABI number).
   // kind: index as in mpi/slots.h. Returns the real handle, 0 if this MPI lacks the object.
@@ -234,8 +234,8 @@ inline Mailbox& mailbox() { return *reinterpret_cast<Mailbox*>(kMailbox); }
 
 // ---------------------------------------------------------------------------------------------
 enum HoldResult : i32 {
-  kHoldResumed = 0,    // same process: the image was cut (or the save failed); go on
-  kHoldRestarted = 1,  // a new process, perhaps another MPI: rebuild, then go on
+  kHoldResumed = 0,    // same process: the image was cut (or the save failed); continue
+  kHoldRestarted = 1,  // a new process, perhaps another MPI: rebuild, then continue
 };
 
 struct SaveRequest {   // agent -> launcher; times in nanoseconds, sizes in bytes
@@ -258,7 +258,7 @@ struct LauncherCalls {
   u32 version;  // kCrossingVersion
   u32 bytes;    // of this table; since crossing 16
   // lower main -> launcher, once, when the back end is ready and (on a restart) MPI is initialised.
-  // Goes on in load_lower(), or restores the rank `world_rank` of the snapshot. Does not return.
+  // Continues in load_lower(), or restores the rank `world_rank` of the snapshot. Does not return.
   void (*lower_ready)(const LowerCalls* lower, u32 world_rank, u32 world_size)
       __attribute__((noreturn));
   // front end constructor -> launcher: the upper half has a front end. Blocks: no. Allocates: no.
@@ -273,7 +273,7 @@ struct LauncherCalls {
   // Agent: wait for the writer. Blocks at most timeout_ms; returns 1 done (outcome filled), 0 not
   // yet.
   i32 (*save_finish)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
-  // Agent: wait until the writer has what the job would change by going on, or has failed. Blocks
+  // Agent: wait until the writer has what the job would change by continuing, or has failed. Blocks
   // at most timeout_ms; returns 1 so, 0 not yet.
   i32 (*save_described)(i32 writer_pid, u32 timeout_ms);
   // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
@@ -285,11 +285,11 @@ struct LauncherCalls {
   const char* (*config)(const char* key);
   // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
   void (*leave)(void* frame);
-  // Agent: the images of all ranks have been cut, or the checkpoint is given up: the rank goes on.
-  // Returns how long it stood still, from the first thread's stop, in ns.
+  // Agent: the images of all ranks have been cut, or the checkpoint is given up: the rank
+  // continues. Returns how long it stood still, from the first thread's stop, in ns.
   u64 (*resume)();
   // MPI thread in park(): asks all other upper threads to stop. Returns how many still run; call
-  // again until that is 0. release_others lets them go on.
+  // again until that is 0. release_others lets them continue.
   u32 (*stop_others)();
   void (*release_others)();
   // Upper thread other than the main one: from now on GS names a thread block of the lower half,

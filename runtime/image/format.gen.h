@@ -117,7 +117,7 @@ struct ImageHeader {
   u64 payload_bytes;
   u64 brk_start;  // private heap
   u64 brk_end;
-  u64 mmap_cursor;  // where the boundary goes on placing mappings
+  u64 mmap_cursor;  // where the boundary continues placing mappings
   u32 umask;
   u32 executable_string;  // path of the application
   u32 cwd_string;

@@ -188,7 +188,7 @@ void emit_mask_rule(Filter& filter, Rule rule) {
   emit_from_upper_code(filter);
 }
 
-/// Goes on only if argument `index` is one of these.
+/// Continues only if argument `index` is one of these.
 template <u32 kCount>
 void emit_only(Filter& filter, u32 index, const u32 (&values)[kCount]) {
   filter.load(argument_at(index));
@@ -227,7 +227,7 @@ void emit_group_wait(Filter& filter, Rule rule) {
 
 bool is_clock_rule(Rule rule) { return rule >= kOwnedClock && rule <= kAbsolute; }
 
-/// Goes on if bit 0 of argument 1 is set: TIMER_ABSTIME and TFD_TIMER_ABSTIME.
+/// Continues if bit 0 of argument 1 is set: TIMER_ABSTIME and TFD_TIMER_ABSTIME.
 void emit_absolute(Filter& filter) {
   filter.load(argument_at(1));
   filter.jump(BPF_JSET, 1, 1, 0);

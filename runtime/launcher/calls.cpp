@@ -197,7 +197,7 @@ const Part* first_left(UserContext* frame, u64& moved) {
   return part < end ? part : nullptr;
 }
 
-/// Whether a socket has no messages, so that one receive can go on where another one has ended.
+/// Whether a socket has no messages, so that one receive can continue where another one has ended.
 bool is_stream(u64 fd) {
   constexpr u64 kSocketLevel = 1, kType = 3;
   i32 type = 0;

@@ -6,8 +6,8 @@
 // there is no offset: time has passed, as it does while a process is stopped. Nothing of this traps
 // or costs anything without an offset.
 //
-// The offset makes a clock go on as the time of day has since the save, so ranks that were on one
-// host and are again agree about the time, though each has its own image.
+// The offset makes a clock continue as the time of day has since the save, so ranks that were on
+// one host and are again agree about the time, though each has its own image.
 //
 // Deadlines that a carried call waits for (calls.cpp) are the kernel's: they are changed here,
 // before the call is carried.

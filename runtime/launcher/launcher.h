@@ -295,7 +295,7 @@ void leave_block_to_main_thread();
 [[noreturn]] void lend();
 void nudge(u32 id);        // LauncherCalls::nudge
 void leave(void* frame);  // LauncherCalls::leave
-/// Lets every stopped thread, and the one in hold(), go on.
+/// Lets every stopped thread, and the one in hold(), continue.
 void release();
 void wake_stopped();  // they look around, and stay
 /// Waits until the MPI thread has entered hold(). Errors: kEtimedout.
@@ -479,7 +479,7 @@ extern u64 carry_address, carried_address, wait_address, waited_address, handler
 void load_lower();                // LauncherCalls::load_lower
 [[noreturn]] void lower_ready(const LowerCalls* lower, u32 world_rank, u32 world_size);
 /// Maps the image rank-<world_rank>.img of `directory`, recreates files, signals and threads, and
-/// goes on where the rank was saved, in hold(). Ends the process with a message if it cannot.
+/// continues where the rank was saved, in hold(). Ends the process with a message if it cannot.
 [[noreturn]] void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank,
                                u32 world_size);
 /// Reads from the image what must be known before the lower half begins: the level of threads, and

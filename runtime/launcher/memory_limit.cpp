@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Limits of memory that others have set: those of control groups, by which batch systems and
-// containers keep a job to what it has asked for. A job that goes on while its image is written is
-// given a copy of every page that it writes to, up to all it has; where the limit has no room for
-// that, the kernel would kill a process of the job.
+// containers keep a job to what it has asked for. A job that continues while its image is written
+// is given a copy of every page that it writes to, up to all it has; where the limit has no room
+// for that, the kernel would kill a process of the job.
 // Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst (Linux 6.1).
 #include "launcher/memory_limit.h"
 

@@ -3,9 +3,9 @@
 // thread and one for the process, and what is queued with a signal (its sender, its value) the
 // kernel tells only to who takes it. So each stopped thread takes what waits for it, the main
 // thread also what waits for the process, into a table here; the image gets a copy; and before the
-// thread goes on, in this process or after a restart, it queues all of it again. Nobody can tell:
-// everything is blocked in a stopped thread, and no thread goes on before the process's signals are
-// back and all timers are set again. Only a thread itself may queue again what kill(2), or the
+// thread continues, in this process or after a restart, it queues all of it again. Nobody can tell:
+// everything is blocked in a stopped thread, and no thread continues before the process's signals
+// are back and all timers are set again. Only a thread itself may queue again what kill(2), or the
 // kernel, had sent to it, and only the main thread what they had sent to the process.
 //
 // A timer's signal is special: taking it starts the timer's next interval, so the same timer may

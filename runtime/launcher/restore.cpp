@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A restart, on the lower half's main stack: check the image, map the upper half back at its old
 // addresses, put files and signals right, recreate the threads, and step onto the saved stack of
-// the MPI thread. From there upper code goes on: it rebuilds the MPI objects and returns through
+// the MPI thread. From there upper code continues: it rebuilds the MPI objects and returns through
 // the signal frame into the application.
 #include "files/describe.h"
 #include "image/moved.h"

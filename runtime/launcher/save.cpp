@@ -27,7 +27,7 @@ struct OutcomePage {
 OutcomePage* outcome_page;  // shared with the writer child
 u64 stopped_ns;             // when the last save began
 Path image_path;            // of that save
-u64 described_by_ns;        // deadline of its writer for what the job would change by going on
+u64 described_by_ns;        // deadline of its writer for what the job would change by continuing
 
 bool stands_still;           // until the whole image is written: memory_limit.cpp
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of both halves. Making a thread traps: the child must go on at the trapped
+// The threads of both halves. Making a thread traps: the child must continue at the trapped
 // instruction with its creator's registers on its new stack, a lower thread with its thread block
 // on GS instead of FS. Upper threads are entered in a table, so that a checkpoint can stop them
 // all: a signal makes each wait in the kernel with its context in a frame on its own stack.
@@ -18,7 +18,7 @@ Thread threads[kThreadCapacity];
 
 namespace {
 
-u32 release_count;  // futex: goes up when stopped threads may go on; they note it as their round
+u32 release_count;  // futex: goes up when stopped threads may continue; they note it as their round
 u32 hold_count;     // futex: goes up when the MPI thread enters hold()
 u32 made_count;     // goes up when a thread is to be made
 u32 stop_wanted;    // all are to stop; 0: a thread that stopped of its own accord looks again
@@ -52,7 +52,7 @@ bool keep(Thread& thread) {
   return get_state(thread) == ThreadState::kKept;
 }
 
-/// Whether the thread, which stands, goes on without having been released: not once it is kept.
+/// Whether the thread, which stands, continues without having been released: not once it is kept.
 bool thinks_better(Thread& thread) {
   return change_state(thread, ThreadState::kStopped, ThreadState::kLive);
 }
@@ -72,7 +72,7 @@ bool is_over(const Thread& thread) {
 
 /// Stops here until release(), which whoever counts the thread owes it: park() does it in the end
 /// (release_others), save() where it fails, the agent otherwise (resume). A thread that nobody has
-/// counted goes on of its own accord, too: when the checkpoint is given up, and when it turns out
+/// counted continues of its own accord, too: when the checkpoint is given up, and when it turns out
 /// that nobody wants all threads stopped any more: it may have decided to stop on an older state of
 /// affairs, and the rank may need it. The frame and the thread pointer are what a restart needs.
 void stop_thread(Thread& thread, UserContext* frame) {
@@ -166,7 +166,7 @@ i64 name_thread(Thread& thread, u32 tid, const UserContext* context) {
   return id;
 }
 
-/// Puts a frame below `top` from which a thread goes on as its creator would, on `stack`.
+/// Puts a frame below `top` from which a thread continues as its creator would, on `stack`.
 UserContext* frame_for_thread(const UserContext& creator, u64 top, u64 stack) {
   constexpr i32 kNoAltStack = 2;  // SS_DISABLE
   const u8* const state = reinterpret_cast<const u8*>(creator.fpstate);

@@ -2,7 +2,7 @@
 // Interval timers: setitimer(2), alarm(2), timer_create(2). The kernel tells what is left of each
 // and when it comes again, but not what a timer of timer_create was made for; so making one traps
 // and is noted here. After a restart they are made again, under the ids that the application knows,
-// and go on with what was left when the rank leaves the checkpoint.
+// and continue with what was left when the rank leaves the checkpoint.
 #include <asm/unistd.h>
 #include <linux/time.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program has done to itself that a restart would undo, and that nothing here does again:
 // rights it has given away for good (landlock, filters of its own), rooms it has entered (another
-// namespace, another root), ways in which the kernel treats it. Natively it would go on like that,
-// so a checkpoint is refused by name.
+// namespace, another root), ways in which the kernel treats it. Natively it would continue like
+// that, so a checkpoint is refused by name.
 //
 // What the kernel tells of is compared with what the process was started with, by each thread when
 // it stops. What it does not tell of traps (boundary.cpp) and is noted while the process lives.

@@ -4,12 +4,12 @@
 // the table anew. Without any vdso clock_gettime costs a system call.
 //
 // A thread that is saved inside the kernel's vdso, or in a signal handler that has interrupted it
-// there, goes on at an address of the old vdso. The new one may be another kernel's, and if it were
-// the same, the thread would hold half of the old machine's clock in its registers. So nothing goes
-// on: the call begins again. We move the kernel's vdso to a place of ours that depends on the
-// number of restarts, so that no two lives of a rank have the same. After a restart all places of
-// earlier lives are a sled, instructions that do nothing up to a jump to the code in our image that
-// finds the call on the stack and begins it again (arch/x86_64/vdso.S).
+// there, continues at an address of the old vdso. The new one may be another kernel's, and if it
+// were the same, the thread would hold half of the old machine's clock in its registers. So nothing
+// continues : the call begins again. We move the kernel's vdso to a place of ours that depends on
+// the number of restarts, so that no two lives of a rank have the same. After a restart all places
+// of earlier lives are a sled, instructions that do nothing up to a jump to the code in our image
+// that finds the call on the stack and begins it again (arch/x86_64/vdso.S).
 //
 //     kVdsoTop  jump
 //     -1        sled, once the vdso of the first life          <- kVdsoBytes each

@@ -28,7 +28,7 @@ enum Attribute : u32 {
   kMayWrite = 1 << 16,     // mprotect(2) would allow writing
   kGuarded = 1 << 17,      // MADV_GUARD_INSTALL
   kDroppable = 1 << 18,    // MAP_DROPPABLE
-  kFollows = 1 << 19,      // private: pages that were never written go on to show the file
+  kFollows = 1 << 19,      // private: pages that were never written continue to show the file
   kOfDevice = 1 << 20,     // registers or buffers: VM_IO, VM_PFNMAP
   kSealed = 1 << 21,       // mseal(2)
 };

@@ -84,7 +84,7 @@ Status fill_followed(const image::Reader& reader, const image::ImageRegion& regi
   if (same) return success();
   Message text;
   text << "fermata: " << reader.string(region.path_string)
-       << " is not what it was; the program goes on with the contents it had mapped\n";
+       << " is not what it was; the program continues with the contents it had mapped\n";
   sys::say(text.data);
   return success();
 }

@@ -220,7 +220,7 @@ Status open_unchanged(const image::Reader& reader, const image::ImageObject& obj
   Message text;
   const bool is_there = bool(sys::stat(path, &info));
   text << "fermata: " << path << " is " << (is_there ? "not what it was" : "no longer there")
-       << "; the program goes on with the contents it had mapped\n";
+       << "; the program continues with the contents it had mapped\n";
   sys::say(text.data);
   const Result<u64> copy = make_nameless(path, object.mode);
   if (!copy) return failure(copy.error);

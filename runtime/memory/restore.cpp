@@ -109,7 +109,7 @@ void give_policy(const image::Reader& reader, const image::ImageRegion& region) 
 
 constexpr int kFilling = sys::kProtRead | sys::kProtWrite;
 
-/// The file that a private mapping goes on to show. Errors: that of open(2), ENXIO if it is too
+/// The file that a private mapping continues to show. Errors: that of open(2), ENXIO if it is too
 /// short by now.
 Result<u64> open_followed(const image::Reader& reader, const image::ImageRegion& region) {
   Text<64> link;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // System V shared memory by the ids that the application knows. The kernel chooses an id, so after
-// a restart a segment has another one; the application and its other ranks go on with the old, and
-// the boundary translates. Until the first restart the two are equal.
+// a restart a segment has another one; the application and its other ranks continue with the old,
+// and the boundary translates. Until the first restart the two are equal.
 //
 // Invariant: no id that the kernel gives is the known id of another segment; create_segment sees to
 //            that, so an id without an entry means itself, on every rank.

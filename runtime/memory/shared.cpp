@@ -55,7 +55,7 @@ bool same_object(const Claim& a, const Claim& b) {
 }
 
 /// Whose contents are wanted: those of ranks that could write, for the others may have read theirs
-/// when the job had gone on; among equals the last that were read.
+/// when the job had continued; among equals the last that were read.
 bool is_better(const Claim& a, const Claim& b) {
   const bool writes = a.flags & kWritable;
   if (writes != bool(b.flags & kWritable)) return writes;

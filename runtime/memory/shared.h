@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared memory at a restart. All ranks say what they shared (device and inode of then tell what
 // was one); of those that could write an object, the one that read it last makes it again and fills
-// it, since then nobody had written to it when the job went on; the others get it from that rank
+// it, since then nobody had written to it when the job continued; the others get it from that rank
 // through /proc/PID/fd, so no name has to be invented, nor removed after a crash.
 #pragma once
 

@@ -5,8 +5,8 @@
 // Idea: one linear range of upper memory at kMpiArena, mapped in pieces as it grows, cut into
 // blocks of power-of-two sizes with one free list per size. A block's header names its class, so
 // free() needs no size. Memory goes back to the list it came from and never to the kernel, except
-// that the pages of a big free block are given back (an early message of a gigabyte must not be
-// saved twice).
+// that the pages of a big free block are given back (an unexpected message of a gigabyte must not
+// be saved twice).
 //
 // Invariant: only the thread inside MPI touches the arena (MPI_THREAD_SERIALIZED at most), and it
 // does so with Gate::depth > 0, so a quiesce signal never finds a list half changed.

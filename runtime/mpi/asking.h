@@ -115,7 +115,7 @@ inline int set_self_save(fermata_saver function, void* argument) {
   return 0;
 }
 
-/// Null unless the program was started to go on from what it has saved itself.
+/// Null unless the program was started to continue from what it has saved itself.
 inline const char* self_state() {
   const char* const directory = launcher().config("state");
   return directory[0] ? directory : nullptr;

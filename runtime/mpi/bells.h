@@ -72,15 +72,15 @@ inline int tell_member(const Window* window, int tag, i32 to) {
 inline int await_member(const Window* window, int tag, i32 from) {
   constexpr u32 kLooks = 16, kPokes = 64;
   Comm* const comm = comm_of(window->comm);
-  Patience patience;
+  Backoff backoff;
   for (u32 poll = 1; !bell_take(window, tag, from); poll++) {
     // A restart may take a window from several hosts to one, where bells ring: so no receive is
     // posted before its message is there.
-    int there = comm->early_first && early_match(comm, from, tag);
+    int there = comm->unexpected_first && unexpected_match(comm, from, tag);
     if (!there && !window->has_doors) {
-      Early* early;
+      UnexpectedMessage* kept;
       CanonStatus status;
-      if (const int error = probe_once(from, tag, window->comm, &there, &early, &status))
+      if (const int error = probe_once(from, tag, window->comm, &there, &kept, &status))
         return error;
     }
     if (there)
@@ -88,7 +88,7 @@ inline int await_member(const Window* window, int tag, i32 from) {
                               nullptr);
     if (poll % kPokes == 0) poke_lower();  // its one-sided calls may need answers
     if (checkpoint_wanted()) safe_point({nullptr, 0, comm, from});
-    if (poll % kLooks == 0) between_polls(patience);
+    if (poll % kLooks == 0) between_polls(backoff);
   }
   return kSuccess;
 }
@@ -102,9 +102,9 @@ inline bool member_has_told(const Window* window, int tag, i32 from) {
     return true;
   }
   int flag = 0;
-  Early* early;
+  UnexpectedMessage* kept;
   CanonStatus status;  // this also lets the lower half get on with its work
-  return !probe_once(from, tag, window->comm, &flag, &early, &status) && flag;
+  return !probe_once(from, tag, window->comm, &flag, &kept, &status) && flag;
 }
 
 }  // namespace fermata::mpi

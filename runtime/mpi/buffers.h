@@ -88,7 +88,7 @@ inline void own_buffer_end(OwnBuffer** place) {
 
 inline int own_buffer_flush_at_once(OwnBuffer* buffer, Slot** request) {
   if (const int error = buffer ? own_buffer_flush(buffer) : int(kSuccess)) return error;
-  *request = state().instant;
+  *request = state().completed;
   return kSuccess;
 }
 
@@ -106,7 +106,7 @@ inline int own_buffer_send(OwnBuffer* buffer, const void* data, int count, Slot*
   if (!error)
     error = core::Isend(packed, bytes, front::predefined(kDatatype, kPacked), dest, tag, comm,
                         &request);
-  if (error || request_of(request)->kind == RequestKind::kInstant) {
+  if (error || request_of(request)->kind == RequestKind::kCompleted) {
     arena_free(packed);
     return error;
   }
@@ -137,7 +137,7 @@ inline int Ibsend(const void* buf, int count, Slot* datatype, int dest, int tag,
   OwnBuffer* const own = own_buffer_of(comm);
   if (!own) return ibsend_lower(buf, count, datatype, dest, tag, comm, request);
   if (const int error = own_buffer_send(own, buf, count, datatype, dest, tag, comm)) return error;
-  *request = state().instant;
+  *request = state().completed;
   return kSuccess;
 }
 
@@ -162,7 +162,7 @@ inline int Buffer_flush() {
 }
 inline int Buffer_iflush(Slot** request) {
   if (const int error = Buffer_flush()) return error;
-  *request = state().instant;
+  *request = state().completed;
   return kSuccess;
 }
 

@@ -2,9 +2,9 @@
 // The application's callbacks around a checkpoint (fermata_callback).
 //
 // Those of the main thread run where it may stop of its own accord: waiting in an MPI call or on
-// the way out of one, with all books in order. A rank that has any stops at such places only. The
-// others run on a thread made for them, which sleeps until the main one finds that they are due.
-// Either kind holds the rank back until its BEFORE has been called for this checkpoint.
+// the way out of one, with the core state in order. A rank that has any stops at such places only.
+// The others run on a thread made for them, which sleeps until the main one finds that they are
+// due. Either kind holds the rank back until its BEFORE has been called for this checkpoint.
 //
 // Invariant: Round::epoch != 0 exactly from the first BEFORE to the last CONTINUE or RESTART.
 #pragma once
@@ -76,7 +76,7 @@ class StoppingPlace {
 
  private:
   static void call(bool may_begin) {
-    const OpenBooks open;
+    const CoreUnlocked open;
     const u32 depth = front::tls_gate.depth;
     front::tls_gate.depth = 0;
     compiler_barrier();

@@ -118,16 +118,16 @@ inline bool owes_collective() {
 inline u64 kept_from(i32 rank) {
   u64 kept = 0;
   for (const Comm* comm = state().comms; comm; comm = comm->next)
-    for (const Early* early = comm->early_first; early; early = early->next)
-      kept += early->counted && comm->members[early->source] == rank;
+    for (const UnexpectedMessage* kept = comm->unexpected_first; kept; kept = kept->next)
+      kept += kept->counted && comm->members[kept->source] == rank;
   return kept;
 }
 /// Those of them that are held.
 inline u64 held_from(i32 rank) {
   u64 held = 0;
-  for (const Comm* comm = state().comms; comm && state().early_held; comm = comm->next)
-    for (const Early* early = comm->early_first; early; early = early->next)
-      held += early->state == EarlyState::kHeld && comm->members[early->source] == rank;
+  for (const Comm* comm = state().comms; comm && state().unexpected_held; comm = comm->next)
+    for (const UnexpectedMessage* kept = comm->unexpected_first; kept; kept = kept->next)
+      held += kept->state == UnexpectedState::kHeld && comm->members[kept->source] == rank;
   return held;
 }
 

@@ -138,7 +138,7 @@ inline bool comm_in_use(const Slot* comm) {
     if (needs_comm(request) && request->comm == comm) used = true;
   });
   for_each_live(kMessage, [&](Slot* slot) {
-    if (static_cast<const Early*>(slot->object)->comm->slot == comm) used = true;
+    if (static_cast<const UnexpectedMessage*>(slot->object)->comm->slot == comm) used = true;
   });
   return used;
 }
@@ -170,11 +170,11 @@ inline void comm_forget(Slot* slot) {
   if (comm->outside) connection_end();
   if (state().parent == slot) state().parent = nullptr;
   comm_unlink(comm);
-  while (Early* const early = comm->early_first) {
-    if (early->state == EarlyState::kFilling) (void)early_complete(early);
-    if (early->state == EarlyState::kHeld) state().early_held--;
-    early_unlink(early);
-    early_free(early);
+  while (UnexpectedMessage* const kept = comm->unexpected_first) {
+    if (kept->state == UnexpectedState::kFilling) (void)unexpected_complete(kept);
+    if (kept->state == UnexpectedState::kHeld) state().unexpected_held--;
+    unexpected_unlink(kept);
+    unexpected_free(kept);
   }
   if (comm->errhandler) errhandler_unref(comm->errhandler);
   comm->errhandler = nullptr;
@@ -215,7 +215,8 @@ inline Slot* unread(Kind kind) {
 
 /// The part that all constructors share: count on the parent, make the real one, adopt it, and let
 /// `complete` describe what else it is before this rank can be stopped. `make` prepares what the
-/// lower half's call takes, and opens the books around that call alone. `known`: of comm_adopt().
+/// lower half's call takes, and releases the core lock around that call alone. `known`: of
+/// comm_adopt().
 template <typename Make, typename Complete>
 int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make, Complete complete,
                             const Group* known = nullptr) {
@@ -278,8 +279,8 @@ inline int members_agree(Slot* comm, int error) {
 
 using LowerFree = int (*)(u64*);
 
-/// Ends a communicator by this call of the lower half. Meanwhile the books are open, and other
-/// threads must not take in messages of what is half gone.
+/// Ends a communicator by this call of the lower half. Meanwhile the core lock is released, and
+/// other threads must not take in messages of what is half gone.
 inline int comm_end_lower(LowerFree MpiCalls::*end, Slot* comm) {
   comm_of(comm)->ending = true;
   int error;

@@ -2,7 +2,7 @@
 // The whole ABI-neutral core, for the one translation unit of a front end.
 //
 //   scopes     the gate between the halves           clock      collective clock and targets
-//   arena      memory that survives a restart        early      messages kept while draining
+//   arena      memory that survives a restart        unexpected  messages kept while draining
 //   table      slots                                 request    completion: Wait, Test and kin
 //   p2p, persistent, nonblocking                     what can be in flight
 //   datatypes, groups, comms, topology, ops, infos, attributes, errors    what can be alive

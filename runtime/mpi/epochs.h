@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Epochs of one-sided communication, built on flushes, messages and counters (see windows.h).
 //
-//   fence              flush, barrier: what every member has begun is complete before any goes on
+//   fence              flush, barrier: what every member has begun is complete before any continues
 //   post/start         each target tells the origin that it may begin (bells.h)
 //   complete/wait      flush; each origin tells the target that it is done
 //   lock, lock_all     counters of holders: shared ones in the low word, exclusive ones above
@@ -35,9 +35,9 @@ namespace fermata::mpi {
 inline constexpr i64 kOneShared = 1, kOneExclusive = i64(1) << 32, kOneWaiting = i64(1) << 48;
 inline constexpr i64 kAnyShared = kOneExclusive - 1, kAnyExclusive = kOneWaiting - kOneExclusive;
 inline constexpr i64 kAnyWaiting = ~(kOneWaiting - 1);
-// What a shared lock is not compatible with, while its rank has patience and afterwards.
+// What a shared lock is not compatible with, while its rank has time and afterwards.
 inline constexpr i64 kBeforeShared = kAnyExclusive | kAnyWaiting, kBeforeImpatient = kAnyExclusive;
-inline constexpr u64 kPatienceNs = 100'000'000;
+inline constexpr u64 kFairNs = 100'000'000;
 
 // --- counters ----------------------------------------------------------------------------------
 
@@ -166,14 +166,14 @@ class Waiting {
       if (const int error = waiting.take_back()) return error;
       safe_point();
     }
-    // Ranks that keep finding each other's attempts must not go on in step.
+    // Ranks that keep finding each other's attempts must not continue in step.
     const u32 pause = (attempt * 7 + u32(state().world_rank) * 13) % 16;
     {
-      const OpenBooks open;  // whoever has the lock may wait for another thread of this rank
+      const CoreUnlocked open;  // whoever has the lock may wait for another thread of this rank
       for (u32 i = 0; i <= pause; i++) (void)sys::call(SYS_sched_yield);
     }
     poke_lower();  // the holder may need an answer of this rank's lower half
-    const i64 before = sys::now_ns() - since < kPatienceNs ? kBeforeShared : kBeforeImpatient;
+    const i64 before = sys::now_ns() - since < kFairNs ? kBeforeShared : kBeforeImpatient;
     bool got = false;
     int error = lock_try(window, target, kind, before, &got);
     if (error || got) {

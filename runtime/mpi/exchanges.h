@@ -6,7 +6,7 @@
 
 namespace fermata::mpi {
 
-/// Waits for both halves of an exchange; the send needs no books beyond its count.
+/// Waits for both halves of an exchange; the send needs no core state beyond its count.
 inline int wait_exchange(Slot** receive, Slot** send, CanonStatus* status) {
   const int receive_error = wait_request(receive, status);
   const int send_error = wait_request(send, nullptr);

@@ -4,7 +4,7 @@
 //
 // They are counted on the clock of the group. Who waits in such a call relies on it that the others
 // can be told that they owe it, and only a rank that has the clock can be. So the members of the
-// group meet before it: each makes the clock, and goes on when it has heard, directly or not, of
+// group meet before it: each makes the clock, and continues when it has heard, directly or not, of
 // all the others. What they send each other is counted, and asked for, like messages of the
 // application (needs.h): a rank can be stopped while it waits for others to come.
 //

@@ -39,10 +39,10 @@ inline void fill_predefined() {
   Request* const none = arena_new<Request>();  // so that idle requests are all told alike
   request_start(none, RequestKind::kSend, RequestState::kInactive);
   set_predefined(kRequest, kRequestNull, none, 0);
-  core.instant = request_slot_new();
-  Request* const instant = request_of(core.instant);
-  request_start(instant, RequestKind::kInstant, RequestState::kDone);
-  instant->status = empty_status();
+  core.completed = request_slot_new();
+  Request* const completed = request_of(core.completed);
+  request_start(completed, RequestKind::kCompleted, RequestState::kDone);
+  completed->status = empty_status();
   set_predefined(kFile, kFileNull, nullptr, reinterpret_cast<u64>(core.unused_clock));
   (void)adopt_predefined(kCommWorld, kWorldId);
   (void)adopt_predefined(kCommSelf, kSelfId + u64(core.world_rank));

@@ -14,7 +14,7 @@ inline int send_kept(void* packed, int bytes, int dest, int tag, Slot* comm) {
   const int error =
       core::Isend(packed, bytes, front::predefined(kDatatype, kPacked), dest, tag, comm, &slot);
   const LowerScope scope;
-  if (error || request_of(slot)->kind == RequestKind::kInstant) {
+  if (error || request_of(slot)->kind == RequestKind::kCompleted) {
     arena_free(packed);
     return error;
   }

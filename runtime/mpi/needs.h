@@ -20,8 +20,8 @@
 // of a send names the last message that was sent there, not its own number.
 //
 // Invariant: a need for a message counts those that have come. So whoever has told one looks at all
-//            that comes from there, and holds it (early.h): a message with another tag would stay
-//            uncounted, and its sender would believe that it had done its part.
+//            that comes from there, and holds it (unexpected.h): a message with another tag would
+//            stay uncounted, and its sender would believe that it had done its part.
 #pragma once
 
 #include "base/hash.h"

@@ -39,19 +39,19 @@ struct Errhandler {
   void* fn;
 };
 
-enum class EarlyState : u8 {
+enum class UnexpectedState : u8 {
   kFound,    // by a probe; the lower half has it yet
   kHeld,     // out of the lower half's queue, but not received: its sender does not see that
   kFilling,  // being received
   kWhole,
 };
 
-// A message that a probe has found, and that is kept for its receive (early.h).
-struct Early {
-  Early* next;
-  Early* previous;
+// A message that a probe has found, and that is kept for its receive (unexpected.h).
+struct UnexpectedMessage {
+  UnexpectedMessage* next;
+  UnexpectedMessage* previous;
   struct Comm* comm;
-  EarlyState state;
+  UnexpectedState state;
   bool counted;  // in Core::received
   bool matched;  // held for a message handle of the program; in no queue
   u64 real;      // the message, if held; the request that fills `data`, if filling
@@ -88,8 +88,8 @@ struct Comm {
   Comm* next;  // in the list of live communicators
   Comm* previous;
   i32* members;  // world rank of each peer (an intercommunicator's: of the remote group)
-  Early* early_first;
-  Early* early_last;
+  UnexpectedMessage* unexpected_first;
+  UnexpectedMessage* unexpected_last;
   i32 rank;
   i32 size;         // of the local group
   i32 remote_size;  // of the remote group; -1: an intracommunicator
@@ -99,7 +99,7 @@ struct Comm {
   Topology* topology;
   char* name;
   bool dead;    // in Core::dead_comms
-  bool ending;  // the lower half is freeing it, with the books open, or makes it (idup.h): not to
+  bool ending;  // the lower half is freeing it, without the core lock, or makes it (idup.h): not to
                 // be looked at
   bool leaving;  // freed by the application; the other members have not all done so (leaving.h)
   // For one persistent collective (persistent_collectives.h): of which communicator it is the
@@ -231,7 +231,7 @@ enum class RequestKind : u8 {
   kSend, kRecv, kCollective, kOther, kGeneralized,
   // Not given back when they complete:
   kPersistentSend, kPersistentRecv, kPersistentCollective, kPartitioned,
-  kInstant,  // Core::instant, which all sends share that were complete when they were begun
+  kCompleted,  // Core::completed, which all sends share that were complete when they were begun
 };
 enum class SendMode : u8 {
   kStandard, kBuffered, kSynchronous, kReady,
@@ -240,7 +240,7 @@ enum class SendMode : u8 {
 };
 enum class RequestState : u8 {
   kActive,    // Slot::real is a real request in progress
-  kDone,      // finished in our books; `status` and `error` wait for the application
+  kDone,      // finished in the core state; `status` and `error` wait for the application
   kInactive,  // persistent and not started
   kPending,   // generalized: the application has yet to complete it; a synchronous send: its
               // message was kept, its receipt has yet to come (receipts.h); a partitioned one that
@@ -253,10 +253,10 @@ struct Request {
   SendMode mode;
   bool forgotten;  // the application called MPI_Request_free
   bool cancelled;  // the application called MPI_Cancel; the status tells whether that worked
-  bool wants_status;  // the books need it: who sent the message, or whether it was cancelled
+  bool wants_status;  // the core state needs it: who sent the message, or whether it was cancelled
   bool owns;  // counted references: `datatype`, the operation, `kept_until_done`, SynchronousSend
   bool polled;        // tested in vain during a checkpoint
-  bool in_lower;      // its thread waits for it in the lower half, with the books open
+  bool in_lower;      // its thread waits for it in the lower half, with the core lock released
   i32 error;  // of a finished request
   i32 count;
   i32 peer;
@@ -288,7 +288,7 @@ struct Request {
 }
 
 inline bool is_persistent(const Request* request) {
-  return request->kind >= RequestKind::kPersistentSend && request->kind != RequestKind::kInstant;
+  return request->kind >= RequestKind::kPersistentSend && request->kind != RequestKind::kCompleted;
 }
 inline bool is_collective(const Request* request) {
   return request->kind == RequestKind::kCollective ||
@@ -402,8 +402,8 @@ struct Core {
   CallbackRound callback_rounds[2];  // by FERMATA_ON_*
   bool main_may_stop;       // the main thread is where it may stop of its own accord
   bool main_expects_calls;  // and where the lower half may call functions of the application
-  u32 books_lock;           // 0 free, 1 taken, 2 taken and awaited
-  u32 main_wants_books;     // 1: the main thread has given up, and is to be nudged
+  u32 core_lock;           // 0 free, 1 taken, 2 taken and awaited
+  u32 main_wants_core;     // 1: the main thread has given up, and is to be nudged
   u32 own_reductions;       // threads in blocking reductions by functions of the application
   const Gate* init_thread;  // the gate of the thread that called MPI_Init
   i32 thread_level;
@@ -426,7 +426,7 @@ struct Core {
   Slot* free_request;
   u32 live_requests;
   Slot* null_request;  // what the application calls MPI_REQUEST_NULL
-  Slot* instant;       // see RequestKind::kInstant
+  Slot* completed;       // see RequestKind::kCompleted
   u32 high[kKindCount];       // slots used so far, from kFirstDynamic
   Slot* free_slot[kKindCount];
   u64* targets;  // by index into clocks()
@@ -457,9 +457,9 @@ struct Core {
   void* attached_buffer;
   OwnBuffer* own_buffer;  // of MPI_Buffer_attach with MPI_BUFFER_AUTOMATIC
   i64 attached_bytes;
-  u64 early_messages, early_bytes;
-  u64 early_held, early_filling;
-  u64 early_matched;  // held ones that the program has matched (MPI_Mprobe) and not received
+  u64 unexpected_messages, unexpected_bytes;
+  u64 unexpected_held, unexpected_filling;
+  u64 unexpected_matched;  // held ones that the program has matched (MPI_Mprobe) and not received
   u32 forgotten, forgotten_room;  // freed requests at the last look and since; when to look again
   u32 rebuilds;
   double wtime_saved;   // MPI_Wtime when the image was cut

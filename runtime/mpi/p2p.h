@@ -2,8 +2,8 @@
 // Point-to-point messages.
 //
 // Bookmarks: a message is counted for its receiver when its send is begun, and for its sender when
-// its bytes have come in, or when it is held (early.h). When all ranks are parked and both sides
-// agree for every pair of ranks, nothing is in flight. MPI_PROC_NULL has no rank and is never
+// its bytes have come in, or when it is held (unexpected.h). When all ranks are parked and both
+// sides agree for every pair of ranks, nothing is in flight. MPI_PROC_NULL has no rank and is never
 // counted.
 //
 // A blocking receive may wait for a rank that has parked, so it is a posted receive and a loop of
@@ -64,7 +64,7 @@ class Sending {
   if (FERMATA_UNLIKELY(error != kSuccess)) return error;
   if (real == 0) {  // complete already
     count_sent(comm, dest, tag);
-    *handle = state().instant;
+    *handle = state().completed;
     return kSuccess;
   }
   Slot* const slot = request_slot_new();
@@ -88,7 +88,7 @@ class Sending {
 [[gnu::always_inline]] inline int send_blocking(const void* buf, int count, Slot* datatype,
                                                 int dest, int tag, Slot* comm) {
   LowerScope scope;
-  if (books_are_shared()) return send_registered(buf, count, datatype, dest, tag, comm);
+  if (core_is_shared()) return send_registered(buf, count, datatype, dest, tag, comm);
   const Comm* const c = comm_of(comm);
   const bool is_known = FERMATA_LIKELY(c && u32(dest) < u32(peers_of(c)));
   {
@@ -129,21 +129,22 @@ class Sending {
     return true;
   }
   Comm* const comm = comm_of(request->comm);
-  Early* const early = comm ? early_match(comm, request->peer, request->tag) : nullptr;
-  if (!early) return false;
-  if (early->state == EarlyState::kHeld) {
-    *error = early_receive(early, slot);
+  UnexpectedMessage* const kept =
+      comm ? unexpected_match(comm, request->peer, request->tag) : nullptr;
+  if (!kept) return false;
+  if (kept->state == UnexpectedState::kHeld) {
+    *error = unexpected_receive(kept, slot);
     return true;
   }
-  request->error = early_deliver(early, request->buffer, request->count, request->datatype->real,
-                                 &request->status);
+  request->error = unexpected_deliver(kept, request->buffer, request->count,
+                                      request->datatype->real, &request->status);
   request->state = RequestState::kDone;
   return true;
 }
 
 /// True if the lower half alone can answer a receive or probe: the common case, one test each.
 inline bool lower_alone(const Comm* comm, int source) {
-  return FERMATA_LIKELY(comm != nullptr && comm->early_first == nullptr && source != kProcNull);
+  return FERMATA_LIKELY(comm && !comm->unexpected_first && source != kProcNull);
 }
 
 /// Posts the receive that the request describes.
@@ -192,14 +193,14 @@ inline bool lower_alone(const Comm* comm, int source) {
 }
 
 /// A blocking receive. `status` may be null; then the lower half is asked for one only where the
-/// books need it, to learn who sent the message.
+/// core state needs it, to learn who sent the message.
 [[gnu::always_inline]] inline int receive_blocking(void* buf, int count, Slot* datatype, int source,
                                                    int tag, Slot* comm, CanonStatus* status) {
   Comm* const c = comm_of(comm);
   CanonStatus local;
-  // Among threads it is posted under the books: between a look at the kept messages and the posting
-  // another thread could keep the very message that this one waits for.
-  if (!lower_alone(c, source) || books_are_shared())
+  // Among threads it is posted under the core lock: between a look at the kept messages and the
+  // posting another thread could keep the very message that this one waits for.
+  if (!lower_alone(c, source) || core_is_shared())
     return receive_registered(buf, count, datatype, source, tag, comm, 0,
                               status ? status : &local);
   if (!status && source == kAnySource) status = &local;
@@ -217,27 +218,27 @@ inline bool lower_alone(const Comm* comm, int source) {
   return error;
 }
 
-/// Looks for a message: kept ones first. *early: the kept message that was found, or null.
-inline int probe_once(int source, int tag, Slot* comm, int* flag, Early** early,
+/// Looks for a message: kept ones first. *kept: the kept message that was found, or null.
+inline int probe_once(int source, int tag, Slot* comm, int* flag, UnexpectedMessage** kept,
                       CanonStatus* status) {
   Comm* const c = comm_of(comm);
   if (source == kProcNull) {
-    *early = nullptr;
+    *kept = nullptr;
     *flag = 1;
     *status = proc_null_status();
     return kSuccess;
   }
-  *early = c && c->early_first ? early_match(c, source, tag) : nullptr;
-  if (FERMATA_UNLIKELY(*early != nullptr)) {
+  *kept = c && c->unexpected_first ? unexpected_match(c, source, tag) : nullptr;
+  if (FERMATA_UNLIKELY(*kept != nullptr)) {
     *flag = 1;
-    *status = early_status(*early);
+    *status = unexpected_status(*kept);
     return kSuccess;
   }
   return lower().Iprobe(source, tag, comm->real, flag, status);
 }
 
 /// Matched probe: takes the message out of everybody's sight. It is received where the program asks
-/// for it; should the rank park before that, it receives it as bytes (early_fill_matched).
+/// for it; should the rank park before that, it receives it as bytes (unexpected_fill_matched).
 inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** message,
                          CanonStatus* status) {
   Comm* const c = comm_of(comm);
@@ -247,37 +248,37 @@ inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** mess
     *status = proc_null_status();
     return kSuccess;
   }
-  Early* early = c && c->early_first ? early_match(c, source, tag) : nullptr;
-  if (FERMATA_LIKELY(early == nullptr)) {
+  UnexpectedMessage* kept = c && c->unexpected_first ? unexpected_match(c, source, tag) : nullptr;
+  if (FERMATA_LIKELY(kept == nullptr)) {
     u64 real = 0;
     const int error = lower().Improbe(source, tag, comm->real, flag, &real, status);
     if (error || !*flag) return error;
-    *message = slot_new(kMessage, early_new_matched(c, real, *status));
+    *message = slot_new(kMessage, unexpected_new_matched(c, real, *status));
     return kSuccess;
   }
   *flag = 1;
-  *status = early_status(early);
-  if (early->state == EarlyState::kHeld && is_too_large(early->bytes)) {
-    early_match_held(early);
+  *status = unexpected_status(kept);
+  if (kept->state == UnexpectedState::kHeld && is_too_large(kept->bytes)) {
+    unexpected_match_held(kept);
   } else {
-    if (const int error = early_complete(early)) return error;
-    early_unlink(early);
-    give_receipt(early);
+    if (const int error = unexpected_complete(kept)) return error;
+    unexpected_unlink(kept);
+    give_receipt(kept);
   }
-  *message = slot_new(kMessage, early);
+  *message = slot_new(kMessage, kept);
   return kSuccess;
 }
 
 /// Begins to receive a matched message that is held; its handle becomes null.
 inline int receive_matched_held(void* buf, int count, Slot* datatype, Slot** message,
                                 Slot** handle) {
-  Early* const early = static_cast<Early*>((*message)->object);
+  UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>((*message)->object);
   Slot* const slot = request_slot_new();
   Request* const request = request_of(slot);
-  fill_recipe(request, RequestKind::kRecv, buf, count, datatype, early->source, early->tag,
-              early->comm->slot);
+  fill_recipe(request, RequestKind::kRecv, buf, count, datatype, kept->source, kept->tag,
+              kept->comm->slot);
   request->order = ++state().post_order;
-  const int error = early_receive(early, slot);
+  const int error = unexpected_receive(kept, slot);
   if (error) note_culprit(request);
   if (error) request_release(slot);
   else *handle = slot;
@@ -290,32 +291,32 @@ inline int receive_matched_held(void* buf, int count, Slot* datatype, Slot** mes
 /// where a checkpoint is pending.
 inline int receive_matched_now(void* buf, int count, Slot* datatype, Slot** message,
                                CanonStatus* status) {
-  Early* const early = static_cast<Early*>((*message)->object);
-  const int error = lower().Mrecv(buf, count, datatype->real, &early->real, status);
-  if (error) front::tls_culprit = early->comm->slot;
+  UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>((*message)->object);
+  const int error = lower().Mrecv(buf, count, datatype->real, &kept->real, status);
+  if (error) front::tls_culprit = kept->comm->slot;
   if (error && error != kErrTruncate) return error;
-  state().early_matched--;
-  give_receipt(early);
-  early_free(early);
+  state().unexpected_matched--;
+  give_receipt(kept);
+  unexpected_free(kept);
   slot_free(*message);
   *message = null_of(kMessage);
   return error;
 }
 /// What a message handle stands for; null for MPI_MESSAGE_NULL and MPI_MESSAGE_NO_PROC.
-inline const Early* early_of(const Slot* message) {
+inline const UnexpectedMessage* unexpected_of(const Slot* message) {
   if (is_null(message, kMessageNull) || message->index == kMessageNoProc) return nullptr;
-  return static_cast<const Early*>(message->object);
+  return static_cast<const UnexpectedMessage*>(message->object);
 }
 inline Slot* comm_of_message(const Slot* message) {
-  const Early* const early = early_of(message);
-  return early ? early->comm->slot : nullptr;
+  const UnexpectedMessage* const kept = unexpected_of(message);
+  return kept ? kept->comm->slot : nullptr;
 }
 inline bool is_matched_held(const Slot* message) {
-  const Early* const early = early_of(message);
-  return early && early->state == EarlyState::kHeld;
+  const UnexpectedMessage* const kept = unexpected_of(message);
+  return kept && kept->state == UnexpectedState::kHeld;
 }
 
-/// Delivers a matched message; it leaves the books and its handle becomes null.
+/// Delivers a matched message; it leaves the core state and its handle becomes null.
 inline int receive_matched(void* buf, int count, Slot* datatype, Slot** message,
                            CanonStatus* status) {
   if (is_null(*message, kMessageNull)) return kErrRequest;
@@ -324,13 +325,13 @@ inline int receive_matched(void* buf, int count, Slot* datatype, Slot** message,
     *status = proc_null_status();
     return kSuccess;
   }
-  Early* const early = static_cast<Early*>((*message)->object);
-  (void)early_complete(early);  // an attempt may have been given up before it was whole
-  *status = early_status(early);
+  UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>((*message)->object);
+  (void)unexpected_complete(kept);  // an attempt may have been given up before it was whole
+  *status = unexpected_status(kept);
   const int error =
-      unpack_bytes(early->data, early->bytes, buf, count, datatype->real, status);
-  if (error) front::tls_culprit = early->comm->slot;
-  early_free(early);
+      unpack_bytes(kept->data, kept->bytes, buf, count, datatype->real, status);
+  if (error) front::tls_culprit = kept->comm->slot;
+  unexpected_free(kept);
   slot_free(*message);
   *message = null_of(kMessage);
   return error;
@@ -346,7 +347,7 @@ inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag,
   LowerScope scope;
   const int error =
       send_begin(&MpiCalls::Issend, buf, count, datatype, dest, tag, comm, request);
-  if (!error && *request != state().instant) synchronous_begin(*request, comm, tag);
+  if (!error && *request != state().completed) synchronous_begin(*request, comm, tag);
   return error;
 }
 inline int Ssend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
@@ -396,20 +397,20 @@ inline int Irecv(void* buf, int count, Slot* datatype, int source, int tag, Slot
 inline int Iprobe(int source, int tag, Slot* comm, int* flag, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
-  Early* early;
-  return probe_once(source, tag, comm, flag, &early, status ? status : &local);
+  UnexpectedMessage* kept;
+  return probe_once(source, tag, comm, flag, &kept, status ? status : &local);
 }
 inline int Probe(int source, int tag, Slot* comm, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
-  Early* early;
-  Patience patience;
+  UnexpectedMessage* kept;
+  Backoff backoff;
   for (;;) {
     int flag = 0;
-    const int error = probe_once(source, tag, comm, &flag, &early, status ? status : &local);
+    const int error = probe_once(source, tag, comm, &flag, &kept, status ? status : &local);
     if (flag || error) return error;
     if (checkpoint_wanted()) safe_point({nullptr, 0, comm_of(comm), source});
-    between_polls(patience);
+    between_polls(backoff);
   }
 }
 
@@ -424,20 +425,20 @@ inline int Improbe(int source, int tag, Slot* comm, int* flag, Slot** message,
 inline int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
-  Patience patience;
+  Backoff backoff;
   for (;;) {
     int flag = 0;
     const int error =
         probe_matched(source, tag, comm, &flag, message, status ? status : &local);
     if (flag || error) return error;
     if (checkpoint_wanted()) safe_point({nullptr, 0, comm_of(comm), source});
-    between_polls(patience);
+    between_polls(backoff);
   }
 }
 inline int Mrecv(void* buf, int count, Slot* datatype, Slot** message, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
-  if (is_matched_held(*message) && !books_are_shared())
+  if (is_matched_held(*message) && !core_is_shared())
     return receive_matched_now(buf, count, datatype, message, status);
   if (is_matched_held(*message)) {
     Slot* request = nullptr;

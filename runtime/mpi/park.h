@@ -13,7 +13,8 @@
 // everything would end synchronous sends. It sleeps on Crossing::wake between polls: 20 us when
 // something moved, up to 1 ms when nothing does.
 //
-// Invariant: park() is entered with Gate::depth == 0 and all books in order; while it runs, depth
+// Invariant: park() is entered with Gate::depth == 0 and the core state in order; while it runs,
+// depth
 //            is above 0 and the rank's application code stands still.
 // Invariant: every loop here ends when the agent stores Phase::kRun; the agent has the deadlines.
 #pragma once
@@ -74,13 +75,13 @@ inline void raise_quiesce() {
   (void)sys::tgkill(sys::getpid(), sys::gettid(), kSignalQuiesce);
 }
 
-/// Parks in the middle of a wrapper, at a place where the books are in order: the gate is opened
-/// for the length of the signal and closed again.
+/// Parks in the middle of a wrapper, at a place where the core state is in order: the gate is
+/// opened for the length of the signal and closed again.
 /// A thread other than the main one only stops; it makes sure that the main one looks whether the
 /// rank may park now.
 /// Preconditions: this thread's only wrapper on the stack is the caller's (depth == 1).
 inline void park_here() {
-  const OpenBooks open;
+  const CoreUnlocked open;
   if (!is_main_thread()) nudge_main();
   front::tls_gate.depth = 0;
   compiler_barrier();
@@ -92,12 +93,12 @@ inline void park_here() {
 }
 
 // Which messages a rank looks at that its program has not asked for. It receives those that others
-// have asked room for; it holds (early.h) those of whom it has told that it waits for, or all that
-// it knows to have been sent.
+// have asked room for; it holds (unexpected.h) those of whom it has told that it waits for, or all
+// that it knows to have been sent.
 enum class TakeIn : u8 { kAsked, kAwaited, kAll };
 bool make_progress(TakeIn which);
 
-/// With a duty, and not where this rank could park: it goes on, and says what it waits for.
+/// With a duty, and not where this rank could park: it continues, and says what it waits for.
 inline void run_on_waiting(const Awaited& awaited) {
   if (state().park.told) (void)make_progress(TakeIn::kAwaited);
   tell_needs(awaited);
@@ -119,14 +120,14 @@ inline bool rank_may_park(bool may_call_functions) {
   Gate& gate = front::tls_gate;
   const bool shared = gate.attention & kGateShared;
   gate.depth = gate.depth + 1;
-  // This may be no MPI call: the application may hold what a thread with the books waits for.
+  // This may be no MPI call: the application may hold what a thread with the core lock waits for.
   const bool insists = may_call_functions || !is_main_thread();
-  if (shared && insists) lock_books();
-  const bool has_books = !shared || insists || lock_books_soon();
-  const bool takes_part = !has_books || taking_part();
-  const bool may = has_books && takes_part && may_park(may_call_functions);
-  if (has_books && takes_part && !may) tell_needs({});
-  if (shared && has_books) unlock_books();
+  if (shared && insists) lock_core();
+  const bool holds_core_lock = !shared || insists || lock_core_soon();
+  const bool takes_part = !holds_core_lock || taking_part();
+  const bool may = holds_core_lock && takes_part && may_park(may_call_functions);
+  if (holds_core_lock && takes_part && !may) tell_needs({});
+  if (shared && holds_core_lock) unlock_core();
   compiler_barrier();
   gate.depth = gate.depth - 1;
   compiler_barrier();
@@ -162,7 +163,7 @@ inline bool rank_may_park(bool may_call_functions) {
       if (parks) park_here();
       runs_on = !parks && !only_reduces() && !hesitates(since);
       if (!parks && !runs_on && !make_progress(TakeIn::kAsked)) {
-        const OpenBooks open;
+        const CoreUnlocked open;
         (void)sys::call(SYS_sched_yield);
       }
     }
@@ -194,11 +195,11 @@ inline bool takes_from(i32 rank, TakeIn which) {
 
 /// Takes in one message that has arrived; those that are held came first. False if there is none.
 inline bool take_one(Comm* comm, i32 source, TakeIn which) {
-  if (which != TakeIn::kAsked) return bell_keep(comm, source) || early_hold_one(comm, source);
+  if (which != TakeIn::kAsked) return bell_keep(comm, source) || unexpected_hold_one(comm, source);
   if (state().park.failed) return false;
   if (bell_keep(comm, source)) return true;
-  if (early_take_held(comm, source)) return true;
-  return held_from(comm->members[source]) == 0 && early_take_one(comm, source);
+  if (unexpected_take_held(comm, source)) return true;
+  return held_from(comm->members[source]) == 0 && unexpected_take_one(comm, source);
 }
 
 /// Takes in what has arrived on one communicator. True if anything has.
@@ -227,11 +228,11 @@ inline bool make_progress(TakeIn which) {
     if (request->state == RequestState::kActive && !announced) moved |= settle_if_finished(slot);
   });
   for (Comm* comm = state().comms; comm; comm = comm->next) {
-    for (Early* early = comm->early_first; early && state().early_filling; early = early->next)
-      if (early->state == EarlyState::kFilling) moved |= early_arrived(early);
+    for (auto* kept = comm->unexpected_first; kept && state().unexpected_filling; kept = kept->next)
+      if (kept->state == UnexpectedState::kFilling) moved |= unexpected_arrived(kept);
     if (!comm->ending) moved |= take_in(comm, which);
   }
-  if (state().early_filling) moved |= early_matched_arrived();
+  if (state().unexpected_filling) moved |= unexpected_matched_arrived();
   poke_lower();
   return moved;
 }
@@ -297,7 +298,7 @@ inline bool all_have_come() {
   return true;
 }
 
-/// A message came that its sender will send again after a restart: some rank went on too early.
+/// A message came that its sender will send again after a restart: some rank continued too kept.
 /// Preconditions: knows_expected().
 inline bool received_too_much() {
   const Core& core = state();
@@ -308,9 +309,9 @@ inline bool received_too_much() {
 
 /// Receives all that is held. True if all is whole.
 inline bool received_everything() {
-  for (const Comm* comm = state().comms; comm && state().early_held; comm = comm->next)
-    early_take_all_held(comm);
-  return state().early_held == 0 && state().early_filling == 0;
+  for (const Comm* comm = state().comms; comm && state().unexpected_held; comm = comm->next)
+    unexpected_take_all_held(comm);
+  return state().unexpected_held == 0 && state().unexpected_filling == 0;
 }
 
 /// On a communicator that has been freed no request can be begun or made again after a restart.
@@ -349,7 +350,7 @@ inline void drain_step() {
   if (has_active(false)) return;
   if (const char* const reason = reason_not_to_save(true)) return fail_checkpoint(reason);
   park.drained_reported = true;
-  const u64 payload[2] = {state().early_messages, state().early_bytes};
+  const u64 payload[2] = {state().unexpected_messages, state().unexpected_bytes};
   (void)report(Report::kDrained, payload, sizeof payload);
 }
 
@@ -380,13 +381,13 @@ inline void note_restart() {
 }
 
 /// Waits for the agent's next word, or for so long. Before the rank drains others may have the
-/// books meanwhile. False: this thread has not got them back.
+/// core lock meanwhile. False: this thread has not got it back.
 inline bool wait_for_agent(u32 wake, u64 wait_ns) {
-  const bool opens = books_are_shared() && current_phase() == Phase::kGather;
-  const u32 depth = opens ? open_books(false) : 0;
+  const bool opens = core_is_shared() && current_phase() == Phase::kGather;
+  const u32 depth = opens ? unlock_for_blocking_call(false) : 0;
   sys::futex_wait(&crossing().wake, wake, wait_ns);
   if (!opens) return true;
-  if (!lock_books_soon()) return false;
+  if (!lock_core_soon()) return false;
   front::tls_gate.lock_depth = depth;
   return true;
 }
@@ -421,10 +422,10 @@ inline bool follow_protocol(void* frame) {
       case Phase::kGather:
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
           if (has_duty()) return true;
-          const bool others_go_on = core.threads != Threads::kOne && !stops_others;
-          if (others_go_on && reduces_by_function()) break;  // it ends meanwhile
+          const bool others_resume = core.threads != Threads::kOne && !stops_others;
+          if (others_resume && reduces_by_function()) break;  // it ends meanwhile
           if (!shut_sections()) return true;
-          if (!early_fill_matched()) {
+          if (!unexpected_fill_matched()) {
             fail_checkpoint("a message of 2 GiB or more is matched (MPI_Mprobe) and not received");
             break;
           }
@@ -473,18 +474,18 @@ inline void park(void* frame) {
   // A thread that has called no MPI function yet: another one has had the library loaded.
   if (FERMATA_UNLIKELY(gate.attention & kGateNew)) adopt_thread();
   const bool shared = state().threads != Threads::kOne;
-  bool has_books = !shared || lock_books_soon();
-  bool run_on = !has_books;
+  bool holds_core_lock = !shared || lock_core_soon();
+  bool run_on = !holds_core_lock;
   gate.interrupted = 0;
   while (!run_on && taking_part()) {
     run_on = follow_protocol(frame);
-    has_books = !shared || books_are_shared();
-    if (has_books) leave_drain();
+    holds_core_lock = !shared || core_is_shared();
+    if (holds_core_lock) leave_drain();
     if (shared) launcher().release_others();
   }
   admit_sections();
   if (shared) {
-    if (has_books) unlock_books();
+    if (holds_core_lock) unlock_core();
     launcher().release_others();
   }
   if (run_on) gate.interrupted = 1;  // the way out of every call looks again until it may park

@@ -7,7 +7,7 @@
 // message. The receiver gives the introductions of a sender, in their order, to its requests with
 // the same communicator and tag.
 //
-// A partitioned request is pending in our books while it is started. Behind it is a persistent
+// A partitioned request is pending in the core state while it is started. Behind it is a persistent
 // request on its channel, a slot like any other: counted, drained, kept, made again after a
 // restart. That of a receive is made when its introduction comes.
 //

@@ -136,7 +136,7 @@ inline void end_duplicates(Slot* parent) {
   const auto keep_first = [&](Comm* comm) {
     if (!first) first = comm;
   };
-  // From the beginning each time: ending one opens the books, and others may end theirs.
+  // From the beginning each time: ending one releases the core lock, and others may end theirs.
   for (u32 number = 0;; number++, first = nullptr) {
     for_each_duplicate(comm_of(parent), keep_first);
     if (!first) return;

@@ -6,8 +6,9 @@
 // announced to its receiver while both drain, and from then on waits for a receipt in its stead: an
 // empty message on a communicator of our own. When the receiver has taken in everything, it knows
 // for each announced message whether it is among the kept ones. If so, the receipt is sent when the
-// program has matched it, else it had been matched, and the receipt is sent when the rank goes on.
-// Announcements and receipts are messages like all others: counted, drained, and kept in images.
+// program has matched it, else it had been matched, and the receipt is sent when the rank
+// continues. Announcements and receipts are messages like all others: counted, drained, and kept in
+// images.
 //
 // Which one of several kept messages is meant is told by how many with the same receiver,
 // communicator and tag were sent behind it: such messages are matched in the order they were sent,
@@ -17,8 +18,8 @@
 //
 // Invariant: until all have announced theirs no rank receives, unasked by its program, anything of
 //            a rank that has used synchronous sends (needs.h asks for a receipt then, not for room;
-//            who waits for a message holds the others, early.h). So until it is announced the lower
-//            half's word for the end of a synchronous send is true.
+//            who waits for a message holds the others, unexpected.h). So until it is announced the
+//            lower half's word for the end of a synchronous send is true.
 #pragma once
 
 #include "mpi/own_tags.h"
@@ -75,7 +76,7 @@ inline bool poll_announced(SynchronousSend* send) {
   return flag != 0;
 }
 
-/// Of an announced send: looks whether the receipt has come, and books its end.
+/// Of an announced send: looks whether the receipt has come, and records its end.
 [[gnu::noinline]] inline bool receipt_is_missing(Slot* slot) {
   Request* const request = request_of(slot);
   SynchronousSend* const send = synchronous_of(request);
@@ -104,7 +105,7 @@ inline void announce(SynchronousSend* send) {
       send_begin(&MpiCalls::Isend, &send->word, int(sizeof send->word), byte, send->receiver,
                  kAnnouncementTag, core.own_comm, &told))
     fatal("the MPI library refuses a message of the checkpoint");
-  if (told != core.instant) request_of(told)->forgotten = true;
+  if (told != core.completed) request_of(told)->forgotten = true;
   send->unfinished = true;
   send->epoch = core.park.epoch;
   request_of(send->slot)->state = RequestState::kPending;
@@ -130,22 +131,22 @@ inline bool synchronous_is_unfinished() {
 }
 
 /// The kept message that an announcement means, or null if it has been matched.
-inline Early* find_announced(i32 sender, const Announcement& word) {
+inline UnexpectedMessage* find_announced(i32 sender, const Announcement& word) {
   Comm* comm = state().comms;
   while (comm && comm->id != word.comm_id) comm = comm->next;
   if (!comm) return nullptr;
   u64 behind = 0;
-  for (Early* early = comm->early_last; early; early = early->previous)
-    if (comm->members[early->source] == sender && early->tag == word.tag && behind++ == word.behind)
-      return early;
+  for (UnexpectedMessage* kept = comm->unexpected_last; kept; kept = kept->previous)
+    if (comm->members[kept->source] == sender && kept->tag == word.tag && behind++ == word.behind)
+      return kept;
   return nullptr;
 }
 
 inline void answer(i32 sender, const Announcement& word) {
   Core& core = state();
-  if (Early* const early = find_announced(sender, word)) {
-    early->owed_to = sender;
-    early->owed_tag = word.receipt_tag;
+  if (UnexpectedMessage* const kept = find_announced(sender, word)) {
+    kept->owed_to = sender;
+    kept->owed_tag = word.receipt_tag;
     return;
   }
   auto* const owed = arena_new<OwedReceipt>();
@@ -157,21 +158,21 @@ inline void answer(i32 sender, const Announcement& word) {
 /// once.
 inline void answer_announcements() {
   Comm* const comm = comm_of(state().own_comm);
-  for (Early *early = comm->early_first, *next; early; early = next) {
-    next = early->next;
-    if (!is_announcement(early->tag)) continue;
+  for (UnexpectedMessage *kept = comm->unexpected_first, *next; kept; kept = next) {
+    next = kept->next;
+    if (!is_announcement(kept->tag)) continue;
     Announcement word;
-    if (early_complete(early)) return;
-    early_unlink(early);
-    if (early->bytes == sizeof word) {
-      __builtin_memcpy(&word, early->data, sizeof word);
-      answer(early->source, word);
+    if (unexpected_complete(kept)) return;
+    unexpected_unlink(kept);
+    if (kept->bytes == sizeof word) {
+      __builtin_memcpy(&word, kept->data, sizeof word);
+      answer(kept->source, word);
     }
-    early_free(early);
+    unexpected_free(kept);
   }
 }
 
-/// The rank goes on.
+/// The rank continues.
 inline void send_owed_receipts() {
   while (OwedReceipt* const owed = state().owed) {
     state().owed = owed->next;

@@ -8,10 +8,10 @@
 //
 // Invariant: a message that is received by a request is counted exactly once, where the request
 //            leaves kActive (settle() below), whether the application or the draining finds it
-//            finished. Those that are held or kept: early.h.
+//            finished. Those that are held or kept: unexpected.h.
 #pragma once
 
-#include "mpi/early.h"
+#include "mpi/unexpected.h"
 #include "mpi/kept_arrays.h"
 
 namespace fermata::mpi {
@@ -42,7 +42,7 @@ inline Generalized* generalized_of(const Request* request) {
   request->error =
       front::call_grequest_query(calls->query_fn, calls->extra_state, &request->status);
 }
-/// How a request ended that has finished in our own books: its error class; the status is in it.
+/// How a request ended that has finished in the core state: its error class; the status is in it.
 [[gnu::always_inline]] inline int outcome_of(Request* request) {
   if (FERMATA_UNLIKELY(request->kind == RequestKind::kGeneralized)) ask_outcome(request);
   return request->error;
@@ -105,7 +105,7 @@ inline void kept_until_done_free(const Request* request) {
   return error;
 }
 
-/// Books a real request that has just finished with this status and error class.
+/// Records a real request that has just finished with this status and error class.
 inline void settle(Request* request, const CanonStatus& status, int error) {
   if (!is_receive(request) || status.internal[2]) return;
   if (FERMATA_UNLIKELY(error != kSuccess && error != kErrTruncate)) return;
@@ -117,7 +117,7 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
 /// An error of this request is about to be returned: the error handler that counts is that of its
 /// communicator, window or file. The first one of a call counts.
 [[gnu::noinline, gnu::cold]] inline void note_culprit(const Request* request) {
-  if (request->kind == RequestKind::kInstant) return;
+  if (request->kind == RequestKind::kCompleted) return;
   Slot* object = request->comm;
   if (!object) {
     object = request->object;
@@ -133,7 +133,7 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
   if (FERMATA_UNLIKELY(request->kind >= RequestKind::kPersistentSend)) {
-    if (request->kind != RequestKind::kInstant) {
+    if (request->kind != RequestKind::kCompleted) {
       if (request->mode == SendMode::kSynchronous) synchronous_end(request);
       take_own_request_back(slot);
       request->state = RequestState::kInactive;
@@ -186,8 +186,8 @@ template <typename Poll>
   if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
     int flag = 0;
     CanonStatus local;
-    // Among threads: another one may cancel it while this one waits with the books open.
-    if (!status && (request->wants_status || books_are_shared())) status = &local;
+    // Among threads: another one may cancel it while this one waits with the core lock released.
+    if (!status && (request->wants_status || core_is_shared())) status = &local;
     if (status) {
       status->source = request->peer;  // should the lower half leave it alone in an error
       status->internal[2] = 0;
@@ -225,8 +225,8 @@ template <typename Poll>
   return poll_request_by(ask, handle, done, status);
 }
 
-/// Books an active request that the lower half has finished, for whoever asks for it.
-inline void book_finished(Slot* slot, const CanonStatus& status, int error) {
+/// Records an active request that the lower half has finished, for whoever asks for it.
+inline void record_finished(Slot* slot, const CanonStatus& status, int error) {
   Request* const request = request_of(slot);
   settle(request, status, error);
   request->status = status;
@@ -258,12 +258,12 @@ inline bool settle_alone(Slot* slot) {
   status.source = request->peer;
   const int error = lower().Test(&slot->real, &flag, &status);
   if (!flag && error == kSuccess) return false;
-  book_finished(slot, status, error);
+  record_finished(slot, status, error);
   if (request->forgotten) (void)request_drop(slot);
   return true;
 }
 
-/// Polls one active request and books it if it has finished. Returns true if it has.
+/// Polls one active request and records it if it has finished. Returns true if it has.
 /// MPICH gets on with a file's collective request where that is polled, by collective calls of its
 /// own: so every member polls them in the same order.
 inline bool settle_if_finished(Slot* slot) {
@@ -278,8 +278,8 @@ inline bool checkpoint_wanted() {
   return FERMATA_UNLIKELY(__atomic_load_n(&crossing().pending, __ATOMIC_RELAXED) != 0);
 }
 
-/// These have been tested in vain: the program goes on when one has finished, so it waits for them
-/// even if it does other things meanwhile.
+/// These have been tested in vain: the program continues when one has finished, so it waits for
+/// them even if it does other things meanwhile.
 inline void note_polled(Slot* slot) {
   if (checkpoint_wanted() && !is_idle(slot)) request_of(slot)->polled = true;
 }
@@ -288,18 +288,18 @@ inline void note_polled(front::RequestList list, i32 count) {
 }
 
 /// Whether a thread among others may wait inside the lower half while these call it.
-inline bool may_wait_with_open_books() {
+inline bool may_wait_unlocked() {
   return state().threads == Threads::kMultiple && !checkpoint_wanted();
 }
 
-/// Waits in the lower half with the books open, so that other threads get on meanwhile, until the
-/// request has finished or a checkpoint is pending. Until then it is this thread's alone.
-inline int wait_with_open_books(Slot* slot, int* flag, CanonStatus* status) {
+/// Waits in the lower half with the core lock released, so that other threads get on meanwhile,
+/// until the request has finished or a checkpoint is pending. Until then it is this thread's alone.
+inline int wait_unlocked(Slot* slot, int* flag, CanonStatus* status) {
   u64 real = slot->real;
   int error;
   request_of(slot)->in_lower = true;
   {
-    const OpenBooks open;
+    const CoreUnlocked open;
     error = lower().wait(&real, flag, status);
   }
   request_of(slot)->in_lower = false;
@@ -309,10 +309,10 @@ inline int wait_with_open_books(Slot* slot, int* flag, CanonStatus* status) {
 
 /// wait_request() where other threads may be inside MPI.
 [[gnu::noinline]] inline int wait_request_shared(Slot** handle, CanonStatus* status) {
-  for (Patience patience;; between_polls(patience)) {
+  for (Backoff backoff;; between_polls(backoff)) {
     bool done = false;
-    const int error = may_wait_with_open_books()
-                          ? poll_request_by(wait_with_open_books, handle, &done, status)
+    const int error = may_wait_unlocked()
+                          ? poll_request_by(wait_unlocked, handle, &done, status)
                           : poll_request(&MpiCalls::Test, handle, &done, status);
     if (FERMATA_LIKELY(done)) return error;
     safe_point({handle, 1});
@@ -321,8 +321,8 @@ inline int wait_with_open_books(Slot* slot, int* flag, CanonStatus* status) {
 
 /// Waits for one request that is not idle. The gate is held.
 [[gnu::always_inline]] inline int wait_request(Slot** handle, CanonStatus* status) {
-  if (books_are_shared()) return wait_request_shared(handle, status);
-  for (Patience patience;; between_polls_alone(patience)) {
+  if (core_is_shared()) return wait_request_shared(handle, status);
+  for (Backoff backoff;; between_polls_alone(backoff)) {
     bool done = false;
     const int error = poll_request(&MpiCalls::wait, handle, &done, status);
     if (FERMATA_LIKELY(done)) return error;

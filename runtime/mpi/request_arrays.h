@@ -3,8 +3,8 @@
 //
 // The application's array is read and written in place. What is in progress is shown to the lower
 // half in batches of a fixed size, so a call of any length needs no memory but its frame. What the
-// lower half has finished and this call does not hand out waits in our books (kDone), where the
-// next call finds it without asking again: a request costs the same among many as among few.
+// lower half has finished and this call does not hand out waits in the core state (kDone), where
+// the next call finds it without asking again: a request costs the same among many as among few.
 //
 // Invariant: the lower half is shown an array of real handles of its own; the application's array
 //            changes only where a request is retired.
@@ -45,7 +45,7 @@ inline Standing standing_of(Slot* slot) {
 }
 
 /// Takes over the outcome of entry i, which the lower half has just finished. `status`: what it
-/// said; null: the books do not need it. Returns `error`.
+/// said; null: the core state does not need it. Returns `error`.
 [[gnu::always_inline]] inline int conclude(RequestList list, i32 i, Slot* slot,
                                            const CanonStatus* status, int error) {
   Request* const request = request_of(slot);
@@ -56,7 +56,7 @@ inline Standing standing_of(Slot* slot) {
   return error;
 }
 
-/// Likewise of what has finished in our books: tell(status, error) hands its status on.
+/// Likewise of what has finished in the core state: tell(status, error) hands its status on.
 template <typename Tell>
 [[gnu::always_inline]] inline int conclude_booked_by(RequestList list, i32 i, Slot* slot,
                                                      Tell tell) {
@@ -75,11 +75,11 @@ template <typename Tell>
   });
 }
 
-/// Books the k-th of a batch, which the lower half has finished, for whoever asks for it.
-inline void book(Batch& batch, i32 k, const CanonStatus& status, int error, RequestList list) {
+/// Records the k-th of a batch, which the lower half has finished, for whoever asks for it.
+inline void record(Batch& batch, i32 k, const CanonStatus& status, int error, RequestList list) {
   Slot* const slot = list.get(batch.at(k));
   slot->real = batch.real(k);
-  book_finished(slot, status, error);
+  record_finished(slot, status, error);
 }
 
 using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
@@ -150,13 +150,13 @@ inline int collect_again(Batch& batch, RequestList list, StatusList statuses, bo
 [[gnu::noinline]] inline int finish_batch(Batch& batch, RequestList list, StatusList statuses,
                                           bool pending) {
   int result = kSuccess;
-  for (Patience patience; batch.count() != 0; between_polls(patience)) {
+  for (Backoff backoff; batch.count() != 0; between_polls(backoff)) {
     int done = 0, error = kSuccess;
     const bool has_statuses =
-        statuses.is_wanted() || batch.wants_statuses() || books_are_shared();  // as poll_request_by
+        statuses.is_wanted() || batch.wants_statuses() || core_is_shared();  // as poll_request_by
     CanonStatus* const room = has_statuses ? batch.statuses() : nullptr;
     if (FERMATA_UNLIKELY(pending)) poke_lower();  // the others are to get on all the same
-    else error = ask_all(batch, !books_are_shared(), &done, room);
+    else error = ask_all(batch, !core_is_shared(), &done, room);
     if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
     if (FERMATA_LIKELY(done || error != kSuccess)) {
       for (i32 k = 0; k < batch.count(); k++)
@@ -217,17 +217,17 @@ inline int Waitall(int count, RequestList list, StatusList statuses) {
 
 }  // namespace core
 
-/// Asks for all of a batch, and books it (`books`) or leaves it for conclude_asked(). Returns
+/// Asks for all of a batch, and records it (`records`) or leaves it for conclude_asked(). Returns
 /// kSuccess, kErrInStatus, or what is wrong with the call. *done: all have finished.
-inline int test_batch(Batch& batch, RequestList list, bool books, int* done,
+inline int test_batch(Batch& batch, RequestList list, bool records, int* done,
                       CanonStatus* statuses) {
   *done = 0;
   const int error = ask_all(batch, false, done, statuses);
   if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
-  if (!books || (!*done && error == kSuccess)) return error;
+  if (!records || (!*done && error == kSuccess)) return error;
   for (i32 k = 0; k < batch.count(); k++) {
     const int own = error ? batch.status(k)->error : int(kSuccess);
-    if (own != kErrPending) book(batch, k, *batch.status(k), own, list);
+    if (own != kErrPending) record(batch, k, *batch.status(k), own, list);
   }
   batch.clear();
   return error;
@@ -254,15 +254,15 @@ inline int conclude_all(i32 count, RequestList list, StatusList statuses, Batch&
   return result;
 }
 
-/// Asks for the first of a batch alone, and books it if it has finished. One that has not is answer
-/// enough: of long arrays nothing else is looked at then.
+/// Asks for the first of a batch alone, and records it if it has finished. One that has not is
+/// answer enough: of long arrays nothing else is looked at then.
 inline int test_first(Batch& batch, RequestList list, int* done) {
   CanonStatus* const status = batch.status(0);
   *status = empty_status();
   *done = 0;
   const int error = lower().Test(batch.reals(), done, status);
   if (!*done && error == kSuccess) return kSuccess;
-  book(batch, 0, *status, error, list);
+  record(batch, 0, *status, error, list);
   batch.drop_first();
   if (FERMATA_LIKELY(error == kSuccess)) return kSuccess;
   batch.clear();  // nobody has asked for the others
@@ -331,8 +331,8 @@ template <typename Take>
   batch.clear();
 }
 
-/// Looks for one request of an array that has finished, the first in our books or else in the lower
-/// half; what else that has finished is booked. *index: which one.
+/// Looks for one request of an array that has finished, the first in the core state or else in the
+/// lower half; what else that has finished is booked. *index: which one.
 inline Look look_for_one(RequestList list, i32 count, bool waits, i32* index,
                          CanonStatus* status) {
   Look look;
@@ -340,7 +340,7 @@ inline Look look_for_one(RequestList list, i32 count, bool waits, i32* index,
   i32 first = count;
   const auto note = [&](i32 k, const CanonStatus& got, int error) {
     if (batch.at(k) < first) first = batch.at(k);
-    book(batch, k, got, error, list);
+    record(batch, k, got, error, list);
   };
   for (i32 i = 0; i < count && first == count && !look.error; i++) {
     Slot* const slot = list.get(i);
@@ -403,8 +403,8 @@ namespace core {
 
 inline int Waitany(int count, RequestList list, int* index, CanonStatus* status) {
   LowerScope scope;
-  for (Patience patience;; between_polls(patience)) {
-    const Look look = look_for_one(list, count, !books_are_shared(), index, status);
+  for (Backoff backoff;; between_polls(backoff)) {
+    const Look look = look_for_one(list, count, !core_is_shared(), index, status);
     if (FERMATA_LIKELY(look.found) || look.error) return look.error;
     if (!look.active && !look.pending) {
       *index = kUndefined;
@@ -432,8 +432,8 @@ inline int Testany(int count, RequestList list, int* index, int* flag, CanonStat
 inline int Waitsome(int count, RequestList list, int* outcount, int* indices,
                     StatusList statuses) {
   LowerScope scope;
-  for (Patience patience;; between_polls(patience)) {
-    const Look look = look_for_some(list, count, !books_are_shared(), indices, statuses);
+  for (Backoff backoff;; between_polls(backoff)) {
+    const Look look = look_for_some(list, count, !core_is_shared(), indices, statuses);
     *outcount = look.found;
     if (FERMATA_LIKELY(look.found) || look.error) return look.error;
     if (!look.active && !look.pending) {

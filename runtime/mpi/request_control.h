@@ -27,7 +27,7 @@ inline int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
     *flag = done || error;
     if (!*flag) note_polled(slot);
     if (!*flag) return kSuccess;
-    book_finished(slot, *status, error);
+    record_finished(slot, *status, error);
   }
   *flag = request->state == RequestState::kDone || !is_still_pending(slot);
   if (*flag) (void)outcome_of(request);
@@ -74,7 +74,7 @@ inline int Request_free(Slot** handle) {
                               : is_still_started(slot);
   if (is_started) return kErrRequest;  // MPI forbids it
   *handle = null_of(kRequest);
-  if (request->kind == RequestKind::kInstant) return kSuccess;
+  if (request->kind == RequestKind::kCompleted) return kSuccess;
   if (request->state == RequestState::kPending ||
       (request->state == RequestState::kActive && is_receive(request))) {
     request->forgotten = true;  // it may still receive; the draining must see and count that

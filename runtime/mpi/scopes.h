@@ -2,9 +2,9 @@
 // The gate between the halves, as wrappers see it.
 //
 // A quiesce signal may come at any instruction. While a thread is inside MPI it must not be stopped
-// there: the lower half is in the middle of something, or our own books are. So every wrapper holds
-// Gate::depth > 0 from its first look at a slot to its last write; the handler then only notes the
-// signal in Gate::interrupted, and the way out looks at it.
+// there: the lower half is in the middle of something, or our own core state is. So every wrapper
+// holds Gate::depth > 0 from its first look at a slot to its last write; the handler then only
+// notes the signal in Gate::interrupted, and the way out looks at it.
 //
 // Signal handler and wrapper run on one thread, so compiler barriers order them; the agent's side
 // of the handshake is membarrier(2). The fast path is two plain stores and one predictable test.
@@ -29,8 +29,8 @@ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 // Likewise, in threads.h; with several threads they are in the path of every call.
 void enter_attention(bool may_call_functions);
 void leave_attention(bool may_call_functions);
-u32 open_books(bool for_blocking_call);
-void close_books(u32 depth);
+u32 unlock_for_blocking_call(bool for_blocking_call);
+void lock_after_blocking_call(u32 depth);
 [[gnu::cold]] void begin_own_reduction();  // sections.h
 [[gnu::cold]] void end_own_reduction();    // sections.h
 
@@ -45,7 +45,7 @@ void close_books(u32 depth);
 /// Holds the gate for one MPI call. The destructor gives it back and, if a quiesce signal came
 /// meanwhile, takes part in the checkpoint. `kMayCallFunctions`: where the application has to
 /// expect calls of its own functions, of a reduction that is under way, and that others are in
-/// them; without it the lock of the books is not taken.
+/// them; without it the core lock is not taken.
 template <bool kMayCallFunctions>
 class ScopeOfCall {
  public:
@@ -65,24 +65,24 @@ class ScopeOfCall {
 };
 using LowerScope = ScopeOfCall<true>;
 
-/// True if other threads may be inside MPI and this one has the lock of the books.
-[[gnu::always_inline]] inline bool books_are_shared() {
+/// True if other threads may be inside MPI and this one has the core lock.
+[[gnu::always_inline]] inline bool core_is_shared() {
   return FERMATA_UNLIKELY(front::tls_gate.lock_depth != 0);
 }
 
-/// Opens the lock of the books, if this thread holds it, until the end of the scope (threads.h).
-class OpenBooks {
+/// Opens the core lock, if this thread holds it, until the end of the scope (threads.h).
+class CoreUnlocked {
  public:
-  [[gnu::always_inline]] OpenBooks() : OpenBooks(false) {}
-  [[gnu::always_inline]] ~OpenBooks() {
-    if (FERMATA_UNLIKELY(depth_ != 0)) close_books(depth_);
+  [[gnu::always_inline]] CoreUnlocked() : CoreUnlocked(false) {}
+  [[gnu::always_inline]] ~CoreUnlocked() {
+    if (FERMATA_UNLIKELY(depth_ != 0)) lock_after_blocking_call(depth_);
   }
-  OpenBooks(const OpenBooks&) = delete;
-  OpenBooks& operator=(const OpenBooks&) = delete;
+  CoreUnlocked(const CoreUnlocked&) = delete;
+  CoreUnlocked& operator=(const CoreUnlocked&) = delete;
 
  protected:
-  [[gnu::always_inline]] explicit OpenBooks(bool for_blocking_call) {
-    if (books_are_shared()) depth_ = open_books(for_blocking_call);
+  [[gnu::always_inline]] explicit CoreUnlocked(bool for_blocking_call) {
+    if (core_is_shared()) depth_ = unlock_for_blocking_call(for_blocking_call);
   }
 
  private:
@@ -90,9 +90,9 @@ class OpenBooks {
 };
 
 /// Around a call of the lower half that may wait for what another thread of this rank has to do.
-class BlockingCall : OpenBooks {
+class BlockingCall : CoreUnlocked {
  public:
-  [[gnu::always_inline]] BlockingCall() : OpenBooks(true) {}
+  [[gnu::always_inline]] BlockingCall() : CoreUnlocked(true) {}
 };
 
 /// The same around a blocking reduction, whose operation may be the application's.
@@ -103,7 +103,7 @@ class ReducingCall {
  private:
   struct Told {
     [[gnu::always_inline]] explicit Told(const Slot* op)
-        : of_function(books_are_shared() && op->object) {
+        : of_function(core_is_shared() && op->object) {
       if (FERMATA_UNLIKELY(of_function)) begin_own_reduction();
     }
     [[gnu::always_inline]] ~Told() {
@@ -111,7 +111,7 @@ class ReducingCall {
     }
     const bool of_function;
   };
-  const Told told_;  // with the books, before they are opened and when they are closed again
+  const Told told_;  // with the core lock, before they are opened and when they are closed again
   const BlockingCall open_;
 };
 

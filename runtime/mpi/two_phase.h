@@ -5,7 +5,8 @@
 // rank out of this barrier whose peers have left it before the request came; here targets do.
 //
 // It costs every call of every run, and makes a root wait for ranks that it need not wait for: a
-// program that relies on a broadcast's root going on gets stuck in it (docs/evidence/protocol.md).
+// program that relies on a broadcast's root continuing gets stuck in it
+// (docs/evidence/protocol.md).
 #pragma once
 
 #include "mpi/park.h"
@@ -22,7 +23,7 @@ inline bool wait_for_all_members(Slot* comm) {
     u64 real = 0;
     if (lower().Ibarrier(comm->real, &real)) return false;  // the call itself will tell
     int flag = 0;
-    for (Patience patience; !flag && rebuilds == state().rebuilds; between_polls(patience)) {
+    for (Backoff backoff; !flag && rebuilds == state().rebuilds; between_polls(backoff)) {
       CanonStatus status{};
       if (lower().Test(&real, &flag, &status)) return false;
       if (!flag && checkpoint_wanted()) safe_point();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings a checkpoint into the k-th MPI call of a rank. Pre-loaded into a test program; it stands
-// before every MPI function, counts, and goes on with the PMPI one.
+// before every MPI function, counts, and continues with the PMPI one.
 //
 // At a chosen call it tells the test, by a file, and waits until a checkpoint is pending, with the
 // gate held as in a wrapper, so that the quiesce signal finds this thread inside MPI. Then the call
@@ -12,7 +12,7 @@
 //   FERMATA_MOMENTS_DIR=DIR          where moment.1, moment.2, ... appear
 //   FERMATA_MOMENTS_HOLD=K           from this call on the rank waits at each until DIR has a file
 //                                    "done": on a slow machine it must not end before the last
-//                                    moment. A checkpoint lets it go on, for it may owe a
+//                                    moment. A checkpoint lets it continue, for it may owe a
 //                                    collective call.
 //   FERMATA_MOMENTS_COUNT=PREFIX     instead: write the number of calls to PREFIX.<pid> at the end
 //

@@ -86,7 +86,7 @@ static void look_at_clocks(void) {
   latest_ticks = count;
 }
 
-/// All threads tick on, within a patience that no restart on a busy machine takes.
+/// All threads tick on, within a time that no restart on a busy machine takes.
 static void await_ticks(void) {
   int before[kTickers];
   for (int i = 0; i < kTickers; i++) before[i] = __atomic_load_n(&ticks[i], __ATOMIC_ACQUIRE);

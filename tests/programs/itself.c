@@ -71,7 +71,7 @@ static void load(const char *directory, struct program *p) {
   FILE *const file = fopen(path, "r");
   CHECK(file && fscanf(file, "%d", &p->step) == 1);
   fclose(file);
-  printf("rank %d goes on after step %d\n", rank, p->step);
+  printf("rank %d continues after step %d\n", rank, p->step);
   fflush(stdout);
 }
 

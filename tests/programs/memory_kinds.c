@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each kind of memory that mmap, shmget, memfd_create and the huge page pool give, written in each
-// way that it can be written, and compared in every step. Says which kind is wrong and goes on; the
-// checksum counts them. --size 1: there is a huge page pool. --only WORD: kinds whose names hold
-// it.
+// way that it can be written, and compared in every step. Says which kind is wrong and continues;
+// the checksum counts them. --size 1: there is a huge page pool. --only WORD: kinds whose names
+// hold it.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every rank has --size MiB of shared memory, which takes a while to save and must all be saved
-// before the job goes on. Each step changes a little of it everywhere.
+// before the job continues. Each step changes a little of it everywhere.
 #include <sys/mman.h>
 
 #include "check.h"

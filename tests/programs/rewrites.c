@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that is written to all the time, --mib of it in each rank: whoever saves it while the
-// program goes on needs a copy of every page.
+// program continues needs a copy of every page.
 #include "check.h"
 
 int main(int argc, char **argv) {

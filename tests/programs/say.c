@@ -7,7 +7,7 @@
 //   now        all ranks ask for a checkpoint at step 3
 //   message    the same, while rank 1 still receives what rank 0 has sent and forgotten
 //   thread     the same, by a thread that the main one waits for
-//   soon       rank 0 asks for one at step 3, and goes on
+//   soon       rank 0 asks for one at step 3, and continues
 //   regions    all ask at step 3, with memory excluded, and at step 6, with it included again
 //   main, own  callbacks on that thread, which count; all ask at step 3; in step 2 rank 1 computes
 //              until there is $CHECK_HOLD.leave, if there is $CHECK_HOLD.late

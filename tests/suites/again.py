@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`restart` goes on as the job last ran, unless told otherwise; and elsewhere, from a snapshot in a
-directory that is read-only or full."""
+"""`restart` continues as the job last ran, unless told otherwise; and elsewhere, from a snapshot in
+a directory that is read-only or full."""
 import json
 import os
 import shutil
@@ -10,7 +10,7 @@ from support import errors, fermata, mpis, process
 from support.cases import Skipped, check, check_equal, timeout
 
 STEPS = 12
-SAID = "goes on as the job last ran: "
+SAID = "continues as the job last ran: "
 
 
 def _start(work, lower, *options, steps=STEPS):
@@ -81,7 +81,7 @@ def test_an_mpi_that_is_no_longer_registered_is_named(work):
     path.write_text(json.dumps({**record, "lower": "mpich9"}))
     running = _restart(job)
     _finish(job)
-    check("MPI 'mpich9', which the job last ran on, is not registered here; it goes on under "
+    check("MPI 'mpich9', which the job last ran on, is not registered here; it continues under "
           "openmpi\n" in running.err and "--mpi" in running.err, running.err)
 
 
@@ -136,13 +136,13 @@ def _inside(work, script):
 READ_ONLY = 'mount --bind "$0" "$0"; mount -o remount,bind,ro "$0"'
 
 
-def _goes_on_elsewhere(job, snapshot, under, why):
+def _resumes_elsewhere(job, snapshot, under, why):
     """A snapshot whose own directory cannot be written to, which is said, is restarted with --dir,
     and on from there."""
     for what in ("job", snapshot):
         result = job._launch("restart", what, under=under).wait(30)
         check(result.code == 3 and why in result.err
-              and f"hint: go on elsewhere: fermata restart {snapshot} --dir DIR" in result.err,
+              and f"hint: continue elsewhere: fermata restart {snapshot} --dir DIR" in result.err,
               result.err)
     work, place = job.work, job.work / "else/where"
     job._launch("restart", snapshot, "--dir", place, "--mpi", "mpich", under=under)
@@ -159,16 +159,16 @@ def _goes_on_elsewhere(job, snapshot, under, why):
 
 
 @timeout(120)
-def test_a_snapshot_in_a_read_only_place_goes_on_elsewhere(work):
+def test_a_snapshot_in_a_read_only_place_resumes_elsewhere(work):
     job = _start(work, "openmpi")
     job.checkpoint_and_stop()
     snapshot = fermata.newest_snapshot(job)
     under = _inside(work, READ_ONLY)
-    _goes_on_elsewhere(job, snapshot, under, "snapshots is not writable")
+    _resumes_elsewhere(job, snapshot, under, "snapshots is not writable")
 
 
 @timeout(120)
-def test_a_snapshot_on_a_full_disk_goes_on_elsewhere(work):
+def test_a_snapshot_on_a_full_disk_resumes_elsewhere(work):
     job = _start(work, "openmpi")
     job.checkpoint_and_stop()
     snapshot = fermata.newest_snapshot(job)
@@ -176,7 +176,7 @@ def test_a_snapshot_on_a_full_disk_goes_on_elsewhere(work):
     room = fermata.snapshot_bytes(snapshot) + (16 << 20)
     under = _inside(work, f'mount -t tmpfs -o size={room} tmpfs "$0"; cp -a {work}/saved/. "$0"; '
                           'cat /dev/zero > "$0/fill" 2> /dev/null || true')
-    _goes_on_elsewhere(job, snapshot, under, "No space left on device")
+    _resumes_elsewhere(job, snapshot, under, "No space left on device")
 
 
 @timeout(90)

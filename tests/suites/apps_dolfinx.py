@@ -56,7 +56,7 @@ def _make(first, second, count):
             job.start(first, command)
             job.running.wait_for(chance.choice(PHASES), 120)
             time.sleep(chance.random() * 0.2)
-            check_equal(_verdict(moments.go_on(job, second)), _native(), "iterations and norm")
+            check_equal(_verdict(moments.resume(job, second)), _native(), "iterations and norm")
     return test
 
 

@@ -66,7 +66,7 @@ def _make(first, second, count):
             job.start(first, command, env=PATIENT)
             job.running.wait_for("starting mdrun", 120)
             time.sleep(chance.random() / 2)
-            moments.go_on(job, second)
+            moments.resume(job, second)
             _check(job.work)
     return test
 

@@ -62,7 +62,7 @@ def _make(first, second, count):
         for job, chance in moments.jobs(work, f"petsc {first} {second}", count):
             job.start(first, command)
             job.running.wait_for(f"\n{chance.randrange(20, 400):3} KSP", 120)
-            check_equal(_lines(moments.go_on(job, second)), _native(), "residuals")
+            check_equal(_lines(moments.resume(job, second)), _native(), "residuals")
     return test
 
 

@@ -83,7 +83,7 @@ def _make_restart(tester, front, first, second, count):
             # Early: xdtrd's last table is rank 0's alone, the other rank has entered MPI_Finalize.
             _wait_for_rows(job, chance.randrange(1, len(expected) // 4))
             time.sleep(chance.random() * 0.02)
-            check_equal(_table(tester, moments.go_on(job, second)), expected, "results")
+            check_equal(_table(tester, moments.resume(job, second)), expected, "results")
     return test
 
 

@@ -42,7 +42,7 @@ def _make(first, second, count, name, *arguments):
             job.running.wait_for(BEGUN, 120)
             began = job.running
             time.sleep(chance.random() * 0.8)
-            printed = moments.go_on(job, second)
+            printed = moments.resume(job, second)
             if name == "mpi_cholesky":
                 _check_cholesky(printed + began.err + job.running.err)
     return test

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs over several hosts of a virtual cluster (tests/cluster), under the mpirun of each MPI:
-saved, gone on with all ranks on one host, and back; hosts that share no disk.
+saved, continued with all ranks on one host, and back; hosts that share no disk.
 Only with --cluster."""
 import time
 

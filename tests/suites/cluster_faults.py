@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts that are lost during a checkpoint, and strangers on the network. Nothing hangs, the message
-names the host, the snapshot before goes on with what is left. Only with --cluster."""
+names the host, the snapshot before continues with what is left. Only with --cluster."""
 import json
 import os
 import pathlib
@@ -170,11 +170,11 @@ def _begun(work, cluster, mpi):
     return job
 
 
-def _went_on(job, ended, why):
-    """The run has not ended well, and says how to go on without the lost host."""
+def _resumed(job, ended, why):
+    """The run has not ended well, and says how to continue without the lost host."""
     check(ended.code != 0, f"the run's exit code is {ended.code}\n{ended.err}")
     check(f"job job has not ended well: {why}" in ended.err, ended.err)
-    last = re.search(r"go on with: fermata (restart job --host node0 .*)$", ended.err.rstrip())
+    last = re.search(r"continue with: fermata (restart job --host node0 .*)$", ended.err.rstrip())
     check(last, f"the last line:\n{ended.err}")
     job.hold.unlink()
     rest = job.command(last[1]).expect_success("the command of the last line")
@@ -191,7 +191,7 @@ def _silent(mpi):
             cluster.cut("node1")
             ended = job.running.wait(150)
             check("host node1 is silent" in ended.err, ended.err)
-            _went_on(job, ended, "host node1 is lost with ranks 2, 3")
+            _resumed(job, ended, "host node1 is lost with ranks 2, 3")
     return test
 
 
@@ -201,7 +201,7 @@ def _dead(mpi):
         with Cluster(work, 2) as cluster:
             job = _begun(work, cluster, mpi)
             cluster.kill("node1")
-            _went_on(job, job.running.wait(60), "host node1 is lost with ranks 2, 3")
+            _resumed(job, job.running.wait(60), "host node1 is lost with ranks 2, 3")
     return test
 
 

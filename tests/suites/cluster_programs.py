@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a job over several hosts may be doing when it is saved: messages under way over TCP, blocked
 receives and collective calls, memory shared within a host, windows and their locks, programs that
-nobody wrote for us. Each goes on over the hosts under the other MPI, then with all ranks on one
+nobody wrote for us. Each continues over the hosts under the other MPI, then with all ranks on one
 host over shared memory, and over the hosts again. Only with --cluster."""
 import os
 import shutil

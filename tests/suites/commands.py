@@ -74,8 +74,8 @@ def test_every_answer_is_one_json_value(work):
 
 @timeout(120)
 def test_prune_leaves_what_a_run_needs(work):
-    """The snapshot that a run goes on from stays until the run has one of its own, and what belongs
-    to a checkpoint under way until nobody runs the job."""
+    """The snapshot that a run continues from stays until the run has one of its own, and what
+    belongs to a checkpoint under way until nobody runs the job."""
     job = fermata.Job(work)
     job.start("mpich", [mpis.program("mpich", "selfcheck"), "--steps", 8, "--step-ms", 60])
     fermata.wait_for_step(job, 1)
@@ -100,7 +100,7 @@ def test_prune_leaves_what_a_run_needs(work):
 
 
 def _exec_again(job, name, program):
-    """Goes on from the job's oldest snapshot under a foreign mpirun, as a job of this name."""
+    """Continues from the job's oldest snapshot under a foreign mpirun, as a job of this name."""
     command = [*mpis.mpirun("mpich", 2), fermata.FERMATA, "exec", "--mpi", "mpich", "--name", name,
                "--restore", job.snapshots()[0], *program]
     return process.Running(command, job.work, name="exec", cwd=job.work, env=mpis.environment(
@@ -125,7 +125,7 @@ def test_prune_leaves_what_a_job_of_a_foreign_mpirun_needs(work):
 
 
 @timeout(120)
-def test_a_job_of_another_name_goes_on_counting(work):
+def test_a_job_of_another_name_resumes_counting(work):
     """Its images know of the checkpoint that they were cut in, so no later one has that number."""
     job = fermata.Job(work)
     program = [mpis.program("mpich", "selfcheck"), "--steps", 8, "--step-ms", 60]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`fermata doctor` runs what jobs run: where a part does not start, or a job does not run, be saved
-and go on, it says which and does not say that all is well."""
+and continue, it says which and does not say that all is well."""
 import json
 
 from support import fermata, mpis, process
@@ -28,7 +28,7 @@ def test_a_job_runs_on_each_registered_mpi(work):
     result = _doctor(work, mpis.BUILD)
     result.expect_success("doctor")
     for mpi in mpis.MPIS:
-        check(f"ok   a job on {mpi}: ran, was saved, went on" in result.out, result.out)
+        check(f"ok   a job on {mpi}: ran, was saved, continued" in result.out, result.out)
     check(result.out.rstrip().endswith(WELL), result.out)
     check(not (work / "fermata").exists(), "the directory of jobs is left alone")
 

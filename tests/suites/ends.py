@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How runs end: 0 is for jobs that have ended well, and of any other end the last line says what is
-saved, how old it is, and the command that goes on, which works where it is read."""
+saved, how old it is, and the command that continues, which works where it is read."""
 import os
 import re
 import shlex
@@ -12,17 +12,17 @@ from support.cases import check, check_equal, timeout
 from support.errors import ranks_of
 
 STEPS = 30
-LAST = re.compile(r"^  hint: checkpoint (\d+), \d+ \w+ old, is saved; go on with: (fermata .*)$")
+LAST = re.compile(r"^  hint: checkpoint (\d+), \d+ \w+ old, is saved; continue with: (fermata .*)$")
 
 
 def _last_line(result):
     return result.err.rstrip().split("\n")[-1]
 
 
-def _go_on(result, epoch):
+def _resume(result, epoch):
     """The command of the last line."""
     match = LAST.match(_last_line(result))
-    check(match, f"the last line says how to go on:\n{result.err}")
+    check(match, f"the last line says how to continue:\n{result.err}")
     check_equal(int(match[1]), epoch, "the checkpoint that is named")
     return match[2]
 
@@ -57,7 +57,7 @@ def _leaves(mpi, how, everybody):
         ended = job.running.wait(60)
         check(ended.code != 0, f"exit code 0\n{ended.err}")
         check("job job has not ended well: " in ended.err, ended.err)
-        _go_on(ended, 1)
+        _resume(ended, 1)
     return test
 
 
@@ -70,7 +70,7 @@ def _killed(mpi):
         ended = job.running.wait(60)
         check(ended.code != 0, f"exit code 0\n{ended.err}")
         job.release()
-        again = _elsewhere(work, _go_on(ended, 1)).expect_success("the command of the last line")
+        again = _elsewhere(work, _resume(ended, 1)).expect_success("the command of the last line")
         check_equal(mpis.checksum(again.out), mpis.expected("selfcheck", 2, STEPS), "checksum")
     return test
 
@@ -87,7 +87,7 @@ def test_nothing_is_saved_of_a_job_that_was_not(work):
 
 @timeout(120)
 def test_a_job_that_ended_well_is_not_to_be_done_again(work):
-    """Neither its run nor any command says how to go on."""
+    """Neither its run nor any command says how to continue."""
     job = _selfcheck(work, "mpich")
     job.checkpoint()
     job.finish()
@@ -121,7 +121,8 @@ def test_hints_work_where_they_are_read(work):
     """A command without the job's directory in its surroundings names it."""
     job = _selfcheck(work, "openmpi")
     job.checkpoint_and_stop()
-    line = re.search(r"stopped at checkpoint 1; go on with: (fermata restart .*)", job.running.err)
+    said = r"stopped at checkpoint 1; continue with: (fermata restart .*)"
+    line = re.search(said, job.running.err)
     check(line, job.running.err)
     job.release()
     hint = re.search(r"hint: (fermata restart .*)", fermata.fermata(work, "checkpoint", "job").err)
@@ -157,5 +158,5 @@ def generate():
                 who = "all_ranks" if everybody else "a_rank"
                 tests[f"test_{how}_without_finalize_of_{who}_is_no_good_end_{mpi}"] = _leaves(
                     mpi, how, everybody)
-        tests[f"test_a_killed_rank_is_no_good_end_and_the_job_goes_on_{mpi}"] = _killed(mpi)
+        tests[f"test_a_killed_rank_is_no_good_end_and_the_job_resumes_{mpi}"] = _killed(mpi)
     return tests

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can go wrong with a checkpoint. Whatever it is: the command says what, where and what to do,
-ends with a stated code and soon; the job runs on to the right result, and the snapshot before is
+ends with a stated code and soon; the job continues to the right result, and the snapshot before is
 still good (support.errors.HealthyJob.came_through)."""
 import os
 import shutil
@@ -51,7 +51,7 @@ def test_job_in_mpi_init(work):
     job.running.wait_for("before init\n")
     time.sleep(0.5)
     result = _soon(fermata.fermata(work, "checkpoint", "job"))
-    text = record(NOW, "ranks are in MPI_Init", result, REFUSED, "the job runs on to its end")
+    text = record(NOW, "ranks are in MPI_Init", result, REFUSED, "the job continues to its end")
     expect(text, "MPI_Init", "hint")
     mpis.checksum(job.finish())
 
@@ -62,15 +62,15 @@ def test_job_in_mpi_finalize(work):
     job.running.wait_for("PASS")
     time.sleep(0.5)
     result = _soon(fermata.fermata(work, "checkpoint", "job"))
-    text = record(NOW, "a rank is in MPI_Finalize", result, REFUSED, "the job runs on to its end")
+    text = record(NOW, "a rank is in MPI_Finalize", result, REFUSED, "the job continues to its end")
     expect(text, "rank 0 has entered MPI_Finalize", "hint")
     mpis.checksum(job.finish())
 
 
 @timeout(120)
 def test_two_at_once(work):
-    """The first waits for a rank that is stopped; it succeeds when the rank goes on. The second has
-    waited for it until then."""
+    """The first waits for a rank that is stopped; it succeeds when the rank continues. The second
+    has waited for it until then."""
     job = HealthyJob(work).begin().with_snapshot()
     stopped = ranks_of(job)[1]
     os.kill(stopped, signal.SIGSTOP)
@@ -117,7 +117,7 @@ def test_rank_that_does_not_answer(work):
     result = _soon(job.try_checkpoint("--timeout", "2s"))
     os.kill(stopped, signal.SIGCONT)
     text = record(NOW, "a rank does not answer within --timeout", result, FAILED, UNHARMED)
-    expect(text, "rank 1", "in time", "the job runs on", "--timeout")
+    expect(text, "rank 1", "in time", "the job continues", "--timeout")
     job.came_through()
 
 
@@ -132,7 +132,7 @@ def test_thread_that_no_signal_reaches(work):
     fermata.wait_for_step(job, 2)
     result = fermata.fermata(work, "checkpoint", "job")
     check_equal(result.code, FAILED, "exit code")
-    expect(result.err, "thread ", "did not stop in time", "the job runs on", "no signal ends")
+    expect(result.err, "thread ", "did not stop in time", "the job continues", "no signal ends")
     fermata.wait_for_step(job, 260)
     job.checkpoint_and_stop()
     job.restart("mpich")
@@ -161,7 +161,7 @@ def test_failure_while_shared_memory_is_written(work):
     os.kill(victim, signal.SIGKILL)
     result = _soon(first.wait(30))
     text = record(NOW, "a rank fails while another writes shared memory", result, FAILED, UNHARMED)
-    expect(text, "rank 1", "the image writer was killed", "the job runs on", "hint")
+    expect(text, "rank 1", "the image writer was killed", "the job continues", "hint")
     job.came_through()
     check(not os.path.exists(f"/proc/{stuck}"), "the writer of rank 0 has been ended")
 
@@ -230,7 +230,7 @@ def _on_disk(work, case, size, spoil, mend, *words):
     job.inside("sh", "-c", spoil.replace("DIR", str(job.place))).expect_success(spoil)
     result = _soon(job.try_checkpoint())
     text = record(DISK, case, result, FAILED, UNHARMED)
-    expect(text, "checkpoint 2 failed", "the job runs on", *words)
+    expect(text, "checkpoint 2 failed", "the job continues", *words)
     job.inside("sh", "-c", mend.replace("DIR", str(job.place))).expect_success(mend)
     partial = [name for name in job.inside("ls", job.place / "job/snapshots").out.split()
                if "partial" in name or "discarded" in name]
@@ -278,7 +278,7 @@ def test_directory_removed_during_the_checkpoint(work):
     os.kill(stopped, signal.SIGCONT)
     result = _soon(first.wait(30))
     text = record(DISK, "the directory is removed during the checkpoint", result, FAILED, UNHARMED)
-    expect(text, "checkpoint 2 failed", "the job runs on", "snapshots", "hint")
+    expect(text, "checkpoint 2 failed", "the job continues", "snapshots", "hint")
     (work / "fermata/job/snapshots").unlink()
     kept.rename(work / "fermata/job/snapshots")
     job.came_through()
@@ -352,7 +352,7 @@ def test_ranks_outlive_their_run(work):
     job.running.process.wait(10)
     restart = fermata.fermata(work, "restart", "job", "--mpi", "openmpi")
     text = record(DEATH, "a restart while ranks of a killed run live", restart, REFUSED,
-                  "the ranks ran on to the right result; then the restart went through")
+                  "the ranks continued to the right result; then the restart went through")
     expect(text, "rank 0", "rank 1", "hint")
     for pid in ranks:
         check(f"process {pid} on host" in restart.err, restart.err)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no image can hold is refused by name at the checkpoint: by the message one finds it in the
-program. The job runs on to the right result, with the thing unharmed."""
+program. The job continues to the right result, with the thing unharmed."""
 from support import fermata, mpis, process
 from support.cases import Failed, Skipped, check, check_equal, timeout
 from support.errors import FAILED, HealthyJob, expect, record
@@ -20,8 +20,8 @@ def _refused(job, hold, case, words):
         raise
     result = job.try_checkpoint()
     check(result.seconds < SOON_S, f"the answer took {result.seconds:.1f} s")
-    text = record(KEPT, case, result, FAILED, "the job ran on to the right result")
-    expect(text, "rank ", "the job runs on", "hint", *words)
+    text = record(KEPT, case, result, FAILED, "the job continued to the right result")
+    expect(text, "rank ", "the job continues", "hint", *words)
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the job")
     check_equal(job.snapshots(), [], "snapshots")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every fault of spec/faults.toml at every point: kill, sleep, a failing or short write, a flipped
-bit, a message lost or sent twice. A job is saved under one MPI and stopped; it goes on under the
+bit, a message lost or sent twice. A job is saved under one MPI and stopped; it continues under the
 other with the fault armed and meets it in its next checkpoint, or on its way there. Afterwards
 either the new snapshot or the one before verifies and restarts to the right result, and the job, if
 it was not the one killed, has run on to it. Nothing waits for ever.
@@ -82,7 +82,7 @@ def met(job, case):
 
 def in_a_restart(job, case):
     """Returns what became of the run, and no answer of a checkpoint."""
-    job.go_on(case.second, case.armed())
+    job.resume(case.second, case.armed())
     job.ends()
     met(job, case)
     if case.action in ("kill", "error"):
@@ -95,7 +95,7 @@ def in_a_restart(job, case):
 def in_a_checkpoint(job, case):
     """Returns what became of the run, and the exit code of the checkpoint."""
     keep = ["--keep", "1"] if case.point["name"] == "commit-pruning" else []
-    job.go_on(case.second, case.armed(), *keep)
+    job.resume(case.second, case.armed(), *keep)
     job.wait_until_restarted()
     stop = ["--stop"] if case.part == "stop" else []
     result = job.try_checkpoint("--timeout", "20s", *stop)

@@ -23,7 +23,7 @@ WRITES_LATE = "writer-described@1=sleep:500"
 
 @timeout(240)
 def test_a_coordinator_that_hangs_keeps_nobody(work):
-    """Rank 0 has been let go, rank 1 stands; before the coordinator is back the rank goes on."""
+    """Rank 0 has been let go, rank 1 stands; before the coordinator is back the rank continues."""
     job = FaultyJob(work).begin("openmpi", env={
         "FERMATA_FAULT": "coordinator-sends-resume#2=sleep:60000"})
     result = job.try_checkpoint("--timeout", "120s", timeout_s=150)
@@ -191,7 +191,7 @@ def test_an_image_is_collected_once_though_its_rank_says_twice_that_it_is_writte
     """It was looked for again where it no longer lay, and the checkpoint failed."""
     job = FaultyJob(work).begin("openmpi")
     job.checkpoint_and_stop()
-    job.go_on("mpich", "agent-sends-saved@1=twice", "--local-dir", work / "images")
+    job.resume("mpich", "agent-sends-saved@1=twice", "--local-dir", work / "images")
     job.wait_until_restarted()
     job.checkpoint()
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
@@ -201,19 +201,19 @@ def test_an_image_is_collected_once_though_its_rank_says_twice_that_it_is_writte
 def test_a_rank_whose_word_that_it_is_back_got_lost_says_it_again(work):
     job = FaultyJob(work).begin("mpich")
     job.checkpoint_and_stop()
-    job.go_on("openmpi", "agent-sends-rebuilt@1=drop")
+    job.resume("openmpi", "agent-sends-rebuilt@1=drop")
     job.wait_until_restarted()
     job.checkpoint()
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
     check("fault: agent-sends-rebuilt=drop" in job.running.err, job.running.err)
 
 
-def saved_before_it_goes_on(work, program, first, second):
+def saved_before_it_resumes(work, program, first, second):
     """A job is restarted, and saved once more when it can just be asked to. Its threads then wait
     for the rank's timers and signals, which the MPI thread is to bring back."""
     job = FaultyJob(work).begin(first, program)
     job.checkpoint_and_stop()
-    job.go_on(second, "agent-rebuilt@1=sleep:4000")
+    job.resume(second, "agent-rebuilt@1=sleep:4000")
     job.wait_until_restarted()
     job.checkpoint_and_stop()
     check("fault: agent-rebuilt=sleep" in job.running.err, job.running.err)
@@ -224,20 +224,20 @@ def saved_before_it_goes_on(work, program, first, second):
 
 def test_threads_of_a_restart_that_is_saved_at_once_stop(work):
     """They waited for the process's signals, and the checkpoint failed: a thread did not stop."""
-    saved_before_it_goes_on(work, "items/signals_sleeps", "openmpi", "mpich")
+    saved_before_it_resumes(work, "items/signals_sleeps", "openmpi", "mpich")
 
 
-def test_timers_of_a_restart_that_is_saved_at_once_go_on(work):
+def test_timers_of_a_restart_that_is_saved_at_once_resume(work):
     """They were saved as they were before they had been set again."""
-    saved_before_it_goes_on(work, "items/signals_itimer", "mpich", "openmpi")
+    saved_before_it_resumes(work, "items/signals_itimer", "mpich", "openmpi")
 
 
 def test_signals_of_a_restart_that_is_saved_at_once_stay_pending(work):
     """They had not been queued again, and were forgotten."""
-    saved_before_it_goes_on(work, "items/signals_pending", "openmpi", "mpich")
+    saved_before_it_resumes(work, "items/signals_pending", "openmpi", "mpich")
 
 
-def test_a_thread_that_is_about_to_go_on_does_not_stand(work):
+def test_a_thread_that_is_about_to_resume_does_not_stand(work):
     """It stood for the checkpoint before. Counted as standing for the next one it ran on while that
     image was cut, which then lacked it, or had its stack as it was later."""
     job = FaultyJob(work).begin("mpich", WITH_THREADS, env={
@@ -270,7 +270,7 @@ def test_an_alarm_that_is_cancelled_right_after_a_restart_stays_so(work):
     job = FaultyJob(work).begin("mpich", "alarms", ["--mode", "cancel"])
     job.checkpoint_and_stop()
     job.hold.with_name(f"{job.hold.name}.cancel").touch()
-    job.go_on("openmpi", "restore-leaving=sleep:1500")
+    job.resume("openmpi", "restore-leaving=sleep:1500")
     job.wait_until_restarted()
     time.sleep(23)  # longer than was left of it
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
@@ -278,10 +278,10 @@ def test_an_alarm_that_is_cancelled_right_after_a_restart_stays_so(work):
 
 
 def test_threads_are_saved_as_they_were_when_they_stood(work):
-    """Their names and the like were read when they might have gone on."""
+    """Their names and the like were read when they might have continued."""
     job = FaultyJob(work).begin("openmpi", "renames")
     job.checkpoint_and_stop()
-    job.go_on("mpich", "writer-described=sleep:1000")
+    job.resume("mpich", "writer-described=sleep:1000")
     job.wait_until_restarted()
     job.checkpoint_and_stop()
     check("fault: writer-described=sleep" in job.running.err, job.running.err)
@@ -296,7 +296,7 @@ def test_a_program_that_asked_hears_of_its_restart_though_it_is_saved_again_at_o
     fermata.wait_for_step(job, 3)
     job.finish()
     job.hold.touch()
-    job.go_on("mpich", "agent-rebuilt=sleep:4000")
+    job.resume("mpich", "agent-rebuilt=sleep:4000")
     job.wait_until_restarted()
     job.checkpoint_and_stop()
     job.hold.touch()
@@ -358,9 +358,9 @@ def test_a_writer_does_not_outlive_its_rank(work):
 
 
 @timeout(90)
-def test_a_snapshot_that_was_copied_goes_on_counting(work):
+def test_a_snapshot_that_was_copied_resumes_counting(work):
     """The image remembers the checkpoint it was cut in. One of that number in another directory was
-    taken for the same, and had to be tried again; now the numbers go on above it."""
+    taken for the same, and had to be tried again; now the numbers continue above it."""
     job = FaultyJob(work).begin("openmpi")
     job.checkpoint_and_stop()
     copy = work / "copy"
@@ -378,7 +378,7 @@ def test_a_snapshot_that_was_copied_goes_on_counting(work):
 
 
 def restarted_from_what_rank_1_writes_late(job, lower):
-    """Its writer has said that the job may go on, and then sleeps."""
+    """Its writer has said that the job may continue, and then sleeps."""
     job.checkpoint()
     check_equal(mpis.checksum(job.finish()), job.expected(), "checksum of the run")
     check("fault: writer-described=sleep" in job.running.err, job.running.err)
@@ -389,17 +389,17 @@ def restarted_from_what_rank_1_writes_late(job, lower):
 
 @timeout(120)
 def test_a_segment_that_another_rank_alone_uses_is_not_saved_late(work):
-    """After a restart every rank of the host knew it, and saved it while its owner went on."""
+    """After a restart every rank of the host knew it, and saved it while its owner continued."""
     job = FaultyJob(work).begin("openmpi", "items/memory_sysv_one_rank")
     job.checkpoint_and_stop()
-    job.go_on("mpich", WRITES_LATE)
+    job.resume("mpich", WRITES_LATE)
     fermata.wait_for_step(job, 3)
     restarted_from_what_rank_1_writes_late(job, "openmpi")
 
 
 @timeout(120)
 def test_a_segment_that_was_only_made_here_is_not_saved_late(work):
-    """Only who attached a segment saved it before the job went on."""
+    """Only who attached a segment saved it before the job continued."""
     job = FaultyJob(work).begin("mpich", "items/memory_sysv_one_rank", ["--size", 1],
                                 env={"FERMATA_FAULT": WRITES_LATE})
     restarted_from_what_rank_1_writes_late(job, "openmpi")
@@ -435,14 +435,14 @@ def huge_pages(count):
 
 @alone
 @timeout(120)
-def test_huge_pages_of_a_restart_are_saved_before_the_job_goes_on(work):
-    """A rank that goes on and writes takes them away from its writer, where the pool has no others:
-    the next image lacked them."""
+def test_huge_pages_of_a_restart_are_saved_before_the_job_resumes(work):
+    """A rank that continues and writes takes them away from its writer, where the pool has no
+    others: the next image lacked them."""
     with huge_pages(4):
         # Not under MPICH, which takes pages of the pool for itself.
         job = FaultyJob(work).begin("openmpi", "items/memory_huge_pool")
         job.checkpoint_and_stop()
-        job.go_on("openmpi", WRITES_LATE)
+        job.resume("openmpi", WRITES_LATE)
         fermata.wait_for_step(job, 3)
         maps = [pathlib.Path(f"/proc/{rank}/maps").read_text() for rank in errors.ranks_of(job)]
         if not all("/anon_hugepage" in text for text in maps):

@@ -43,7 +43,7 @@ def _restart(job, *options):
     return job._launch("restart", job.name, "--mpi", "mpich", *options)
 
 
-def _go_on_after_death(work, name):
+def _resume_after_death(work, name):
     """Such a job, restarted from its snapshot, has come to the same end."""
     job = _die_after_checkpoint(work, name)
     _restart(job)
@@ -53,21 +53,21 @@ def _go_on_after_death(work, name):
 
 @timeout(90)
 def test_log_is_cut_back(work):
-    job = _go_on_after_death(work, "files_append")
+    job = _resume_after_death(work, "files_append")
     for rank in range(2):
         check(f"log.{rank}: cut back from " in job.running.err, f"a word: {job.running.err}")
 
 
 @timeout(90)
 def test_shared_log_is_cut_back_once(work):
-    job = _go_on_after_death(work, "files_shared_log")
+    job = _resume_after_death(work, "files_shared_log")
     check_equal(job.running.err.count("cut back"), 1, "times it was cut back")
 
 
 @timeout(90)
 def test_memory_that_nobody_maps_is_cut_back(work):
     """Files in /dev/shm were thought to be made by the kernel, like the devices beside them."""
-    job = _go_on_after_death(work, "files_shm")
+    job = _resume_after_death(work, "files_shm")
     check_equal(job.running.err.count("cut back"), 2, "times it was cut back")
 
 
@@ -347,7 +347,7 @@ def test_daemon_of_the_mpi_is_no_child_of_the_program(work):
 @timeout(120)
 def test_locks_that_are_not_allowed_here(work):
     """mlock and mlockall under a lower RLIMIT_MEMLOCK than the program had: said once per rank,
-    and the program goes on unlocked."""
+    and the program continues unlocked."""
     job = fermata.Job(work)
     job.start("openmpi", _command("memory_lock_all", work, step_ms=150),
               env={"FERMATA_TEST_MAY_BE_UNLOCKED": "1"})

@@ -27,7 +27,7 @@ def _start(work, mpi, mode):
 
 
 def _signal(job, suffix):
-    """Lets the program go on (tests/programs/say.c)."""
+    """Lets the program continue (tests/programs/say.c)."""
     job.hold.with_name(f"{job.hold.name}.{suffix}").touch()
 
 
@@ -76,7 +76,7 @@ def _section(mpi):
     def test(work):
         job = _start(work, mpi, "section")
         job.running.wait_for("rank 1: inside 1\n", 60)
-        _fails(job, ["rank 1 is in a critical section (moving the mesh)", "the job runs on"])
+        _fails(job, ["rank 1 is in a critical section (moving the mesh)", "the job continues"])
         _signal(job, "leave")
         job.running.wait_for("rank 1: left 1\n", 60)
         _fails(job, ["rank 1 is in a critical section"])
@@ -98,7 +98,8 @@ def _results(text):
 
 
 def _restarted(job, mpi):
-    """Goes on elsewhere from the checkpoint that the program asked for. Returns what it printed."""
+    """Continues elsewhere from the checkpoint that the program asked for. Returns what it
+    printed."""
     job.restart(mpis.OTHER[mpi])
     text = job.finish()
     check_equal(_results(text), [("0", "restarted"), ("1", "restarted")], "results")
@@ -177,8 +178,8 @@ def _check_calls(text, restarts):
     lines = re.findall(r"^rank (\d): calls (\d+) (\d+) (\d+)$", text, re.M)
     newest = {rank: tuple(map(int, counts)) for rank, *counts in lines}
     check_equal(len(newest), 2, "ranks")
-    for before, went_on, restarted in newest.values():
-        check(before == went_on + restarted and went_on > 0 and restarted == restarts, str(newest))
+    for before, resumed, restarted in newest.values():
+        check(before == resumed + restarted and resumed > 0 and restarted == restarts, str(newest))
 
 
 def _callbacks(mode, mpi):
@@ -203,7 +204,7 @@ def _callbacks_busy(mpi):
         job.hold.with_name("job.hold.late").touch()
         job.start(mpi, _command(mpi, "main"))
         job.running.wait_for("rank 1: computes 1\n", 60)
-        _fails(job, ["rank 1 has not called its callbacks to the end", "the job runs on"])
+        _fails(job, ["rank 1 has not called its callbacks to the end", "the job continues"])
         _signal(job, "leave")
         fermata.wait_for_step(job, 4)
         _check_calls(job.running.out, restarts=0)
@@ -242,7 +243,7 @@ def _fortran(mpi):
         program = mpis.program(mpi, "fortran/say")
         out = mpis.native(mpi, [program], 2, work).expect_success("natively").out
         check("version none\n" in out and "PASS fortran" in out, f"no Fermata: {out!r}")
-        check('state ""\n' in out, f"nothing to go on from: {out!r}")
+        check('state ""\n' in out, f"nothing to continue from: {out!r}")
         job = fermata.Job(work)
         job.start(mpi, [program])
         text = job.finish()

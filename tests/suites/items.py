@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One small program per thing a rank may hold (tests/programs/items), saved at every k-th MPI call
 of one rank (tests/moments) and from a timer in between, k from a seed. After a checkpoint the job
-goes on, or is stopped and restarted under the other or the same MPI, or is killed a while later and
-restarted. The checksum must be that of an uninterrupted native run.
+continues, or is stopped and restarted under the other or the same MPI, or is killed a while later
+and restarted. The checksum must be that of an uninterrupted native run.
 
 FERMATA_SEED repeats a run; a failure prints it. What happened goes to build/tests/items, from which
 `./x items` makes the table docs/reference/items.md. The head of a program says what is particular
@@ -12,7 +12,7 @@ about it:
     // Refused: text      it cannot be saved: each checkpoint must fail with this text, the job
     //                    must run on to the same end
     // Flags: ...         further arguments of the compiler
-    // Killed: text       why it cannot go on from where it was before
+    // Killed: text       why it cannot continue from where it was before
     // Environment: NAME=VALUE
     // Ranks: N           2 without it
 
@@ -36,9 +36,9 @@ STEPS, STEP_MS = 24, 120
 # Moments lie in this part of a run, where the thing that is tested is held. There the program waits
 # for the last of them, if it comes late.
 LATEST, HOLD = 0.8, 0.9
-# What follows a checkpoint: the process goes on, or it is stopped and restarted, or it goes on, is
-# killed, and restarted under the other MPI.
-ON, OTHER, SAME, KILLED = "goes on", "other MPI", "same MPI", "killed"
+# What follows a checkpoint: the process continues, or it is stopped and restarted, or it continues,
+# is killed, and restarted under the other MPI.
+ON, OTHER, SAME, KILLED = "continues", "other MPI", "same MPI", "killed"
 # By number of the moment; call and timer take turns, call first.
 QUICK = ((ON, OTHER, ON, KILLED), (ON, KILLED, OTHER, SAME))
 THOROUGH = (ON, KILLED, OTHER, ON, SAME, ON, KILLED, OTHER)

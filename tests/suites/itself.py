@@ -28,7 +28,7 @@ def _results(text, step):
 def _restart(mpi):
     @timeout(120)
     def test(work):
-        """A command asks, the program saves itself at its next chance, the other MPI goes on."""
+        """A command asks, the program saves itself at its next chance, the other MPI continues."""
         job = _start(work, mpi)
         fermata.wait_for_step(job, 4)
         job.checkpoint_and_stop()
@@ -40,8 +40,8 @@ def _restart(mpi):
         saved = int((snapshot / "program/step-0").read_text())
         job.restart(mpis.OTHER[mpi])
         text = job.finish()
-        goes_on = sorted(re.findall(r"^rank (\d) goes on after step (\d+)$", text, re.M))
-        check_equal(goes_on, [("0", str(saved)), ("1", str(saved))], "where it goes on")
+        resumes = sorted(re.findall(r"^rank (\d) continues after step (\d+)$", text, re.M))
+        check_equal(resumes, [("0", str(saved)), ("1", str(saved))], "where it continues")
         check_equal(mpis.checksum(text), _expected(), "checksum")
         check(len(job.snapshots()) == 3, "the restarted job saves itself, and three are kept")
     return test
@@ -75,13 +75,13 @@ def _native(mpi):
         check_equal(len(fermata.images(fermata.newest_snapshot(job))), 2, "images")
         job.restart(mpis.OTHER[mpi])
         text = job.finish()
-        check("goes on after" not in text, "the process itself went on")
+        check("continues after" not in text, "the process itself continued")
         check_equal(mpis.checksum(text), _expected(), "checksum")
     return test
 
 
 def _refused(mode, words):
-    """The program cannot save itself, or not always: all ranks are told why, the job runs on."""
+    """The program cannot save itself, or not always: all ranks are told why, the job continues."""
     def family(mpi):
         @timeout(120)
         def test(work):

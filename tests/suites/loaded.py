@@ -13,7 +13,7 @@ PROGRAMS = {"by_a_thread": [], "by_a_thread_without_threads": ["--single"]}
 
 
 def _save_and_restart(job, first, second, command):
-    """Saved while it goes on, saved and stopped, and restarted."""
+    """Saved while it continues, saved and stopped, and restarted."""
     job.start(first, command)
     fermata.wait_for_step(job, 3)
     job.checkpoint()

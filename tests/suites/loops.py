@@ -33,7 +33,7 @@ def _start(work, mpi, loop, under=()):
     return job
 
 
-def _go_on(job, mpi, under=()):
+def _resume(job, mpi, under=()):
     time.sleep(0.05 * random.random())
     job.checkpoint_and_stop()
     job.restart(mpi, under=under)
@@ -58,7 +58,7 @@ def test_each_life_has_a_vdso_elsewhere(work):
     job = _start(work, "openmpi", "clock_fault")
     check_equal(_places(job), {1}, "place at the start")
     for restarts, mpi in enumerate(("mpich", "openmpi", "mpich"), 1):
-        _go_on(job, mpi)
+        _resume(job, mpi)
         check_equal(_places(job), {restarts + 1}, f"place after {restarts} restarts")
     check_equal(mpis.checksum(job.finish()), loops.expected("clock_fault"), "checksum")
 
@@ -73,9 +73,9 @@ def test_a_vdso_that_cannot_be_moved(work):
         place.mkdir()
         job = _start(place, "mpich", loop)
         check_equal(_places(job), {1}, "place at the start")
-        _go_on(job, "openmpi", sealed)
+        _resume(job, "openmpi", sealed)
         check_equal(_places(job), {None}, "place where it cannot be moved")
-        _go_on(job, "mpich")
+        _resume(job, "mpich")
         check_equal(_places(job), {3}, "place after two restarts")
         check_equal(mpis.checksum(job.finish()), loops.expected(loop), "checksum")
 
@@ -100,7 +100,7 @@ def test_a_launcher_built_anew(work):
         job = _start(place, "openmpi", loop)
         for hop in range(1, 11):
             job.fermata = builds[hop % 2]
-            _go_on(job, mpis.MPIS[hop % 2])
+            _resume(job, mpis.MPIS[hop % 2])
         check_equal(mpis.checksum(job.finish()), loops.expected(loop), f"checksum of {loop}")
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kind of memory (tests/programs/memory_kinds.c): what was written to it is there when the
-job goes on, and after a restart under the other MPI; what a mapping shows of a file, it goes on to
-show. A restart loses no memory without a word."""
+job continues, and after a restart under the other MPI; what a mapping shows of a file, it continues
+to show. A restart loses no memory without a word."""
 import contextlib
 import fcntl
 import os
@@ -53,8 +53,8 @@ def _check_right(job):
     return mpis.checksum(out)
 
 
-def _go_on_and_restart(first, second, work, *more):
-    """Saved twice, the first time to go on. The second half runs under the other MPI."""
+def _resume_and_restart(first, second, work, *more):
+    """Saved twice, the first time to continue. The second half runs under the other MPI."""
     job = fermata.Job(work)
     job.start(first, _command(first, work, *more))
     fermata.wait_for_step(job, 4)
@@ -70,7 +70,7 @@ def _go_on_and_restart(first, second, work, *more):
 def _make(first, second):
     @timeout(120)
     def test(work):
-        checksum = _go_on_and_restart(first, second, work)
+        checksum = _resume_and_restart(first, second, work)
         native = mpis.native(first, _command(first, work, "--step-ms", 0), 2, work)
         check_equal(checksum, mpis.checksum(native.expect_success("native").out), "checksum")
     return test
@@ -80,7 +80,7 @@ def _make_huge(first, second):
     @timeout(120)
     def test(work):
         with huge_pool():
-            _go_on_and_restart(first, second, work, "--size", 1, "--only", "huge")
+            _resume_and_restart(first, second, work, "--size", 1, "--only", "huge")
     return test
 
 
@@ -101,8 +101,8 @@ def _make_without_pool(first, second):
 
 @timeout(90)
 def test_private_mapping_of_a_changed_file(work):
-    """A data file that somebody has written anew, or removed: the program goes on with what it had
-    mapped, and is told."""
+    """A data file that somebody has written anew, or removed: the program continues with what it
+    had mapped, and is told."""
     job = fermata.Job(work)
     job.start("mpich", _command("mpich", work, "--only", "private file, data"))
     fermata.wait_for_step(job, 4)
@@ -170,7 +170,7 @@ def test_restart_under_a_smaller_stack(work):
 def _make_32_bit_calls(first, second):
     @timeout(90)
     def test(work):
-        """Nobody sees such calls; shared memory was saved while the job went on."""
+        """Nobody sees such calls; shared memory was saved while the job continued."""
         job = fermata.Job(work)
         command = [mpis.program(first, "memory_int80"), "--steps", 10]
         native = mpis.native(first, command, 2, work).expect_success("native")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs in a control group that limits their memory, as batch systems and containers do it. The job
 writes to all its memory all the time, so that a copy of each page would be needed by a checkpoint
-that lets it go on."""
+that lets it continue."""
 import contextlib
 import os
 import pathlib
@@ -137,14 +137,14 @@ def _is_given_up(job, group, *words):
     before = group.pids()
     result = fermata.fermata(job.work, "checkpoint", job.name)
     check_equal(result.code, FAILED, "exit code")
-    expect(result.err, "failed while writing images", *words, "the job runs on", "ask for more")
+    expect(result.err, "failed while writing images", *words, "the job continues", "ask for more")
     check_equal(before - group.pids(), set(), "processes of the job that have ended")
     return result.err
 
 
 def _make_killed(lower):
     """Each image is twice as large as what the group has left, and the snapshots lie in memory, so
-    no standing still helps: the kernel kills. It takes writers, and the job goes on, as does the
+    no standing still helps: the kernel kills. It takes writers, and the job continues, as does the
     snapshot before."""
     @alone
     @timeout(150)

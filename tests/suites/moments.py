@@ -20,7 +20,7 @@ def _make_lammps(first, second):
             job.start(first, command)
             job.running.wait_for_number(fermata.THERMO, 50 * chance.randrange(1, 40), 90)
             time.sleep(chance.random() * 0.1)
-            printed = moments.go_on(job, second)
+            printed = moments.resume(job, second)
             compare_thermo(fermata.thermo(printed), fermata.thermo(native))
     return test
 
@@ -71,7 +71,7 @@ def _make_netpipe(front, first, second):
             job.start(first, command)
             job.running.wait_for_number(NETPIPE_ROW, chance.randrange(2, 50), 90)
             time.sleep(chance.random() * 0.05)
-            moments.go_on(job, second)
+            moments.resume(job, second)
             check_equal(sizes(work / "np.out"), expected, "message sizes of the table")
             check(len(expected) > 60, "NetPIPE measured its range")
     return test

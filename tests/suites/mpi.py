@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One behaviour of MPI per program (tests/programs/mpi), each saved three times in one life: two
-checkpoints after which the same process goes on, one that stops it, and a restart under the other
+checkpoints after which the same process continues, one that stops it, and a restart under the other
 MPI. What it prints at the end must be what an uninterrupted native run prints.
 Name: program_front_first_then_second; native_program_mpi runs it without the product."""
 import pathlib
@@ -13,7 +13,7 @@ NATIVE_STEPS, STEPS, STEP_MS = 5, 14, 60
 SERVED_STEPS, WRITTEN_STEPS = 60, 150
 SAVE_AT, STOP_AT = (2, 5), 8
 
-# Where a program built for `front` is saved and where it goes on; the last element: slow.
+# Where a program built for `front` is saved and where it continues; the last element: slow.
 ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", False),
           ("openmpi", "mpich", "openmpi", True), ("mpich", "openmpi", "mpich", True))
 

@@ -38,7 +38,7 @@ def _make_after_mpi(lower):
 
 
 def _make_chain(name, front, hops):
-    """One job that is saved under each MPI of `hops` and goes on under the next."""
+    """One job that is saved under each MPI of `hops` and continues under the next."""
     @timeout(180)
     def test(work):
         need(*hops)

@@ -171,7 +171,7 @@ def _starve(rank):
 
 @timeout(150)
 def test_a_starved_rank_is_cut_with_the_others(work):
-    """A rank that has been saved must not go on before all others are: what it sent then, a rank
+    """A rank that has been saved must not continue before all others are: what it sent then, a rank
     still waiting for its turn took in, and it was missing in the snapshot's other half."""
     job = fermata.Job(work)
     job.start("mpich", _command("mpich", "inflight", work, steps=400, step_ms=2))
@@ -246,8 +246,8 @@ def test_a_restart_under_nohup_is_not_for_ever(work):
 
 @timeout(120)
 def test_parts_of_a_file_are_as_they_were(work):
-    """The job went on and wrote more. One rank's part was restored, the others' were not; and what
-    was zero in the snapshot kept what had been written later."""
+    """The job continued and wrote more. One rank's part was restored, the others' were not; and
+    what was zero in the snapshot kept what had been written later."""
     job = fermata.Job(work)
     program = "items/memory_file_ranks"
     job.start("openmpi", [*_command("openmpi", program, work, steps=24, step_ms=150),
@@ -349,7 +349,7 @@ def test_checkpoint_of_an_ended_job_is_refused(work):
     check(result.code != 0 and "job" in result.err, f"a clear refusal: {result.err!r}")
 
 
-# Where a program built for `front` is saved and where it goes on; the last element: slow.
+# Where a program built for `front` is saved and where it continues; the last element: slow.
 ROUTES = (("openmpi", "openmpi", "mpich", False), ("mpich", "mpich", "openmpi", False),
           ("openmpi", "mpich", "mpich", True), ("mpich", "openmpi", "openmpi", True),
           ("openmpi", "openmpi", "openmpi", True), ("mpich", "mpich", "mpich", True))

@@ -81,7 +81,7 @@ def _not_taken_over(work, snapshot, word, env=None, code=DAMAGED):
     check(_contents(snapshot) == before, "the snapshot was changed")
 
 
-def _goes_on(job, env=None, options=()):
+def _resumes(job, env=None, options=()):
     job._launch("restart", job.name, "--mpi", "mpich", *options, env=env)
     check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
 
@@ -177,7 +177,7 @@ def test_a_snapshot_sealed_with_another_key(work):
     fermata.fermata(work, "trust", snapshot, env=mine).expect_success("trust")
     looked = fermata.fermata(work, "verify", job.name, env=mine).expect_success("verify")
     check("sealed with your key" in looked.out, looked.out)
-    _goes_on(job, env={"XDG_CONFIG_HOME": str(work / "mine")})
+    _resumes(job, env={"XDG_CONFIG_HOME": str(work / "mine")})
 
 
 @timeout(120)
@@ -199,7 +199,7 @@ def test_where_no_key_can_be_kept(work):
     check_equal(mpis.checksum(done.out), mpis.expected("selfcheck", 2, STEPS), "checksum")
     check(fermata.fermata(work, "trust", job.name, env=env).code != 0, "trust without a key")
     fermata.fermata(work, "trust", job.name).expect_success("trust")
-    _goes_on(job)
+    _resumes(job)
 
 
 @timeout(120)
@@ -345,7 +345,7 @@ QUIET = "--mpirun-arg=--quiet"
 NOT_TAKEN = "job.json is not sealed with your key for this job: hosts, "
 
 
-def _goes_on_as(job, record):
+def _resumes_as(job, record):
     """Restarts a job with that text as its record. Returns what was said."""
     (job.work / "fermata" / job.name / "job.json").write_text(record)
     job._launch("restart", job.name)
@@ -359,7 +359,7 @@ def test_a_record_that_somebody_has_written_runs_nothing(work):
     of checkpoints and the MPI may be followed, what it says of commands and hosts may not."""
     job = _saved_job(work, options=[QUIET, "--keep", "3"])
     text = (work / "fermata/job/job.json").read_text()
-    told = _goes_on_as(job, text)
+    told = _resumes_as(job, text)
     check("--keep 3" in told and QUIET in told and NOT_TAKEN not in told, told)
     evil = work / "evil"
     evil.write_text(f"#!/bin/sh\ntouch {work}/ran\n")
@@ -368,11 +368,11 @@ def test_a_record_that_somebody_has_written_runs_nothing(work):
                "remote_shell": str(evil), "hosts": ["nowhere:2"], "local_dir": str(work / "disk")}
     unsealed = {key: value for key, value in changed.items() if key not in ("key", "mac")}
     for record in (changed, unsealed):
-        told = _goes_on_as(job, json.dumps(record))
+        told = _resumes_as(job, json.dumps(record))
         check(NOT_TAKEN in told and "hint: " in told and "--keep 4" in told, told)
         check("--host " not in told and "evil" not in told, told)
     check(not (work / "ran").exists() and not (work / "disk").exists(), "a record was obeyed")
-    told = _goes_on_as(job, text.replace('"ended_well": false', '"ended_well": true'))
+    told = _resumes_as(job, text.replace('"ended_well": false', '"ended_well": true'))
     check(NOT_TAKEN in told, told)
 
 
@@ -381,7 +381,7 @@ def test_the_record_of_another_job_is_not_followed(work):
     """It is sealed with the same key."""
     other = _saved_job(work, "other", options=[QUIET])
     job = _saved_job(work)
-    told = _goes_on_as(job, (work / "fermata" / other.name / "job.json").read_text())
+    told = _resumes_as(job, (work / "fermata" / other.name / "job.json").read_text())
     check(NOT_TAKEN in told and QUIET not in told, told)
 
 
@@ -422,7 +422,7 @@ def _hold(snapshot, words):
 
 @timeout(150)
 def test_memory_is_in_no_encrypted_image(work):
-    """And in every other. A restart goes on with encryption, without a word."""
+    """And in every other. A restart continues with encryption, without a word."""
     open_job = _saved_job(work, "open", env={"CHECK_WORDS": WORDS.decode()})
     check_equal(_hold(open_job.snapshots()[-1], WORDS), [True, True], "words in plain images")
     job = _encrypted_job(work)
@@ -433,7 +433,7 @@ def test_memory_is_in_no_encrypted_image(work):
         check_equal(_hold(snapshot, WORDS), [False, False], "words in encrypted images")
         fermata.fermata(work, "verify", snapshot).expect_success("verify")
     check_equal(_sealings(work, job), {"encrypted"}, "how the second snapshot is sealed")
-    _goes_on(job)
+    _resumes(job)
 
 
 @timeout(120)
@@ -450,7 +450,7 @@ def test_an_encrypted_snapshot_without_its_key(work):
     fermata.fermata(work, "verify", job.name, env=theirs).expect_success("verify")
     _refused(fermata.fermata(work, "trust", job.name, env=theirs),
              "encrypted with another key than yours")
-    _goes_on(job)
+    _resumes(job)
 
 
 @timeout(60)
@@ -483,7 +483,7 @@ def test_a_key_that_is_gone_when_an_encrypted_job_is_saved(work):
     check_equal(job.snapshots(), [], "snapshots")
     (work / "key").rename(key)
     job.checkpoint_and_stop()
-    _goes_on(job, env=home)
+    _resumes(job, env=home)
 
 
 @timeout(120)
@@ -494,4 +494,4 @@ def test_a_key_that_is_gone_when_a_job_is_saved(work):
     (work / "key").rename(key)
     looked = fermata.fermata(work, "verify", job.name, env=_with_key(work, "mine"))
     check("sealed with your key" in looked.expect_success("verify").out, looked.out)
-    _goes_on(job, env=home)
+    _resumes(job, env=home)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes outside the job (MPI_Comm_spawn, MPI_Open_port and their kin): while one is connected
-or a port is open a checkpoint is refused by name, after that it is taken, and the program goes on
+or a port is open a checkpoint is refused by name, after that it is taken, and the program continues
 and spawns again. Open MPI alone is below when it does: Debian's MPICH 4.0 cannot spawn, and says so
 to the program with us as it does without. Four processes that wait by polling, and Open MPI's
 MPI_Comm_spawn that natively hangs now and then on a busy machine: so the tests run alone."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other systems: in a root of each the repository is cloned, built with that system's packages,
-and a job saved under one MPI goes on under the other (tests/systems/journey). What was typed and
+and a job saved under one MPI continues under the other (tests/systems/journey). What was typed and
 printed goes to build/transcripts/NAME.txt. Roots are made by debootstrap below $FERMATA_ROOTS, and
 stay: the clone in them is brought to HEAD. Slow, so only when asked for: tests/run --suite systems.
 """

@@ -268,7 +268,7 @@ def test_a_socket_at_which_another_user_answers_commands(work):
 
 @timeout(120)
 def test_a_socket_at_which_another_user_answers_ranks(work):
-    """They look for a coordinator for some seconds, and go on without one."""
+    """They look for a coordinator for some seconds, and continue without one."""
     need_root()
     job = fermata.Job(work)
     job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", 400, "--step-ms", 50])

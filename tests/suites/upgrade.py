@@ -89,7 +89,7 @@ def _version_before():
     return tree / "build"
 
 
-def _make_goes_on(first, second):
+def _make_resumes(first, second):
     @slow
     @timeout(1700)
     def test(work):
@@ -174,7 +174,7 @@ def generate():
              "test_one_that_is_too_new_is_refused_by_name": _make_refused(NOW + 1,
                                                                           "Fermata 0.1.0")}
     for first, second in (mpis.MPIS, mpis.MPIS[::-1]):
-        tests[f"test_the_version_before_{first}_then_{second}"] = _make_goes_on(first, second)
+        tests[f"test_the_version_before_{first}_then_{second}"] = _make_resumes(first, second)
     for change in CHANGES:
         tests[f"test_a_changed_crossing_is_noticed_{change}"] = _make_noticed(change)
     return tests

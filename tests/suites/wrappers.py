@@ -88,7 +88,7 @@ def _make(name, front, first, second):
         fermata.wait_for_step(job, 4)
         job.checkpoint_and_stop()
         check(not (work / "after").exists() and not (work / "inner").exists(),
-              "the wrapper went on after the job had been stopped")
+              "the wrapper continued after the job had been stopped")
         job.restart(second)
         check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
         check(not (work / "after").exists(), "a restart does not start the wrapper")
@@ -96,7 +96,7 @@ def _make(name, front, first, second):
 
 
 @timeout(90)
-def test_wrapper_goes_on_when_the_program_ends(work):
+def test_wrapper_resumes_when_the_program_ends(work):
     job = fermata.Job(work)
     job.start("mpich", WRAPPERS["bash_waits"](work, _app("mpich", 6)))
     fermata.wait_for_step(job, 2)

@@ -65,7 +65,7 @@ def _make_restart(application, first, second, count):
             application.start(job, first)
             job.running.wait_for(chance.choice(application.phases), application.run_s)
             time.sleep(chance.random() * spread_s)
-            printed = moments.go_on(job, second, application.run_s)
+            printed = moments.resume(job, second, application.run_s)
             check_equal(application.results(printed, job.work), results, "results")
     return test
 

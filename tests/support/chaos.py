@@ -29,7 +29,7 @@ ENDS = ("stop", "kill a rank", "kill mpirun", "kill the coordinator", "kill all"
         "kill a rank during a checkpoint", "kill all during a checkpoint")
 DAEMON_ENDS = ("kill the daemon", "kill the daemon during a checkpoint")
 CHECKPOINT = ("--json", "checkpoint", "job", "--timeout", "20s")
-# A checkpoint may be refused or given up for these reasons, and the job runs on
+# A checkpoint may be refused or given up for these reasons, and the job continues
 # (docs/reference/limits.md).
 EARLY = ("there is no job", "is not running", "just being started", "returned from MPI_Init")
 GIVEN_UP = ("not done so in time", "not called it in time")
@@ -245,7 +245,7 @@ class Chaos:
 
     def daemons(self):
         """Those of this job, which have left their parents. One whose coordinator was killed looks
-        for it for a minute; restarts go on beside it."""
+        for it for a minute; restarts continue beside it."""
         images = os.fsencode(self.work / "images")
         return [pid for pid in process.descendants()
                 if {b"daemon", images} <= set(process.command_line(pid))]

@@ -70,7 +70,7 @@ def compare(point, action, left, run):
 
 
 class FaultyJob(HealthyJob):
-    def go_on(self, lower, faults, *options):
+    def resume(self, lower, faults, *options):
         self._launch("restart", self.name, "--mpi", lower, *options, env={"FERMATA_FAULT": faults})
 
     def wait_until_restarted(self):

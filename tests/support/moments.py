@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that are saved at random moments, stopped, and go on somewhere else. The moments come from
-a seed that is printed; FERMATA_SEED repeats a run."""
+"""Jobs that are saved at random moments, stopped, and continue somewhere else. The moments come
+from a seed that is printed; FERMATA_SEED repeats a run."""
 import os
 import random
 import time
@@ -26,8 +26,8 @@ def jobs(work, name, moments=MOMENTS):
         yield fermata.Job(place), numbers
 
 
-def go_on(job, second, timeout_s=120):
-    """Saves and stops the running job, goes on under the MPI `second`, and returns what both runs
+def resume(job, second, timeout_s=120):
+    """Saves and stops the running job, continues under the MPI `second`, and returns what both runs
     printed to their standard output."""
     job.checkpoint_and_stop()
     before = job.running.out

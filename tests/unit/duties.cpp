@@ -25,7 +25,7 @@ static constexpr u32 kEpoch = 7;
 static Comm world;
 static i32 members[] = {0, 1, 2};
 static LowerCalls calls{};
-static Early kept_messages[4];
+static UnexpectedMessage kept_messages[4];
 
 static u64 raised_group, raised_to;
 static int note_raise(Report kind, u32 epoch, const void* payload, u64 bytes) {
@@ -91,16 +91,16 @@ static void enter(const Situation& s, u64 version) {
   core.sent[1] = s.sent;
   core.received[1] = s.arrived;
   core.comms = &world;
-  core.early_held = s.held;
-  world.early_first = world.early_last = nullptr;
+  core.unexpected_held = s.held;
+  world.unexpected_first = world.unexpected_last = nullptr;
   EXPECT(s.kept <= 4);
   for (u64 i = 0; i < s.kept; i++) {
-    Early& early = kept_messages[i] = Early{};
-    early.comm = &world;
-    early.source = 1;
-    early.counted = true;
-    early.state = i < s.held ? EarlyState::kHeld : EarlyState::kWhole;
-    early_append(&early);
+    UnexpectedMessage& kept = kept_messages[i] = UnexpectedMessage{};
+    kept.comm = &world;
+    kept.source = 1;
+    kept.counted = true;
+    kept.state = i < s.held ? UnexpectedState::kHeld : UnexpectedState::kWhole;
+    unexpected_append(&kept);
   }
 }
 
@@ -189,8 +189,8 @@ static void test_table() {
   EXPECT(lines == 1848);
   fclose(table);
   request_slot_free(slot);
-  world.early_first = world.early_last = nullptr;
-  state().early_held = 0;
+  world.unexpected_first = world.unexpected_last = nullptr;
+  state().unexpected_held = 0;
   state().comms = nullptr;
 }
 
@@ -212,11 +212,11 @@ static void test_receipts_and_room() {
   state().received[1] = 3;
   EXPECT(!has_duty_by(NeedKind::kReceipt, 3, ++version));
   EXPECT(has_duty_by(NeedKind::kReceipt, 4, ++version));
-  Early kept{};
+  UnexpectedMessage kept{};
   kept.comm = &world;
   kept.source = 1;
   kept.counted = true;
-  early_append(&kept);
+  unexpected_append(&kept);
   EXPECT(has_duty_by(NeedKind::kReceipt, 3, ++version));
   EXPECT(!has_duty_by(NeedKind::kReceipt, 2, ++version));
   EXPECT(!takes_from(1, TakeIn::kAsked));
@@ -224,25 +224,25 @@ static void test_receipts_and_room() {
   EXPECT(takes_from(1, TakeIn::kAsked) && !takes_from(0, TakeIn::kAsked));
   state().received[1] = 4;
   EXPECT(!takes_from(1, TakeIn::kAsked));
-  kept.state = EarlyState::kHeld;  // its sender does not see that it has come
-  state().early_held = 1;
+  kept.state = UnexpectedState::kHeld;  // its sender does not see that it has come
+  state().unexpected_held = 1;
   EXPECT(takes_from(1, TakeIn::kAsked));
-  state().early_held = 0;
-  early_unlink(&kept);
+  state().unexpected_held = 0;
+  unexpected_unlink(&kept);
   state().comms = nullptr;
 }
 
 // Of several kept messages with one receiver, communicator and tag, the announced one is that which
 // has so many behind it; with fewer there it has been matched.
 static void test_announcements() {
-  Early kept[3]{};
+  UnexpectedMessage kept[3]{};
   world.id = 77;
   state().comms = &world;
-  for (Early& early : kept) {
-    early.comm = &world;
-    early.source = 1;
-    early.tag = 5;
-    early_append(&early);
+  for (UnexpectedMessage& kept : kept) {
+    kept.comm = &world;
+    kept.source = 1;
+    kept.tag = 5;
+    unexpected_append(&kept);
   }
   kept[1].tag = 6;
   EXPECT(find_announced(1, Announcement{77, 5, 1, 0}) == &kept[2]);
@@ -251,7 +251,7 @@ static void test_announcements() {
   EXPECT(find_announced(1, Announcement{77, 6, 1, 0}) == &kept[1]);
   EXPECT(find_announced(0, Announcement{77, 5, 1, 0}) == nullptr);
   EXPECT(find_announced(1, Announcement{78, 5, 1, 0}) == nullptr);
-  for (Early& early : kept) early_unlink(&early);
+  for (UnexpectedMessage& kept : kept) unexpected_unlink(&kept);
   state().comms = nullptr;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the books say when a program begins to receive a message that is held: when the lower half
-// takes the receive, when it refuses it, when the message does not fit, and when the program has
-// freed the request meanwhile. With real MPIs below it, tests/programs/mpi/synchronous.c does the
-// first.
+// What the core state say when a program begins to receive a message that is held: when the lower
+// half takes the receive, when it refuses it, when the message does not fit, and when the program
+// has freed the request meanwhile. With real MPIs below it, tests/programs/mpi/synchronous.c does
+// the first.
 #include "unit/front.h"
 
 static Comm world, own;
@@ -66,13 +66,13 @@ static void start() {
 }
 
 /// One message of rank 1, which waits for the receipt 5.
-static Early* hold() {
-  EXPECT(early_hold_one(&world, 1));
-  Early* const early = world.early_first;
-  early->owed_to = 1;
-  early->owed_tag = 5;
+static UnexpectedMessage* hold() {
+  EXPECT(unexpected_hold_one(&world, 1));
+  UnexpectedMessage* const kept = world.unexpected_first;
+  kept->owed_to = 1;
+  kept->owed_tag = 5;
   receipt_tag = 0;
-  return early;
+  return kept;
 }
 
 static Slot* receive(RequestKind kind) {
@@ -89,17 +89,17 @@ static Slot* receive(RequestKind kind) {
 
 static bool is_gone() {
   const Core& core = state();
-  return !world.early_first && core.early_held == 0 && core.early_messages == 0 &&
+  return !world.unexpected_first && core.unexpected_held == 0 && core.unexpected_messages == 0 &&
          receipt_tag == 5;
 }
 
 static void test_taken() {
-  Early* const early = hold();
+  UnexpectedMessage* const kept = hold();
   Slot* const slot = receive(RequestKind::kRecv);
   EXPECT(state().received[1] == 1 && kept_from(1) == 1 && held_from(1) == 1);
-  EXPECT(early_match(&world, kAnySource, 3) == early);
+  EXPECT(unexpected_match(&world, kAnySource, 3) == kept);
   outcome = kSuccess;
-  EXPECT(early_receive(early, slot) == kSuccess);
+  EXPECT(unexpected_receive(kept, slot) == kSuccess);
   EXPECT(is_gone() && state().received[1] == 0 && slot->real == 88);
   EXPECT(request_of(slot)->mode == SendMode::kMatched);
 }
@@ -108,7 +108,7 @@ static void test_taken_by_a_persistent_receive() {
   Slot* const slot = receive(RequestKind::kPersistentRecv);
   request_of(slot)->state = RequestState::kInactive;
   outcome = kSuccess;
-  EXPECT(early_receive(hold(), slot) == kSuccess);
+  EXPECT(unexpected_receive(hold(), slot) == kSuccess);
   EXPECT(is_gone() && slot->real == 88);
   EXPECT(request_of(slot)->state == RequestState::kActive);
   Slot* handle = slot;
@@ -119,21 +119,21 @@ static void test_taken_by_a_persistent_receive() {
 }
 
 static void test_refused() {
-  Early* const early = hold();
+  UnexpectedMessage* const kept = hold();
   Slot* const slot = receive(RequestKind::kRecv);
   outcome = kErrType;
-  EXPECT(early_receive(early, slot) == kErrType);
-  EXPECT(world.early_first == early && held_from(1) == 1 && state().received[1] == 1);
+  EXPECT(unexpected_receive(kept, slot) == kErrType);
+  EXPECT(world.unexpected_first == kept && held_from(1) == 1 && state().received[1] == 1);
   EXPECT(receipt_tag == 0 && slot->real == 99);
   outcome = kErrTruncate;  // it has been received, and is lost
-  EXPECT(early_receive(early, slot) == kErrTruncate);
+  EXPECT(unexpected_receive(kept, slot) == kErrTruncate);
   EXPECT(is_gone() && state().received[1] == 1);
 }
 
 static void test_freed_while_active() {
   Slot* const slot = receive(RequestKind::kPersistentRecv);
   outcome = kSuccess;
-  EXPECT(early_receive(hold(), slot) == kSuccess);
+  EXPECT(unexpected_receive(hold(), slot) == kSuccess);
   request_of(slot)->forgotten = true;
   EXPECT(settle_if_finished(slot));
   EXPECT(freed == 99 && slot->flags == 0);

@@ -152,7 +152,7 @@ static void segment_of_rank_0() {
   if (rank == 0) EXPECT(memory::control_segment(123456789, memory::kRemoveSegment, 0));
 }
 
-/// Who could only read may have read when the others had gone on.
+/// Who could only read may have read when the others had continued.
 static void read_later_by_who_cannot_write() {
   image::Reader reader;
   make_image(reader, rank ? 'B' : 'A', rank ? 2000 : 1000, memory::kNameless);

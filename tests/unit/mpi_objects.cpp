@@ -76,22 +76,22 @@ static void test_counts() {
 
 static void test_early_order() {
   Comm comm{};
-  Early messages[3]{};
+  UnexpectedMessage messages[3]{};
   const i32 sources[] = {1, 2, 1}, tags[] = {5, 6, 6};
   for (int i = 0; i < 3; i++) {
     messages[i].comm = &comm;
     messages[i].source = sources[i];
     messages[i].tag = tags[i];
-    early_append(&messages[i]);
+    unexpected_append(&messages[i]);
   }
-  EXPECT(early_match(&comm, kAnySource, kAnyTag) == &messages[0]);
-  EXPECT(early_match(&comm, 1, 6) == &messages[2]);
-  EXPECT(early_match(&comm, kAnySource, 6) == &messages[1]);
-  EXPECT(early_match(&comm, 2, 5) == nullptr);
-  early_unlink(&messages[1]);
-  EXPECT(early_match(&comm, kAnySource, 6) == &messages[2]);
-  early_unlink(&messages[0]), early_unlink(&messages[2]);
-  EXPECT(!comm.early_first && !comm.early_last);
+  EXPECT(unexpected_match(&comm, kAnySource, kAnyTag) == &messages[0]);
+  EXPECT(unexpected_match(&comm, 1, 6) == &messages[2]);
+  EXPECT(unexpected_match(&comm, kAnySource, 6) == &messages[1]);
+  EXPECT(unexpected_match(&comm, 2, 5) == nullptr);
+  unexpected_unlink(&messages[1]);
+  EXPECT(unexpected_match(&comm, kAnySource, 6) == &messages[2]);
+  unexpected_unlink(&messages[0]), unexpected_unlink(&messages[2]);
+  EXPECT(!comm.unexpected_first && !comm.unexpected_last);
 }
 
 static void test_repost_order() {

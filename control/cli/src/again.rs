@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A restart goes on as the job last ran: under that MPI, on those hosts, with as many checkpoints.
-//! What the command line says comes first, and one line tells what has been taken over.
+//! A restart continues as the job last ran: under that MPI, on those hosts, with as many
+//! checkpoints. What the command line says comes first, and one line tells what has been taken
+//! over.
 //!
 //! Invariant: commands, and hosts to run them on, are taken from a record that is sealed with the
 //! user's key, or the user's own where there is no key. The other words of a record choose among
@@ -18,7 +19,7 @@ use fermata_sysio::tell;
 use fermata_types::JobRecord;
 use std::path::PathBuf;
 
-/// How a job is to go on.
+/// How a job is to continue.
 pub struct Again {
     /// With what was taken over.
     pub start: Start,
@@ -68,8 +69,8 @@ pub fn last_run_of(directory: &JobDir, job: &str, here: bool) -> Option<JobRecor
     Some(record)
 }
 
-/// How a job is to go on that last ran as `before` says. `native`: the family that its program was
-/// built for; `here`: not on the hosts of before.
+/// How a job is to continue that last ran as `before` says. `native`: the family that its program
+/// was built for; `here`: not on the hosts of before.
 ///
 /// # Errors
 /// The MPI that was asked for, or any at all, is not registered.
@@ -91,7 +92,7 @@ pub fn again(
     let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
     if is_gone {
         tell(format_args!(
-            "MPI '{}', which the job last ran on, is not registered here; it goes on under {}\n  \
+            "MPI '{}', which the job last ran on, is not registered here; it continues under {}\n  \
              hint: fermata mpi list, and choose with --mpi",
             before.lower, lower.name
         ));
@@ -106,7 +107,7 @@ pub fn again(
     }
     take_checkpoints(&mut start, before, &mut taken);
     if !taken.is_empty() {
-        tell(format_args!("goes on as the job last ran: {}", taken.join(" ")));
+        tell(format_args!("continues as the job last ran: {}", taken.join(" ")));
     }
     Ok(Again { start, lower })
 }
@@ -118,7 +119,7 @@ fn take_hosts(start: &mut Start, before: &JobRecord, in_batch: bool, taken: &mut
     if !given && !in_batch {
         start.hosts = left(&before.hosts, &before.lost_host);
         if start.hosts.len() < before.hosts.len() {
-            tell(format_args!("host {} was lost; the job goes on without it", before.lost_host));
+            tell(format_args!("host {} was lost; the job continues without it", before.lost_host));
         }
         if !start.hosts.is_empty() {
             taken.push(format!("--host {}", start.hosts.join(",")));

@@ -143,7 +143,7 @@ Example:
         checkpointer: Checkpointer,
         #[command(flatten)]
         files: FilesArgs,
-        /// Encrypt the memory in snapshots, with your key; a restart goes on so
+        /// Encrypt the memory in snapshots, with your key; a restart continues so
         #[arg(long)]
         encrypt: bool,
         /// The program and its arguments, after --; further ones after : and -n N
@@ -234,7 +234,7 @@ Example:
         #[arg(long, value_name = "TIME", value_parser = parse_duration_ms, default_value = "60s")]
         timeout: u64,
     },
-    /// Go on from a snapshot, on the same or another MPI
+    /// Continue from a snapshot, on the same or another MPI
     #[command(after_help = "\
 Example:
   fermata restart work --mpi mpich

@@ -28,7 +28,7 @@ pub struct End {
     newest_epoch: u32,
     /// Why it has not ended well.
     why: Option<String>,
-    /// There is nothing to go on from or to start again that the user does not know of.
+    /// There is nothing to continue from or to start again that the user does not know of.
     is_plain: bool,
     lost_host: Option<String>,
 }
@@ -62,23 +62,24 @@ impl End {
         self.stopped_at.is_none() && self.why.is_none()
     }
 
-    /// The last line: what is saved, and the command that goes on. None if the job has ended well.
-    pub fn tell(&self, job: &JobDir, start: &Start, patience: Duration) {
+    /// The last line: what is saved, and the command that continues. None if the job has ended
+    /// well.
+    pub fn tell(&self, job: &JobDir, start: &Start, timeout: Duration) {
         let name = hints::name_of(job);
         if let Some(epoch) = self.stopped_at {
-            let go_on = command_to_go_on(job, start, None);
+            let resume = command_to_resume(job, start, None);
             return tell(format_args!(
-                "job {name} stopped at checkpoint {epoch}; go on with: {go_on}"
+                "job {name} stopped at checkpoint {epoch}; continue with: {resume}"
             ));
         }
         let Some(why) = self.why.as_ref().filter(|_| !self.is_plain) else { return };
         let directory = job.clone();
-        let saved = within(patience, move || newest(&directory)).flatten();
+        let saved = within(timeout, move || newest(&directory)).flatten();
         let hint = match saved {
             Some((epoch, age_s)) => format!(
-                "checkpoint {epoch}, {} old, is saved; go on with: {}",
+                "checkpoint {epoch}, {} old, is saved; continue with: {}",
                 human_age(age_s),
-                command_to_go_on(job, start, self.lost_host.as_deref())
+                command_to_resume(job, start, self.lost_host.as_deref())
             ),
             None => "nothing of it is saved; start it again".into(),
         };
@@ -122,7 +123,7 @@ fn newest(job: &JobDir) -> Option<(u32, u64)> {
 }
 
 /// The restart; after a lost host on those that are left, if the job was given its hosts.
-pub fn command_to_go_on(job: &JobDir, start: &Start, lost_host: Option<&str>) -> String {
+pub fn command_to_resume(job: &JobDir, start: &Start, lost_host: Option<&str>) -> String {
     let left = lost_host.map_or(Vec::new(), |lost| hosts_left(&start.hosts, lost));
     let mut words = Vec::new();
     if !left.is_empty() {
@@ -158,7 +159,7 @@ mod tests {
             committed_epoch: 0,
             lost_host: None,
             ends: Ends { have_begun: true, shortfall: shortfall.map(str::to_owned) },
-            patience: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
         }
     }
 

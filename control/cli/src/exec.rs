@@ -13,7 +13,7 @@ use crate::environment;
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::hosts::check_shares;
-use crate::jobs::{Place, unix_now_s};
+use crate::jobs::{JobsDir, unix_now_s};
 use crate::kept;
 use crate::key;
 use crate::limits;
@@ -21,7 +21,7 @@ use crate::manager::Manager;
 use crate::moved::{Images, Moves};
 use crate::parts;
 use crate::programs;
-use crate::reach::{self, Whereabouts, tag};
+use crate::reach::{self, CoordinatorAddr, tag};
 use crate::registry::Prefix;
 use crate::restart::check_owner;
 use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name, name_after};
@@ -92,7 +92,7 @@ pub struct ExecOptions {
 }
 
 /// `fermata exec`: returns only if it fails.
-pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Result<Infallible> {
+pub fn exec(options: &ExecOptions, place: &JobsDir, command: &[OsString]) -> Result<Infallible> {
     environment::take_back();
     let prefix = Prefix::find()?;
     let manager = Manager::detect();
@@ -199,7 +199,7 @@ fn visible_snapshot(options: &ExecOptions, socket: &str, rank: u32) -> Result<Op
     Ok(restore)
 }
 
-/// The manifest of the snapshot that this rank is to go on from. With a directory of this host's
+/// The manifest of the snapshot that this rank is to continue from. With a directory of this host's
 /// own the coordinator has it, and sends no other images than those that it lists; the launcher
 /// believes what is not sealed where there is no key, so none may be out of reach here.
 fn manifest_of(options: &ExecOptions) -> Result<Option<Manifest>> {
@@ -264,7 +264,7 @@ fn prepare_files(
     Ok(())
 }
 
-fn job_of(options: &ExecOptions, place: &Place, name: &str) -> JobDir {
+fn job_of(options: &ExecOptions, place: &JobsDir, name: &str) -> JobDir {
     options.job_dir.clone().map_or_else(|| place.job(name), JobDir::at)
 }
 
@@ -280,7 +280,7 @@ fn epoch_in(job: &JobDir, snapshot: &Path) -> u32 {
 /// The job's name, and the socket that this rank's agent is to connect to.
 fn coordinator_for(
     options: &ExecOptions,
-    place: &Place,
+    place: &JobsDir,
     manager: &Manager,
     app: &App,
     lower: &str,
@@ -299,7 +299,7 @@ fn coordinator_for(
             || (String::new(), Vec::new()),
             |(host, addresses)| (host.clone(), addresses.to_vec()),
         );
-        let found_at = Whereabouts { host, socket, addresses };
+        let found_at = CoordinatorAddr { host, socket, addresses };
         if !found_at.is_here() && local_dir.is_none() {
             check_shared(&job, &found_at)?;
         }
@@ -346,7 +346,7 @@ const NETWORK_HINT: &str = "hosts must reach each other over TCP, and each host'
 
 /// Without a directory of its own this host has to see the one that the coordinator writes to.
 /// Better refused now than at the first checkpoint.
-fn check_shared(job: &JobDir, found_at: &Whereabouts) -> Result<()> {
+fn check_shared(job: &JobDir, found_at: &CoordinatorAddr) -> Result<()> {
     let shared = job.read_record().is_ok_and(|record| record.addresses == found_at.addresses);
     if shared {
         return Ok(());
@@ -364,7 +364,7 @@ fn check_shared(job: &JobDir, found_at: &Whereabouts) -> Result<()> {
 fn socket_for(
     name: &str,
     job: &JobDir,
-    found_at: &Whereabouts,
+    found_at: &CoordinatorAddr,
     local_dir: Option<&Path>,
 ) -> Result<String> {
     if found_at.is_here() && local_dir.is_none() {
@@ -398,7 +398,7 @@ fn wait_for_coordinator(
                 look_at = begun.elapsed() + BESIDE_WAIT;
             }
             if record.run == run && !record.socket.is_empty() {
-                let found_at = Whereabouts::from(&record);
+                let found_at = CoordinatorAddr::from(&record);
                 match socket_for(name, job, &found_at, local_dir) {
                     Ok(socket) if socket != record.socket => return Ok(socket),
                     Ok(socket) if Client::connect(&socket, name).is_ok() => return Ok(socket),

@@ -17,7 +17,7 @@ const LAUNCHER: u8 = 70;
 
 const CODES: [(u8, &str); 6] = [
     (0, "done"),
-    (FAILURE, "tried and failed; after a failed checkpoint the job runs on"),
+    (FAILURE, "tried and failed; after a failed checkpoint the job continues"),
     (USAGE, "the command line makes no sense"),
     (REFUSED, "refused: it cannot be done here or now, and nothing was tried"),
     (DAMAGED, "a snapshot is damaged, incomplete or of another version"),

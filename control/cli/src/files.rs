@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What happened to the job's files after the snapshot is put right or reported before a rank runs.
 //!
-//! A rank goes on at the offsets it was saved with and writes again what it wrote after the
+//! A rank continues at the offsets it was saved with and writes again what it wrote after the
 //! snapshot; a log that it appends to would then hold those lines twice. The image holds each open
 //! file's size and time of change, so what is longer now can be cut back.
 //!
@@ -210,13 +210,13 @@ fn changes(files: &Files, rule: Rule) -> Result<Vec<(&Key, &Saved, Change)>> {
         refusals.iter().map(|((path, _), saved, change)| sentence(path, saved, change)).collect();
     Err(refused(format!(
         "files of the job have changed:\n  {}\n  \
-         hint: bring them back{}, or go on with them as they are: --files keep",
+         hint: bring them back{}, or continue with them as they are: --files keep",
         lines.join("\n  "),
         if replaced { " (a copy: cut to that size with truncate -s)" } else { "" }
     )))
 }
 
-/// Whether the rule lets the job go on with its files. Nothing is changed.
+/// Whether the rule lets the job continue with its files. Nothing is changed.
 ///
 /// # Errors
 /// The rule refuses the restart.

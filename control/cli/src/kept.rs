@@ -293,7 +293,7 @@ mod tests {
         let path = directory.join("file");
         let fill = |mut file: &File| file.write_all(b"whole");
         let made = make_whole(&path, 0o640, |file| {
-            // A second one comes, makes it and goes on while the first one has filled half of it.
+            // A second one comes, makes it and continues while the first one has filled half of it.
             file.write_all_at(b"wh", 0)?;
             assert!(!path.exists());
             assert!(make_whole(&path, 0o640, fill)?);

@@ -42,7 +42,7 @@ mod wait;
 use clap::FromArgMatches;
 use cli::{Cli, Command, MpiCommand};
 use fermata_sysio::tell;
-use jobs::Place;
+use jobs::JobsDir;
 use output::Output;
 use serde_json::json;
 use std::io::Write;
@@ -50,7 +50,7 @@ use std::process::ExitCode;
 
 fn perform(cli: Cli) -> anyhow::Result<u8> {
     let output = Output { json: cli.json };
-    let place = Place::new(cli.dir);
+    let place = JobsDir::new(cli.dir);
     match cli.command {
         Command::Run {
             start,
@@ -140,7 +140,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             detached::coordinator(&job_dir, detach, service).map(|()| 0)
         }
         Command::Daemon { job, detach, socket, address, local_dir } => {
-            let wanted = reach::Wanted { job, addresses: address, socket, local_dir };
+            let wanted = reach::DaemonSpec { job, addresses: address, socket, local_dir };
             reach::daemon(&wanted, detach).map(|()| 0)
         }
     }

@@ -6,7 +6,7 @@ use crate::again::{Again, again, last_run_of};
 use crate::exit::{damaged, refused};
 use crate::files::{self, Rule};
 use crate::hints::quoted_path;
-use crate::jobs::{Place, check_readable, no_snapshot, unix_now_s};
+use crate::jobs::{JobsDir, check_readable, no_snapshot, unix_now_s};
 use crate::key;
 use crate::moved::{Images, Moves};
 use crate::output::Output;
@@ -14,8 +14,8 @@ use crate::parts;
 use crate::programs;
 use crate::registry::{Family, Prefix};
 use crate::run::{
-    KEEP_DEFAULT, Means, Restore, Start, check_name, hint_elsewhere, launch, make_directory,
-    spans_hosts,
+    KEEP_DEFAULT, LaunchContext, Restore, Start, check_name, hint_elsewhere, launch,
+    make_directory, spans_hosts,
 };
 use crate::state::{State, refuse_living_ranks, state_of, take};
 use crate::trust::verify_shown;
@@ -49,7 +49,7 @@ pub struct How {
 /// `fermata restart`
 pub fn restart(
     start: &Start,
-    place: &Place,
+    place: &JobsDir,
     what: Option<&str>,
     how: How,
     output: Output,
@@ -97,7 +97,13 @@ pub fn restart(
     files::check(&images, how.files)?;
     parts::adopt(&job, &images);
     let restore = Some(Restore { snapshot, images, files: how.files, moves });
-    launch(&Means { prefix: &prefix, lower: &lower, start, hosts }, &job, record, restore, output)
+    launch(
+        &LaunchContext { prefix: &prefix, lower: &lower, start, hosts },
+        &job,
+        record,
+        restore,
+        output,
+    )
 }
 
 /// The program as it is called from where the job was started, which may be elsewhere.
@@ -221,7 +227,7 @@ struct Found {
 }
 
 /// A job, and the directory of a snapshot if one was given.
-fn find_job(place: &Place, what: Option<&str>) -> Result<Found> {
+fn find_job(place: &JobsDir, what: Option<&str>) -> Result<Found> {
     if let Some(path) = what.map(Path::new).filter(|path| path.is_dir()) {
         if path.join("manifest.json").exists() || what.is_some_and(|text| text.contains('/')) {
             let path = fs::canonicalize(path)?;

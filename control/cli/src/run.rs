@@ -7,13 +7,13 @@
 
 use crate::again;
 use crate::app::App;
-use crate::ending::{End, command_to_go_on};
+use crate::ending::{End, command_to_resume};
 use crate::environment;
 use crate::exit::refused;
 use crate::files::{self, Rule};
 use crate::hints;
 use crate::hosts::{self, Hosts};
-use crate::jobs::{Place, unix_now_s};
+use crate::jobs::{JobsDir, unix_now_s};
 use crate::kept;
 use crate::key;
 use crate::moved::{Images, Moves};
@@ -58,11 +58,11 @@ pub struct Start {
     pub local_dir: Option<PathBuf>,
     /// Arguments for mpirun itself.
     pub mpirun_args: Vec<String>,
-    /// What makes collective calls whole; a restart goes on with what the image has.
+    /// What makes collective calls whole; a restart continues with what the image has.
     pub collectives: String,
-    /// Files whose contents are saved; a restart goes on with what the image has.
+    /// Files whose contents are saved; a restart continues with what the image has.
     pub save_files: SaveFiles,
-    /// Images are encrypted; a restart goes on as the image is.
+    /// Images are encrypted; a restart continues as the image is.
     pub encrypt: bool,
 }
 
@@ -91,7 +91,7 @@ impl Start {
 }
 
 /// What a run is launched with.
-pub struct Means<'a> {
+pub struct LaunchContext<'a> {
     /// Where Fermata is installed.
     pub prefix: &'a Prefix,
     /// The MPI below.
@@ -102,7 +102,7 @@ pub struct Means<'a> {
     pub hosts: Option<Hosts>,
 }
 
-/// What a run goes on from.
+/// What a run continues from.
 pub struct Restore {
     /// The snapshot.
     pub snapshot: PathBuf,
@@ -142,7 +142,7 @@ const ENDING_WAIT: Duration = Duration::from_secs(3);
 pub fn run(
     start: &Start,
     ranks: u32,
-    place: &Place,
+    place: &JobsDir,
     name: Option<&str>,
     front: Option<&str>,
     command: &[OsString],
@@ -177,7 +177,13 @@ pub fn run(
         ..JobRecord::default()
     };
     parts::keep(&prefix, &job, &record.front);
-    launch(&Means { prefix: &prefix, lower: &lower, start, hosts }, &job, record, None, output)
+    launch(
+        &LaunchContext { prefix: &prefix, lower: &lower, start, hosts },
+        &job,
+        record,
+        None,
+        output,
+    )
 }
 
 fn cwd() -> String {
@@ -185,7 +191,7 @@ fn cwd() -> String {
 }
 
 /// The directory of a new job, taken for this run.
-fn new_job(place: &Place, name: Option<&str>, app: &App) -> Result<(JobDir, String, JobLock)> {
+fn new_job(place: &JobsDir, name: Option<&str>, app: &App) -> Result<(JobDir, String, JobLock)> {
     if let Some(name) = name {
         check_name(name)?;
         let job = place.job(name);
@@ -241,7 +247,7 @@ pub fn check_name(name: &str) -> Result<()> {
 /// Starts the job and waits for its end. Everything that could be refused has been looked at;
 /// files are cut back when all that comes before the ranks has worked.
 pub fn launch(
-    means: &Means,
+    means: &LaunchContext,
     job: &JobDir,
     mut record: JobRecord,
     restore: Option<Restore>,
@@ -278,8 +284,8 @@ pub fn launch(
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))
     };
-    let go_on = |host: &str| command_to_go_on(&job, start, Some(host));
-    let waited = spawn().and_then(|child| wait::for_mpirun(child, &coordinator, &go_on));
+    let resume = |host: &str| command_to_resume(&job, start, Some(host));
+    let waited = spawn().and_then(|child| wait::for_mpirun(child, &coordinator, &resume));
     let ending = wait::for_coordinator(coordinator)?;
     let end = waited.map(|waited| End::of(&waited, &ending));
     record.ended_well = end.as_ref().is_ok_and(End::is_well);
@@ -288,9 +294,9 @@ pub fn launch(
     record.socket.clear();
     record.addresses.clear();
     let (last, directory) = (record.clone(), job.clone());
-    within(ending.patience, move || again::write(&directory, &last));
+    within(ending.timeout, move || again::write(&directory, &last));
     let end = end?;
-    end.tell(&job, start, ending.patience);
+    end.tell(&job, start, ending.timeout);
     end.answer(&record, output);
     Ok(end.code)
 }
@@ -307,7 +313,7 @@ pub fn make_directory(job: &JobDir) -> Result<()> {
 /// What to do where a directory is read-only or full, and a snapshot is in it.
 pub fn hint_elsewhere(snapshot: &Path) -> String {
     let snapshot = fs::canonicalize(snapshot).unwrap_or_else(|_| snapshot.to_owned());
-    format!("hint: go on elsewhere: fermata restart {} --dir DIR", hints::quoted_path(&snapshot))
+    format!("hint: continue elsewhere: fermata restart {} --dir DIR", hints::quoted_path(&snapshot))
 }
 
 /// The job's record cannot be written: most often the disk is full.
@@ -370,13 +376,13 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
 
 /// mpirun with all that it is told: once for each program of the job.
 fn mpirun_command(
-    means: &Means,
+    means: &LaunchContext,
     record: &JobRecord,
     secret: Option<&str>,
     job: &JobDir,
     restore: Option<&Restore>,
 ) -> Result<Command> {
-    let Means { lower, start, hosts, .. } = means;
+    let LaunchContext { lower, start, hosts, .. } = means;
     let (mpirun, template) = lower
         .mpirun
         .split_first()
@@ -431,7 +437,7 @@ fn settle_open_mpi(command: &mut Command, family: Family, here: u32) {
 
 /// What mpirun starts as each rank, up to the program.
 fn rank_words(
-    means: &Means,
+    means: &LaunchContext,
     record: &JobRecord,
     job: &JobDir,
     restore: Option<&Restore>,

@@ -160,7 +160,7 @@ pub fn state_of(job: &JobDir, record: &JobRecord) -> State {
 }
 
 /// Takes a job, whose directory exists, for a new run. One that is ending is waited for.
-pub fn take(job: &JobDir, patience: Duration) -> Result<JobLock> {
+pub fn take(job: &JobDir, timeout: Duration) -> Result<JobLock> {
     let begun = Instant::now();
     loop {
         let lock = job.hold(POLL).map_err(|error| {
@@ -171,7 +171,7 @@ pub fn take(job: &JobDir, patience: Duration) -> Result<JobLock> {
         let state = look(job, &record, lock.is_some());
         match (lock, state) {
             (Some(lock), State::Ended) => return Ok(lock),
-            (lock, state) if state.is_at_work() || begun.elapsed() >= patience => {
+            (lock, state) if state.is_at_work() || begun.elapsed() >= timeout => {
                 // Somebody else has just had it, again and again.
                 let is_taken = lock.is_none() && state == State::Ended;
                 let state = if is_taken { State::Starting(Runner::default()) } else { state };

@@ -4,7 +4,7 @@
 
 use crate::exit::{DAMAGED, damaged, refused};
 use crate::hints::quoted_path;
-use crate::jobs::{Place, removed, snapshot_path};
+use crate::jobs::{JobsDir, removed, snapshot_path};
 use crate::key;
 use crate::output::{Output, Progress, human_bytes};
 use crate::restart::check_owner;
@@ -19,7 +19,7 @@ use std::fs;
 use std::path::Path;
 
 /// `fermata verify`
-pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> {
+pub fn verify_snapshot(place: &JobsDir, what: &str, output: Output) -> Result<u8> {
     let path = snapshot_path(place, what)?;
     let verified = verify_shown(&path, key::anybodys(), output);
     if !path.exists() {
@@ -61,7 +61,7 @@ pub fn verify_shown(snapshot: &Path, whose: Whose, output: Output) -> Verified {
 }
 
 /// `fermata trust`
-pub fn trust(place: &Place, what: &str, output: Output) -> Result<u8> {
+pub fn trust(place: &JobsDir, what: &str, output: Output) -> Result<u8> {
     let path = fs::canonicalize(snapshot_path(place, what)?)?;
     check_owner(&path)?;
     check_mode(&path)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whose snapshots this Fermata goes on from. An image has its front end with it, so what counts is
-//! the crossing that this one was built for (spec/crossing.toml).
+//! Whose snapshots this Fermata continues from. An image has its front end with it, so what counts
+//! is the crossing that this one was built for (spec/crossing.toml).
 
 use crate::exit::refused;
 use crate::key;
@@ -10,7 +10,8 @@ use fermata_storage::{read_header, read_manifest};
 use fermata_types::{CROSSING_OLDEST, CROSSING_VERSION, CROSSINGS};
 use std::path::Path;
 
-/// Whether ranks can go on from these images. `maker`: the Fermata that wrote them, "" if unknown.
+/// Whether ranks can continue from these images. `maker`: the Fermata that wrote them, "" if
+/// unknown.
 ///
 /// # Errors
 /// The restart is refused: they are of a Fermata that is too old, or of a newer one.

@@ -20,7 +20,7 @@ const SLICE: Duration = Duration::from_millis(200);
 pub enum Outcome {
     /// Done.
     Ok,
-    /// Tried and failed; the job runs on.
+    /// Tried and failed; the job continues.
     Failed,
     /// Not tried.
     Refused,
@@ -82,7 +82,7 @@ impl Client {
     }
 
     fn greet(mut line: Line, job: &str) -> Result<Self, ClientError> {
-        line.inlet.set_patience(Some(SLICE))?;
+        line.reader.set_timeout(Some(SLICE))?;
         let mut client = Self { line, frames: FrameBuffer::default() };
         client.send(&ClientHello { job: job.to_owned() }.into())?;
         Ok(client)
@@ -106,15 +106,15 @@ impl Client {
     /// Asks how the job is.
     ///
     /// # Errors
-    /// There was no answer within `patience`.
-    pub fn status(&mut self, patience: Duration) -> Result<Answer, ClientError> {
+    /// There was no answer within `timeout`.
+    pub fn status(&mut self, timeout: Duration) -> Result<Answer, ClientError> {
         self.send(&Status {}.into())?;
-        let (_, answer) = self.wait_for_answer(patience, |_| {})?;
+        let (_, answer) = self.wait_for_answer(timeout, |_| {})?;
         Ok(answer)
     }
 
     fn send(&mut self, message: &Message) -> Result<(), ClientError> {
-        Ok(self.line.outlet.send(&encode_frame(message))?)
+        Ok(self.line.writer.send(&encode_frame(message))?)
     }
 
     fn wait_for_answer(
@@ -140,7 +140,7 @@ impl Client {
                     _ => {}
                 }
             }
-            match self.line.inlet.receive(&mut buffer) {
+            match self.line.reader.receive(&mut buffer) {
                 Ok(0) => return Err(ClientError::Gone),
                 Ok(bytes) => self.frames.push(&buffer[..bytes]),
                 Err(error) if is_waiting(&error) => {}

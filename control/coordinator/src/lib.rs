@@ -5,22 +5,22 @@
 //! One thread owns the machine and does everything that has an order; one thread per line only
 //! reads and hands over whole messages. A peer that does not take its frames within a few seconds
 //! is cut off: one stuck rank must not hold up the others. Making room for a snapshot, storing
-//! it and removing old ones take as long as the disk does, and have a thread (`storekeeper.rs`).
+//! it and removing old ones take as long as the disk does, and have a thread (`storage_worker.rs`).
 //!
 //! Ranks on other hosts come through their host's daemon; for the machine each is a connection like
 //! any other (`relay.rs`). Images that hosts keep to themselves are collected and handed out on
-//! lines of their own (`depot.rs`).
+//! lines of their own (`image_server.rs`).
 //!
 //! Invariant: only peers that the transport has admitted get as far as a first message.
 
 mod client;
-mod depot;
-mod door;
+mod image_server;
 mod lines;
+mod local_listener;
 mod losses;
 mod relay;
 mod server;
-mod storekeeper;
+mod storage_worker;
 mod strangers;
 
 pub use client::{Client, ClientError, Outcome};

@@ -2,10 +2,10 @@
 //! One thread per listener that accepts, one per line that reads. What a peer is, agent, command,
 //! daemon or a daemon's image line, its first message tells.
 
-use crate::depot::Depot;
+use crate::image_server::ImageServer;
 use crate::relay;
 use fermata_core::Event;
-use fermata_transport::{Guest, Inlet, Line, Listener, Outlet};
+use fermata_transport::{Line, Listener, PendingPeer, Reader, Writer};
 use fermata_types::{FrameBuffer, Message};
 use std::io;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(50);
 /// What the reading threads tell the one that owns the machine.
 pub(crate) enum Input {
     /// A new connection; nothing has been said on it.
-    Connected(u64, Box<dyn Outlet>),
+    Connected(u64, Box<dyn Writer>),
     Message(u64, Message),
     Closed(u64),
     /// The line to a host's daemon has ended: host, how, its connections.
     HostLost(String, LineEnd, Vec<u64>),
     /// A host's daemon is there, perhaps again.
     HostThere(String),
-    /// What has become of a task of the storekeeper.
+    /// What has become of a task of the storage worker.
     Done(Event),
     /// For the log.
     Note(String),
@@ -56,9 +56,9 @@ impl LineEnd {
 
 /// What reading threads need.
 #[derive(Clone)]
-pub(crate) struct Reception {
+pub(crate) struct Acceptor {
     pub inputs: Sender<Input>,
-    pub depot: Arc<Depot>,
+    pub image_server: Arc<ImageServer>,
     /// The number of the next connection.
     pub next: Arc<AtomicU64>,
     /// The coordinator has ended.
@@ -68,7 +68,7 @@ pub(crate) struct Reception {
 /// The machine is gone: there is nobody left to read for.
 pub(crate) struct NobodyListens;
 
-impl Reception {
+impl Acceptor {
     pub(crate) fn tell(&self, input: Input) -> Result<(), NobodyListens> {
         self.inputs.send(input).map_err(|_| NobodyListens)
     }
@@ -77,15 +77,15 @@ impl Reception {
         self.next.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Accepts until the coordinator has ended (noticed at the next guest).
+    /// Accepts until the coordinator has ended (noticed at the next peer).
     pub(crate) fn accept(self, mut listener: Box<dyn Listener>) {
         while !self.over.load(Ordering::Acquire) {
             match listener.accept() {
-                Ok(guest) => {
-                    let reception = self.clone();
-                    // Without a thread there is nobody to hear this guest, who is sent away.
+                Ok(pending) => {
+                    let acceptor = self.clone();
+                    // Without a thread there is nobody to hear this peer, who is sent away.
                     if let Err(error) =
-                        thread::Builder::new().spawn(move || reception.receive(guest))
+                        thread::Builder::new().spawn(move || acceptor.receive(pending))
                     {
                         thread::sleep(PAUSE_AFTER_ERROR);
                         let _ =
@@ -101,8 +101,8 @@ impl Reception {
         }
     }
 
-    fn receive(self, guest: Box<dyn Guest>) {
-        let mut line = match guest.admit() {
+    fn receive(self, pending: Box<dyn PendingPeer>) {
+        let mut line = match pending.admit() {
             Ok(line) => line,
             Err(error) => {
                 let _ = self.tell(Input::TurnedAway(format!("turned a guest away: {error}")));
@@ -110,19 +110,19 @@ impl Reception {
             }
         };
         let mut frames = FrameBuffer::default();
-        let first = match next_message(&mut *line.inlet, &mut frames) {
+        let first = match next_message(&mut *line.reader, &mut frames) {
             Ok(Some(message)) => message,
             Ok(None) => return,
             Err(error) => {
-                line.outlet.end();
+                line.writer.end();
                 let _ = self.tell(Input::TurnedAway(format!("turned a peer away: {error}")));
                 return;
             }
         };
         match first {
             Message::DaemonHello(hello) => relay::serve(&self, line, frames, &hello),
-            Message::PutImage(image) => self.depot.take(line, frames, &image),
-            Message::GetImage(wish) => self.depot.give(line, &wish),
+            Message::PutImage(image) => self.image_server.take(line, frames, &image),
+            Message::GetImage(wish) => self.image_server.give(line, &wish),
             message => {
                 let _ = self.converse(line, frames, message);
             }
@@ -136,12 +136,12 @@ impl Reception {
         mut frames: FrameBuffer,
         first: Message,
     ) -> Result<(), NobodyListens> {
-        let Line { mut inlet, outlet } = line;
+        let Line { mut reader, writer } = line;
         let conn = self.number();
-        self.tell(Input::Connected(conn, outlet))?;
+        self.tell(Input::Connected(conn, writer))?;
         self.tell(Input::Message(conn, first))?;
         loop {
-            match next_message(&mut *inlet, &mut frames) {
+            match next_message(&mut *reader, &mut frames) {
                 Ok(Some(message)) => self.tell(Input::Message(conn, message))?,
                 Ok(None) => break,
                 Err(error) => {
@@ -150,14 +150,14 @@ impl Reception {
                 }
             }
         }
-        inlet.end();
+        reader.end();
         self.tell(Input::Closed(conn))
     }
 }
 
 /// Blocks for the next whole message; `None` when the peer has closed.
 pub(crate) fn next_message(
-    inlet: &mut dyn Inlet,
+    reader: &mut dyn Reader,
     frames: &mut FrameBuffer,
 ) -> io::Result<Option<Message>> {
     let mut buffer = [0; 64 * 1024];
@@ -166,7 +166,7 @@ pub(crate) fn next_message(
         if let Some(message) = frames.pop().map_err(broken)? {
             return Ok(Some(message));
         }
-        match inlet.receive(&mut buffer) {
+        match reader.receive(&mut buffer) {
             Ok(0) => return Ok(None),
             Ok(bytes) => frames.push(&buffer[..bytes]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The thread that owns the machine and performs its actions, and how it all begins and ends.
 
-use crate::depot::Depot;
-use crate::door::{Door, Place};
-use crate::lines::{Input, Reception};
+use crate::image_server::ImageServer;
+use crate::lines::{Acceptor, Input};
+use crate::local_listener::{LocalListener, SocketPlace};
 use crate::losses::{Losses, LostHost};
-use crate::storekeeper::Storekeeper;
+use crate::storage_worker::StorageWorker;
 use crate::strangers::Strangers;
 use fermata_core::{Action, Config, Event, Machine};
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
@@ -13,7 +13,7 @@ use fermata_seal::Key;
 use fermata_storage::{JobDir, Whose, discard, list_snapshots, read_manifest, within};
 use fermata_sysio::{Log, Process};
 use fermata_transport::{
-    Outlet, Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir,
+    Secret, SecureListener, Writer, own_socket, remove_dead_sockets, runtime_dir,
 };
 use fermata_types::{Checkpointer, ProgramRecord, encode_frame};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ pub struct Options {
     pub front: String,
     /// Goes into manifests.
     pub cwd: String,
-    /// The command that goes on from the job's newest snapshot, for whoever is told of it.
+    /// The command that continues from the job's newest snapshot, for whoever is told of it.
     pub restart: String,
     /// What saves the ranks.
     pub checkpointer: Checkpointer,
@@ -105,13 +105,13 @@ pub struct Ending {
     /// How its ranks have ended.
     pub ends: Ends,
     /// How long the job's directory may be waited for: it may hang.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// A running coordinator.
 pub struct Handle {
     socket: String,
-    place: Place,
+    place: SocketPlace,
     addresses: Vec<String>,
     secret: Option<Secret>,
     job: JobDir,
@@ -121,7 +121,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Where agents and commands of this host connect, at first (`door.rs`).
+    /// Where agents and commands of this host connect, at first (`local_listener.rs`).
     #[must_use]
     pub fn socket(&self) -> &str {
         &self.socket
@@ -158,7 +158,7 @@ impl Handle {
         while self.is_running() && bears() {
             thread::sleep(STOP_POLL);
         }
-        let patience = if self.is_running() { HURRY_MAX } else { LEAVE_MAX };
+        let timeout = if self.is_running() { HURRY_MAX } else { LEAVE_MAX };
         self.shared.stop_at_once.store(true, Ordering::Release);
         let since = Instant::now();
         while self.is_running() && since.elapsed() < HURRY_MAX {
@@ -167,13 +167,13 @@ impl Handle {
         if self.is_running() {
             self.thread = None; // it hangs in a call on the disk
         }
-        self.join(patience);
+        self.join(timeout);
         Ending {
             stopped: self.was_stopped(),
             committed_epoch: self.shared.committed.lock().map_or(0, |epoch| *epoch),
             lost_host: self.lost_host(),
             ends: self.shared.ends.lock().map_or_else(|_| Ends::default(), |ends| ends.clone()),
-            patience,
+            timeout,
         }
     }
 
@@ -186,7 +186,7 @@ impl Handle {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    fn join(&mut self, patience: Duration) {
+    fn join(&mut self, timeout: Duration) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -195,7 +195,7 @@ impl Handle {
         if self.secret.is_some() {
             let job = self.job.clone();
             let path = job.path().join(Secret::FILE);
-            within(patience, move || std::fs::remove_file(job.via(&path)));
+            within(timeout, move || std::fs::remove_file(job.via(&path)));
         }
     }
 }
@@ -210,8 +210,9 @@ pub fn start(options: Options) -> io::Result<Handle> {
     remove_dead_sockets(&sockets);
     let (inputs, receiver) = channel();
     let path = own_socket(&sockets, unix_now_ns() & 0xff_ffff);
-    let door = Door::open(&path, options.job.clone(), options.key, inputs.clone())?;
-    let (socket, place) = (path.to_string_lossy().into_owned(), door.place());
+    let local_listener =
+        LocalListener::open(&path, options.job.clone(), options.key, inputs.clone())?;
+    let (socket, place) = (path.to_string_lossy().into_owned(), local_listener.place());
     let committed_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
     // The images know of the checkpoint they were cut in: no other may have its number.
     let restored = options
@@ -234,9 +235,9 @@ pub fn start(options: Options) -> io::Result<Handle> {
     };
     let shared = Arc::new(Shared::default());
     let over = Arc::new(AtomicBool::new(false));
-    let reception = Reception {
+    let acceptor = Acceptor {
         inputs: inputs.clone(),
-        depot: Arc::new(Depot::new(&options, restored.as_ref())),
+        image_server: Arc::new(ImageServer::new(&options, restored.as_ref())),
         next: Arc::new(AtomicU64::new(1)),
         over: Arc::clone(&over),
     };
@@ -248,13 +249,13 @@ pub fn start(options: Options) -> io::Result<Handle> {
         addresses = tcp.addresses()?;
         fresh.write(&job.via(&job.path().join(Secret::FILE)))?;
         secret = Some(fresh);
-        let reception = reception.clone();
-        thread::Builder::new().spawn(move || reception.accept(Box::new(tcp)))?;
+        let acceptor = acceptor.clone();
+        thread::Builder::new().spawn(move || acceptor.accept(Box::new(tcp)))?;
     }
-    thread::Builder::new().spawn(move || reception.accept(Box::new(door)))?;
+    thread::Builder::new().spawn(move || acceptor.accept(Box::new(local_listener)))?;
     let server = Server {
         machine: Machine::new(config),
-        storekeeper: Storekeeper::start(options.clone(), inputs)?,
+        storage_worker: StorageWorker::start(options.clone(), inputs)?,
         options,
         peers: BTreeMap::new(),
         log,
@@ -272,9 +273,9 @@ fn unix_now_ns() -> u128 {
 
 struct Server {
     machine: Machine,
-    storekeeper: Storekeeper,
+    storage_worker: StorageWorker,
     options: Options,
-    peers: BTreeMap<u64, Box<dyn Outlet>>,
+    peers: BTreeMap<u64, Box<dyn Writer>>,
     log: Log,
     strangers: Strangers,
     begun: Instant,
@@ -288,7 +289,7 @@ impl Server {
         let mut met_anyone = false;
         let mut stop_since = None;
         loop {
-            let mut patience = TICK;
+            let mut timeout = TICK;
             if self.shared.stop.load(Ordering::Acquire) {
                 let since = *stop_since.get_or_insert_with(Instant::now);
                 let is_late = since.elapsed() >= STORE_WAIT
@@ -297,11 +298,11 @@ impl Server {
                     break;
                 }
                 // What ranks said before they ended may complete a snapshot.
-                if !self.storekeeper.is_busy() && !self.may_hear_more(since) {
-                    patience = Duration::ZERO;
+                if !self.storage_worker.is_busy() && !self.may_hear_more(since) {
+                    timeout = Duration::ZERO;
                 }
             }
-            let event = match inputs.recv_timeout(patience) {
+            let event = match inputs.recv_timeout(timeout) {
                 Ok(Input::Connected(conn, peer)) => {
                     self.peers.insert(conn, peer);
                     continue;
@@ -323,7 +324,7 @@ impl Server {
                     continue;
                 }
                 Ok(Input::Done(event)) => {
-                    self.storekeeper.note_done();
+                    self.storage_worker.note_done();
                     event
                 }
                 Ok(Input::Note(text)) => {
@@ -336,18 +337,18 @@ impl Server {
                     }
                     continue;
                 }
-                Err(RecvTimeoutError::Timeout) if patience.is_zero() => break,
+                Err(RecvTimeoutError::Timeout) if timeout.is_zero() => break,
                 Err(RecvTimeoutError::Timeout) => Event::Tick,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             self.handle(event);
-            if self.machine.agent_count() > 0 || self.storekeeper.is_busy() {
+            if self.machine.agent_count() > 0 || self.storage_worker.is_busy() {
                 met_anyone = true;
                 alone_since = Instant::now();
             }
             // Whoever stopped the job on request may want to restart it at once.
             let stopped = self.machine.was_stopped() && self.machine.agent_count() == 0;
-            if stopped && self.options.linger.is_some() && !self.storekeeper.is_busy() {
+            if stopped && self.options.linger.is_some() && !self.storage_worker.is_busy() {
                 break;
             }
             let limit = self.options.linger.map(|l| if met_anyone { l } else { l * 6 });
@@ -437,12 +438,12 @@ impl Server {
                 None
             }
             Action::Prepare(epoch) => {
-                let given = self.storekeeper.prepare(epoch);
+                let given = self.storage_worker.prepare(epoch);
                 (!given).then(|| Event::Prepared(epoch, Err(NOBODY_STORES.into())))
             }
             Action::Commit(plan) => {
                 let epoch = plan.epoch;
-                let given = self.storekeeper.commit(plan);
+                let given = self.storage_worker.commit(plan);
                 (!given).then(|| Event::Stored(epoch, Err(NOBODY_STORES.into())))
             }
             Action::Discard(epoch) => {
@@ -452,7 +453,7 @@ impl Server {
                 }
                 None
             }
-            Action::Prune => (!self.storekeeper.prune()).then(|| Event::Pruned(Vec::new())),
+            Action::Prune => (!self.storage_worker.prune()).then(|| Event::Pruned(Vec::new())),
             Action::Log(text) => {
                 self.say(&text);
                 None

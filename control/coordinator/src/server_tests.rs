@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The server by itself, with outlets that answer as ranks do.
+//! The server by itself, with writers that answer as ranks do.
 
 #![allow(clippy::unwrap_used)]
 
@@ -44,7 +44,7 @@ impl Rank {
     }
 }
 
-impl Outlet for Rank {
+impl Writer for Rank {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         match decode_frame(frame).unwrap() {
             Message::Request(m) => self.say(Clocks { epoch: m.epoch, list: vec![] }),
@@ -105,7 +105,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
     };
     let server = Server {
         machine: Machine::new(config),
-        storekeeper: Storekeeper::start(options.clone(), inputs.clone()).unwrap(),
+        storage_worker: StorageWorker::start(options.clone(), inputs.clone()).unwrap(),
         options,
         peers: BTreeMap::new(),
         log: Log::new(File::create(job.path().join("coordinator.log")).unwrap()),

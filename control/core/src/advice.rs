@@ -66,7 +66,7 @@ impl Machine {
     pub(crate) fn hint_for_lost_rank(&self) -> String {
         match self.committed {
             0 => format!("no snapshot of job {} exists; start it again", self.config.job),
-            epoch => format!("go on from checkpoint {epoch}: {}", self.config.restart),
+            epoch => format!("continue from checkpoint {epoch}: {}", self.config.restart),
         }
     }
 

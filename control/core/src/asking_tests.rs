@@ -124,7 +124,7 @@ fn a_command_that_waits_for_long_hears_that_somebody_listens() {
 fn a_rank_that_has_given_up_waiting_does_not_count_as_asking() {
     let mut world = World::new(2);
     world.say(0, Ask { with_all: 1, saves_itself: 0 });
-    world.say(0, Failed { epoch: 0, message: "it goes on".into() });
+    world.say(0, Failed { epoch: 0, message: "it continues".into() });
     world.say(1, Ask { with_all: 1, saves_itself: 0 });
     assert!(world.names_to(1).is_empty(), "rank 0 asks no longer: {:?}", world.log);
     world.say(0, Ask { with_all: 1, saves_itself: 0 });
@@ -135,7 +135,7 @@ fn a_rank_that_has_given_up_waiting_does_not_count_as_asking() {
 fn a_rank_that_has_given_up_waiting_cannot_save_itself() {
     let mut world = World::with(2, Checkpointer::Itself);
     ask_itself(&mut world, 1);
-    world.say(1, Failed { epoch: 0, message: "it goes on".into() });
+    world.say(1, Failed { epoch: 0, message: "it continues".into() });
     let Some(Message::Asked(asked)) = world.sent_to(0).pop() else { panic!("{:?}", world.log) };
-    assert!(asked.message.contains("rank 1: it goes on"), "{asked:?}");
+    assert!(asked.message.contains("rank 1: it continues"), "{asked:?}");
 }

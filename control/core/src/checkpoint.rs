@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One checkpoint from REQUEST to commit or ABORT.
 //!
-//! How the ranks come to a safe state, and when they may go on from it, is for `fermata-protocol`
-//! to say; here its words go over the wire, and what the rest of a checkpoint takes is added.
+//! How the ranks come to a safe state, and when they may continue from it, is for
+//! `fermata-protocol` to say; here its words go over the wire, and what the rest of a checkpoint
+//! takes is added.
 //!
 //! If nobody says anything for a time the attempt is given up, the job runs freely for a moment,
-//! and a new one begins, with growing patience, until the caller's time is over. NEEDs are there so
-//! that this is not seen; a program that polls, and waits in no call, can still bring it about.
+//! and a new one begins, with a growing timeout, until the caller's time is over. NEEDs are there
+//! so that this is not seen; a program that polls, and waits in no call, can still bring it about.
 
 use crate::advice::{HINT_ASK, HINT_HELD, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// EAGAIN from a rank's save: what stands in the way, say a child process, may soon be gone.
 const TRANSIENT: i32 = 11;
-/// So long a rank may go on saying so, and so often in any case; the pause in between.
+/// So long a rank may continue saying so, and so often in any case; the pause in between.
 const TRANSIENT_MS_MAX: u64 = 1000;
 const TRANSIENT_TIMES: u32 = 5;
 const TRANSIENT_PAUSE_MS: u64 = 20;
@@ -133,7 +134,7 @@ impl Run {
         is_new && now + TRANSIENT_PAUSE_MS < self.safe_by_ms
     }
 
-    fn patience_ms(&self) -> u64 {
+    fn timeout_ms(&self) -> u64 {
         FIRST_PATIENCE_MS << (self.attempts - 1).min(6)
     }
 }
@@ -289,9 +290,9 @@ impl Machine {
         let epoch = run.epoch;
         for output in outputs {
             match output {
-                Output::Orders(rank, orders) => {
+                Output::Directive(rank, directive) => {
                     let Some(conn) = self.ranks.get(&rank).copied() else { continue };
-                    self.send(conn, targets_of(epoch, &orders));
+                    self.send(conn, targets_of(epoch, &directive));
                 }
                 Output::Safe => self.advance(now),
                 Output::Resume => self.send_ranks(Resume { epoch }),
@@ -371,13 +372,13 @@ impl Machine {
         }
     }
 
-    /// Ends the checkpoint; the job goes on.
+    /// Ends the checkpoint; the job continues.
     pub(crate) fn give_up(&mut self, why: &str, hint: &str, now: u64) {
         let Some(run) = self.run.take() else { return };
         let (epoch, phase) = (run.epoch, run.phase_name());
         self.epoch = epoch;
         let runs_on = self.gone.is_empty() && !self.over;
-        let rest = if runs_on { "; the job runs on" } else { "" };
+        let rest = if runs_on { "; the job continues" } else { "" };
         let text = format!("checkpoint {epoch} failed while {phase}: {why}{rest}");
         self.log(text.clone());
         self.last_outcome.clone_from(&text);
@@ -426,7 +427,7 @@ impl Machine {
         match run.phase {
             Phase::Pause(until) if now >= until && !self.removing => self.attempt(now),
             Phase::Gather
-                if run.protocol.has_clocks() && now >= run.progress_ms + run.patience_ms() =>
+                if run.protocol.has_clocks() && now >= run.progress_ms + run.timeout_ms() =>
             {
                 let pause = (FIRST_PAUSE_MS << run.attempts.min(8)).min(PAUSE_MS_MAX);
                 run.phase = Phase::Pause(now + pause);

@@ -54,7 +54,7 @@ impl Machine {
 
     pub(crate) fn on_closed(&mut self, conn: Conn, now_ms: u64) {
         if self.clients.remove(&conn) {
-            // The checkpoint goes on without its audience: what is half done helps nobody.
+            // The checkpoint continues without its audience: what is half done helps nobody.
             if let Some(run) = &mut self.run {
                 if run.caller == Caller::Client(conn) {
                     run.caller = Caller::Nobody;

@@ -17,11 +17,11 @@ pub type Conn = u64;
 pub struct Config {
     /// Job name; agents of another job are turned away.
     pub job: String,
-    /// The command that goes on from the newest snapshot, wherever it is read.
+    /// The command that continues from the newest snapshot, wherever it is read.
     pub restart: String,
     /// Directory of the job's snapshots, as the ranks see it.
     pub snapshots: String,
-    /// Epoch of the images that the job is restored from, 0 if none; numbering goes on after it
+    /// Epoch of the images that the job is restored from, 0 if none; numbering continues after it
     /// and after the newest committed one.
     pub last_epoch: u32,
     /// Newest committed epoch, 0 if none.
@@ -347,7 +347,7 @@ impl Machine {
     /// Why no checkpoint can be taken now, if so, and what to do about it.
     pub(crate) fn refusal(&self) -> Option<(String, String)> {
         if self.stopped {
-            let hint = format!("it goes on with: {}", self.config.restart);
+            let hint = format!("it continues with: {}", self.config.restart);
             return Some(("the job is being stopped".into(), hint));
         }
         if let Some(run) = &self.run {

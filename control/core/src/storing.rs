@@ -13,7 +13,7 @@ use fermata_types::{Committed, Save};
 use std::collections::BTreeMap;
 
 impl Machine {
-    /// All ranks are where they can be saved. The time for that goes on until they may be.
+    /// All ranks are where they can be saved. The time for that continues until they may be.
     pub(crate) fn prepare(&mut self, now: u64) {
         let Some(run) = &mut self.run else { return };
         run.phase = Phase::Prepare;

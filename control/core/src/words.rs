@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The words of the safe-state protocol as messages of the wire.
 
-use fermata_protocol::{Cause, Clock, Need, NeedKind, Orders, RankId, Report, Version};
+use fermata_protocol::{Cause, Clock, Directive, Need, NeedKind, RankId, Report, Version};
 use fermata_types::{Message, Targets};
 use std::collections::BTreeMap;
 
@@ -28,14 +28,14 @@ pub(crate) fn report_of(message: &Message, epoch: u32) -> Option<Report> {
     (of == epoch).then_some(report)
 }
 
-/// Orders for one rank. The wire's versions have the epoch in front, so that a rank cannot take
-/// orders of one attempt for those of another.
-pub(crate) fn targets_of(epoch: u32, orders: &Orders) -> Targets {
+/// The directive for one rank. The wire's versions have the epoch in front, so that a rank cannot
+/// take that of one attempt for one of another.
+pub(crate) fn targets_of(epoch: u32, directive: &Directive) -> Targets {
     Targets {
         epoch,
-        version: u64::from(epoch) << 32 | orders.version.0,
-        list: orders.targets.iter().map(|clock| (clock.group, clock.seq)).collect(),
-        needs: orders.needs.iter().map(pair_of).collect(),
+        version: u64::from(epoch) << 32 | directive.version.0,
+        list: directive.targets.iter().map(|clock| (clock.group, clock.seq)).collect(),
+        needs: directive.needs.iter().map(pair_of).collect(),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Images on a host's own disk: where they lie, and how they travel to the coordinator and back.
 
-use crate::Way;
+use crate::Endpoint;
 use fermata_storage::{
     JobDir, Whose, create_own, discard, image_name, open_file, open_own_directory, partial_image,
     prepare,
@@ -31,7 +31,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// The images of one run of a job on this host, and the way to its coordinator.
 #[derive(Clone, Debug)]
 pub struct LocalImages {
-    way: Way,
+    way: Endpoint,
     place: JobDir,
     slots: Arc<Slots>,
     /// Held while the directory is in use.
@@ -72,7 +72,7 @@ impl LocalImages {
     ///
     /// # Errors
     /// The directory cannot be made.
-    pub fn new(dir: &Path, way: Way) -> io::Result<Self> {
+    pub fn new(dir: &Path, way: Endpoint) -> io::Result<Self> {
         let prefix = format!("{}@{}-", way.job, fermata_sysio::host_name());
         remove_leftovers(dir, &prefix);
         let since_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
@@ -124,9 +124,9 @@ impl LocalImages {
         let mut file = open_file(&path, Whose::Own(None))?;
         let bytes = file.metadata()?.len();
         let mut line = self.dial()?;
-        line.outlet.set_patience(STANDSTILL_MAX)?;
+        line.writer.set_timeout(STANDSTILL_MAX)?;
         let job = self.way.job.clone();
-        line.outlet.send(&encode_frame(&PutImage { job, epoch, rank, bytes }.into()))?;
+        line.writer.send(&encode_frame(&PutImage { job, epoch, rank, bytes }.into()))?;
         let mut left = bytes;
         let mut data = vec![0; CHUNK_BYTES];
         while left > 0 {
@@ -135,7 +135,7 @@ impl LocalImages {
             left -= want as u64;
             let chunk = encode_frame(&Chunk { data: data[..want].to_vec() }.into());
             // The coordinator closes at once when it cannot store; its reason says more than ours.
-            if let Err(error) = line.outlet.send(&chunk) {
+            if let Err(error) = line.writer.send(&chunk) {
                 return Err(hear_stored(&mut line).err().unwrap_or(error));
             }
         }
@@ -148,9 +148,9 @@ impl LocalImages {
     pub(crate) fn get(&self, rank: u32) -> io::Result<PathBuf> {
         let _slot = self.slots.take();
         let mut line = self.dial()?;
-        line.inlet.set_patience(Some(STANDSTILL_MAX))?;
+        line.reader.set_timeout(Some(STANDSTILL_MAX))?;
         let job = self.way.job.clone();
-        line.outlet.send(&encode_frame(&GetImage { job, rank }.into()))?;
+        line.writer.send(&encode_frame(&GetImage { job, rank }.into()))?;
         let mut frames = FrameBuffer::default();
         let Some(Message::Image(image)) = hear(&mut line, &mut frames)? else {
             return Err(io::Error::other("the coordinator does not answer"));
@@ -170,13 +170,13 @@ impl LocalImages {
             file.write_all(&chunk.data)?;
             have += chunk.data.len() as u64;
         }
-        line.outlet.end();
+        line.writer.end();
         Ok(directory)
     }
 }
 
 fn hear_stored(line: &mut Line) -> io::Result<()> {
-    line.inlet.set_patience(Some(FLUSH_MAX))?;
+    line.reader.set_timeout(Some(FLUSH_MAX))?;
     match hear(line, &mut FrameBuffer::default())? {
         Some(Message::Stored(stored)) if stored.error.is_empty() => Ok(()),
         Some(Message::Stored(stored)) => Err(io::Error::other(stored.error)),
@@ -190,7 +190,7 @@ fn hear(line: &mut Line, frames: &mut FrameBuffer) -> io::Result<Option<Message>
         if let Some(message) = frames.pop().map_err(io::Error::other)? {
             return Ok(Some(message));
         }
-        match line.inlet.receive(&mut buffer)? {
+        match line.reader.receive(&mut buffer)? {
             0 => return Ok(None),
             bytes => frames.push(&buffer[..bytes]),
         }

@@ -23,7 +23,7 @@ use std::io;
 
 /// How to reach the coordinator of a job.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct Endpoint {
     /// Job name.
     pub job: String,
     /// Where it may be found, `ADDRESS:PORT`.
@@ -32,7 +32,7 @@ pub struct Way {
     pub secret: Secret,
 }
 
-impl Way {
+impl Endpoint {
     pub(crate) fn dial(&self) -> io::Result<Line> {
         dial_any(&self.addresses, &self.secret)
     }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon's threads: one per line that reads, one that owns everything and passes on.
 
-use crate::Way;
+use crate::Endpoint;
 use crate::images::LocalImages;
 use fermata_sysio::Log;
-use fermata_transport::{Guest, Inlet, Line, Listener, Outlet, UnixTransport, remove_socket};
+use fermata_transport::{
+    Line, Listener, PendingPeer, Reader, UnixTransport, Writer, remove_socket,
+};
 use fermata_types::{
     Attached, DaemonHello, Detached, Failed, Fetched, FrameBuffer, Message, Relayed, Save, Saved,
     decode_frame, encode_frame,
@@ -26,19 +28,19 @@ const EIO: i32 = 5;
 /// What a daemon needs to know.
 pub struct Options {
     /// To the job's coordinator.
-    pub way: Way,
+    pub way: Endpoint,
     /// Where the host's ranks connect.
     pub socket: PathBuf,
     /// The host keeps images to itself.
     pub local: Option<LocalImages>,
     /// How long to look for a coordinator that is lost while ranks live.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Where to write what happens.
     pub log: Option<Log>,
 }
 
 enum Input {
-    Attached(u64, Box<dyn Outlet>),
+    Attached(u64, Box<dyn Writer>),
     FromAgent(u64, Message),
     Detached(u64),
     FromCoordinator(Message),
@@ -58,7 +60,7 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
     let line = greet(&options.way)?;
     let listener = UnixTransport::bind(&options.socket)?;
     let (inputs, receiver) = channel();
-    spawn_reader(line.inlet, inputs.clone())?;
+    spawn_reader(line.reader, inputs.clone())?;
     let local = options.local.clone();
     let socket = options.socket.clone();
     let accepted = inputs.clone();
@@ -66,7 +68,7 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
     ready();
     let mut daemon = Daemon {
         agents: BTreeMap::new(),
-        coordinator: Some(line.outlet),
+        coordinator: Some(line.writer),
         prepared: 0,
         inputs,
         options,
@@ -81,18 +83,18 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
     Ok(())
 }
 
-fn greet(way: &Way) -> io::Result<Line> {
+fn greet(way: &Endpoint) -> io::Result<Line> {
     let mut line = way.dial()?;
     let job = way.job.clone();
     let host = fermata_sysio::host_name();
     let hello = DaemonHello { job, host, pid: std::process::id() };
-    line.outlet.send(&encode_frame(&hello.into()))?;
+    line.writer.send(&encode_frame(&hello.into()))?;
     Ok(line)
 }
 
 /// Reads until the line ends; `each` returns false to stop.
 fn read(
-    inlet: &mut dyn Inlet,
+    reader: &mut dyn Reader,
     frames: &mut FrameBuffer,
     mut each: impl FnMut(Message) -> bool,
 ) -> String {
@@ -109,7 +111,7 @@ fn read(
                 Err(error) => return error.to_string(),
             }
         }
-        match inlet.receive(&mut buffer) {
+        match reader.receive(&mut buffer) {
             Ok(0) => return "the other side has closed".into(),
             Ok(bytes) => frames.push(&buffer[..bytes]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -118,10 +120,10 @@ fn read(
     }
 }
 
-fn spawn_reader(mut inlet: Box<dyn Inlet>, inputs: Sender<Input>) -> io::Result<()> {
+fn spawn_reader(mut reader: Box<dyn Reader>, inputs: Sender<Input>) -> io::Result<()> {
     let work = move || {
         let mut frames = FrameBuffer::default();
-        let why = read(&mut *inlet, &mut frames, |message| {
+        let why = read(&mut *reader, &mut frames, |message| {
             inputs.send(Input::FromCoordinator(message)).is_ok()
         });
         let _ = inputs.send(Input::CoordinatorLost(why));
@@ -133,11 +135,11 @@ fn accept(mut listener: Box<dyn Listener>, inputs: &Sender<Input>, local: Option
     let next = Arc::new(AtomicU64::new(1));
     loop {
         match listener.accept() {
-            Ok(guest) => {
+            Ok(pending) => {
                 let (inputs, local) = (inputs.clone(), local.cloned());
                 let channel = next.fetch_add(1, Ordering::AcqRel);
-                let work = move || receive(guest, channel, &inputs, local.as_ref());
-                // Without a thread there is nobody to hear this guest, who is sent away.
+                let work = move || receive(pending, channel, &inputs, local.as_ref());
+                // Without a thread there is nobody to hear this peer, who is sent away.
                 if thread::Builder::new().spawn(work).is_err() {
                     thread::sleep(TICK);
                 }
@@ -150,27 +152,27 @@ fn accept(mut listener: Box<dyn Listener>, inputs: &Sender<Input>, local: Option
 
 /// A rank's agent, or a rank that is about to be restored and asks for its image.
 fn receive(
-    guest: Box<dyn Guest>,
+    pending: Box<dyn PendingPeer>,
     channel: u64,
     inputs: &Sender<Input>,
     local: Option<&LocalImages>,
 ) {
-    let Ok(Line { mut inlet, outlet }) = guest.admit() else { return };
-    let mut waiting = Some(outlet);
-    let _ = read(&mut *inlet, &mut FrameBuffer::default(), |message| {
-        if let Some(mut outlet) = waiting.take() {
+    let Ok(Line { mut reader, writer }) = pending.admit() else { return };
+    let mut waiting = Some(writer);
+    let _ = read(&mut *reader, &mut FrameBuffer::default(), |message| {
+        if let Some(mut writer) = waiting.take() {
             if let Message::Fetch(wish) = &message {
                 let fetched = fetch(wish.rank, local);
-                let _ = outlet.send(&encode_frame(&fetched.into()));
+                let _ = writer.send(&encode_frame(&fetched.into()));
                 return false;
             }
-            if inputs.send(Input::Attached(channel, outlet)).is_err() {
+            if inputs.send(Input::Attached(channel, writer)).is_err() {
                 return false;
             }
         }
         inputs.send(Input::FromAgent(channel, message)).is_ok()
     });
-    inlet.end();
+    reader.end();
     if waiting.is_none() {
         let _ = inputs.send(Input::Detached(channel));
     }
@@ -191,7 +193,7 @@ fn fetch(rank: u32, local: Option<&LocalImages>) -> Fetched {
 }
 
 struct Agent {
-    outlet: Box<dyn Outlet>,
+    writer: Box<dyn Writer>,
     rank: u32,
     /// Epoch of the last image that was taken over from it.
     shipped: u32,
@@ -199,7 +201,7 @@ struct Agent {
 
 struct Daemon {
     agents: BTreeMap<u64, Agent>,
-    coordinator: Option<Box<dyn Outlet>>,
+    coordinator: Option<Box<dyn Writer>>,
     /// The checkpoint that a local directory has been made for.
     prepared: u32,
     inputs: Sender<Input>,
@@ -227,11 +229,11 @@ impl Daemon {
 
     fn handle(&mut self, input: Input) {
         match input {
-            Input::Attached(channel, mut outlet) => {
+            Input::Attached(channel, mut writer) => {
                 if self.coordinator.is_none() {
-                    return outlet.end(); // it tries again in a while
+                    return writer.end(); // it tries again in a while
                 }
-                self.agents.insert(channel, Agent { outlet, rank: u32::MAX, shipped: 0 });
+                self.agents.insert(channel, Agent { writer, rank: u32::MAX, shipped: 0 });
                 self.tell(&Attached { channel }.into());
             }
             Input::FromAgent(channel, message) => self.pass_up(channel, message),
@@ -243,7 +245,7 @@ impl Daemon {
             Input::FromCoordinator(Message::Relayed(m)) => self.pass_down(m.channel, m.frame),
             Input::FromCoordinator(Message::Detached(m)) => {
                 if let Some(agent) = self.agents.get_mut(&m.channel) {
-                    agent.outlet.end();
+                    agent.writer.end();
                 }
             }
             Input::FromCoordinator(other) => {
@@ -251,12 +253,12 @@ impl Daemon {
             }
             Input::Shipped(channel, saved) => self.relay(channel, &saved.into()),
             Input::CoordinatorBack(line) => {
-                if let Err(error) = spawn_reader(line.inlet, self.inputs.clone()) {
+                if let Err(error) = spawn_reader(line.reader, self.inputs.clone()) {
                     self.say(&format!("the coordinator is back, but not to be heard: {error}"));
                     return self.redial();
                 }
                 self.say("the coordinator is back");
-                self.coordinator = Some(line.outlet);
+                self.coordinator = Some(line.writer);
             }
             Input::CoordinatorLost(_) | Input::CoordinatorGivenUp => {}
         }
@@ -300,8 +302,8 @@ impl Daemon {
             _ => frame,
         };
         let Some(agent) = self.agents.get_mut(&channel) else { return };
-        if agent.outlet.send(&frame).is_err() {
-            agent.outlet.end(); // the reading thread sees the end and reports it
+        if agent.writer.send(&frame).is_err() {
+            agent.writer.end(); // the reading thread sees the end and reports it
         }
     }
 
@@ -336,7 +338,7 @@ impl Daemon {
 
     fn drop_agents(&mut self) {
         for agent in self.agents.values_mut() {
-            agent.outlet.end();
+            agent.writer.end();
         }
         self.agents.clear();
     }
@@ -344,12 +346,12 @@ impl Daemon {
     fn redial(&self) {
         let inputs = self.inputs.clone();
         let way = self.options.way.clone();
-        let patience = self.options.patience;
+        let timeout = self.options.timeout;
         let given_up = self.inputs.clone();
         let work = move || {
             let begun = Instant::now();
-            while begun.elapsed() < patience {
-                thread::sleep(REDIAL_EVERY.min(patience));
+            while begun.elapsed() < timeout {
+                thread::sleep(REDIAL_EVERY.min(timeout));
                 if let Ok(line) = greet(&way) {
                     let _ = inputs.send(Input::CoordinatorBack(line));
                     return;

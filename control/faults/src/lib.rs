@@ -32,7 +32,7 @@ struct Armed {
 /// What is left for the caller of [`fault`] to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Go on.
+    /// Continue.
     Nothing,
     /// Let the system call that comes next fail like this.
     Error(i32),
@@ -131,7 +131,7 @@ pub fn failing(point: Fault) -> io::Result<()> {
 }
 
 /// A writer with a point before its first write, which is the one that fails, is short or flips a
-/// bit. What a short write leaves is the caller's to go on with.
+/// bit. What a short write leaves is the caller's to continue with.
 #[derive(Debug)]
 pub struct Writing<W> {
     point: Option<Fault>,

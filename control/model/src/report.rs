@@ -285,6 +285,6 @@ fn rule_name(rule: Rule) -> &'static str {
         Rule::ReadsFirst => "damaged: reads first",
         Rule::EveryNeedCounts => "damaged: every need counts",
         Rule::Receives => "damaged: receives what it is to hold",
-        Rule::GoesOnAlone => "damaged: goes on alone",
+        Rule::ResumesAlone => "damaged: continues alone",
     }
 }

@@ -4,7 +4,7 @@
 //! The machines know nothing of this. A rule changes what goes over the lines, or the order in
 //! which the agent does things; so there is nothing in the product that only a test can reach.
 
-use fermata_protocol::{Cause, NeedKind, Orders, Report};
+use fermata_protocol::{Cause, Directive, NeedKind, Report};
 
 /// What is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +22,7 @@ pub enum Rule {
     StopsEarly,
     /// Damaged: a target is raised and nobody is told.
     RaisesInSilence,
-    /// Damaged: a rank's word that it is parked counts under any version of its orders.
+    /// Damaged: a rank's word that it is parked counts under any version of its directive.
     OldWordCounts,
     /// Damaged: the agent reads the clocks before the wrappers can see the request.
     ReadsFirst,
@@ -30,8 +30,8 @@ pub enum Rule {
     Receives,
     /// Damaged: every need counts, whatever keeps the rank running that has it.
     EveryNeedCounts,
-    /// Damaged: a rank goes on as soon as its own image has been cut.
-    GoesOnAlone,
+    /// Damaged: a rank continues as soon as its own image has been cut.
+    ResumesAlone,
 }
 
 impl Rule {
@@ -46,7 +46,7 @@ impl Rule {
         Self::ReadsFirst,
         Self::Receives,
         Self::EveryNeedCounts,
-        Self::GoesOnAlone,
+        Self::ResumesAlone,
     ];
 
     /// What the line makes of a report. None: it is lost.
@@ -68,10 +68,10 @@ impl Rule {
         }
     }
 
-    /// What the line makes of orders.
-    pub fn orders(self, orders: &mut Orders) {
+    /// What the line makes of directives.
+    pub fn directive(self, directive: &mut Directive) {
         if self == Self::StopsEarly {
-            let messages = orders.needs.iter_mut().filter(|need| need.kind == NeedKind::Message);
+            let messages = directive.needs.iter_mut().filter(|need| need.kind == NeedKind::Message);
             messages.for_each(|need| need.count -= 1);
         }
     }

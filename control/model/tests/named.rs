@@ -34,7 +34,7 @@ fn a_raised_target_must_be_told() {
 }
 
 #[test]
-fn a_word_under_old_orders_must_not_count() {
+fn a_word_under_an_old_directive_must_not_count() {
     let found = violated(Job::new([named::smallest_hole()], Rule::OldWordCounts));
     assert!(found.contains(&"safety"), "{found:?}");
 }
@@ -56,10 +56,10 @@ fn second_threads_that_wait_for_each_others_ranks_keep_nobody_running() {
     assert!(endless(&every).is_some());
 }
 
-/// A rank that goes on sends to one that has not been cut: the message is in one image only.
+/// A rank that continues sends to one that has not been cut: the message is in one image only.
 #[test]
-fn no_rank_may_go_on_before_all_are_cut() {
-    let found = violated(Job::new([named::smallest_hole()], Rule::GoesOnAlone));
+fn no_rank_may_resume_before_all_are_cut() {
+    let found = violated(Job::new([named::smallest_hole()], Rule::ResumesAlone));
     assert!(found.contains(&"safety"), "{found:?}");
 }
 

@@ -28,5 +28,7 @@ mod rank;
 mod words;
 
 pub use coordinator::{Coordinator, Output};
-pub use rank::{Books, Door, RankMachine, Tell};
-pub use words::{Cause, Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Report, Version};
+pub use rank::{CollectiveEntry, MessageCounts, RankMachine, Tell};
+pub use words::{
+    Cause, Clock, Directive, GroupId, Need, NeedKind, Position, RankId, Report, Version,
+};

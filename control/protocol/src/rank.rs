@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rank's half: may this rank stop here, must it run on, and what has to be said?
 //!
-//! The wrappers ask it only while a checkpoint is pending. It holds the clocks, the newest orders
-//! and what it has last said; where the rank is and what it has sent and received is told at each
-//! question (`Position`, `Books`).
+//! The wrappers ask it only while a checkpoint is pending. It holds the clocks, the newest
+//! directive and what it has last said; where the rank is and what it has sent and received is told
+//! at each question (`Position`, `MessageCounts`).
 //!
-//! Invariant: a parked rank leaves the park only because of new orders. What it has said by
+//! Invariant: a parked rank leaves the park only because of a new directive. What it has said by
 //!            `Report::Parked` is true as long as the coordinator sends nothing.
 //! Invariant: `tell` says each thing once: asked again in the same situation it has nothing to say.
 
-use crate::words::{Cause, Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Version};
+use crate::words::{Cause, Clock, Directive, GroupId, Need, NeedKind, Position, RankId, Version};
 
 /// The rank's bookmarks. All counts but `held` are since the start of the job. They never fall, but
 /// for `arrived` while the program receives a message that was held.
-pub trait Books {
+pub trait MessageCounts {
     /// Messages sent to this rank, counted when the send is begun.
     fn sent(&self, to: RankId) -> u64;
     /// Messages of this rank that have arrived: received, taken in early, or held.
@@ -28,14 +28,14 @@ pub trait Books {
     fn matched(&self, from: RankId) -> u64;
 }
 
-/// What becomes of a rank at the door of a collective call.
+/// What becomes of a rank at the entry of a collective call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum CollectiveEntry {
     /// The call has been counted and may begin.
     Enter,
     /// The same, beyond the target: say `Report::Raise` first.
     Raise(Clock),
-    /// Not now. The rank parks here or, without orders yet, waits for them.
+    /// Not now. The rank parks here or, without a directive yet, waits for one.
     Hold,
 }
 
@@ -97,7 +97,7 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.entries.iter().take(self.used).map(|e| Clock { group: e.group, seq: e.seq })
     }
 
-    /// The request has become visible. From here on no collective call begins without `door`.
+    /// The request has become visible. From here on no collective call begins without `entry`.
     pub fn on_request(&mut self) {
         self.requested = true;
     }
@@ -108,26 +108,26 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.requested
     }
 
-    /// The version of the newest orders.
+    /// The version of the newest directive.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The newest orders replace all that came before.
-    pub fn on_orders(&mut self, orders: &Orders) {
-        if orders.version <= self.version {
+    /// The newest directive replaces all that came before.
+    pub fn on_directive(&mut self, directive: &Directive) {
+        if directive.version <= self.version {
             return;
         }
-        self.version = orders.version;
-        for target in &orders.targets {
+        self.version = directive.version;
+        for target in &directive.targets {
             if let Some(entry) = self.entry(target.group) {
                 entry.target = entry.target.max(target.seq);
             }
         }
         self.needs = [None; NEEDS];
-        self.crowded = orders.needs.len() > NEEDS;
-        for (place, need) in self.needs.iter_mut().zip(&orders.needs) {
+        self.crowded = directive.needs.len() > NEEDS;
+        for (place, need) in self.needs.iter_mut().zip(&directive.needs) {
             *place = Some(*need);
         }
     }
@@ -140,8 +140,8 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         }
     }
 
-    /// Takes back `count`: there is a request, and `door` is to be asked.
-    /// Whoever has read the higher count makes this rank owe the call; it then passes the door.
+    /// Takes back `count`: there is a request, and `entry` is to be asked.
+    /// Whoever has read the higher count makes this rank owe the call; it then passes the entry.
     pub fn uncount(&mut self, group: GroupId) {
         if let Some(entry) = self.entry(group) {
             entry.seq = entry.seq.saturating_sub(1);
@@ -149,19 +149,23 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     }
 
     /// May this rank begin a collective call of this group? The call is counted if so.
-    pub fn door(&mut self, group: GroupId, books: &impl Books) -> Door {
+    pub fn enter_collective(
+        &mut self,
+        group: GroupId,
+        counts: &impl MessageCounts,
+    ) -> CollectiveEntry {
         let unknown = self.requested && self.version == Version(0);
-        let has_duty = self.has_duty(&[Position::Door], books);
-        let Some(entry) = self.entry(group) else { return Door::Enter };
+        let has_duty = self.has_duty(&[Position::CollectiveEntry], counts);
+        let Some(entry) = self.entry(group) else { return CollectiveEntry::Enter };
         if unknown || !has_duty {
-            return Door::Hold;
+            return CollectiveEntry::Hold;
         }
         entry.seq += 1;
         if entry.seq <= entry.target {
-            return Door::Enter;
+            return CollectiveEntry::Enter;
         }
         entry.target = entry.seq;
-        Door::Raise(Clock { group, seq: entry.seq })
+        CollectiveEntry::Raise(Clock { group, seq: entry.seq })
     }
 
     /// True if some member of a group waits, or may come to wait, for this rank in a collective
@@ -184,7 +188,7 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     /// True if this rank may not stand still: it owes a collective call, or another rank needs a
     /// step of it that it has not made. `at`: where its threads are.
     #[must_use]
-    pub fn has_duty(&self, at: &[Position<'_>], books: &impl Books) -> bool {
+    pub fn has_duty(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
         if self.owes_collective() {
             return true;
         }
@@ -193,36 +197,37 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         if at.contains(&Position::Ending) {
             return false;
         }
-        self.crowded || self.needs.iter().flatten().any(|need| is_unmet(need, books))
+        self.crowded || self.needs.iter().flatten().any(|need| is_unmet(need, counts))
     }
 
-    /// May this rank stand still here? Without orders yet: yes, but it is not parked, only waiting.
+    /// May this rank stand still here? Without a directive yet: yes, but it is not parked, only
+    /// waiting.
     #[must_use]
-    pub fn may_park(&self, at: &[Position<'_>], books: &impl Books) -> bool {
+    pub fn may_park(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
         self.requested
             && at.iter().all(Position::is_parkable)
-            && (self.version == Version(0) || !self.has_duty(at, books))
+            && (self.version == Version(0) || !self.has_duty(at, counts))
     }
 
     /// True if, standing still, the rank takes in what arrives from this one. Never more than what
     /// is needed, or a synchronous send could end before its receive has begun.
     #[must_use]
-    pub fn gives_room(&self, to: RankId, books: &impl Books) -> bool {
+    pub fn gives_room(&self, to: RankId, counts: &impl MessageCounts) -> bool {
         self.needs.iter().flatten().any(|need| {
             need.kind == NeedKind::Room
                 && need.peer == to
-                && books.arrived(to) < need.count + books.held(to)
+                && counts.arrived(to) < need.count + counts.held(to)
         })
     }
 
-    /// What keeps a rank from going on, if it has to go on: nothing where it may park, and nothing
-    /// in a collective call, whose other members owe it.
-    pub fn needs<'a, B: Books>(
+    /// What keeps a rank from continuing, if it has to continue: nothing where it may park, and
+    /// nothing in a collective call, whose other members owe it.
+    pub fn needs<'a, B: MessageCounts>(
         &self,
         at: &'a [Position<'a>],
-        books: &'a B,
+        counts: &'a B,
     ) -> impl Iterator<Item = Need> + use<'a, B, GROUPS, NEEDS> {
-        let has_duty = self.has_duty(at, books);
+        let has_duty = self.has_duty(at, counts);
         at.iter().flat_map(move |at| {
             let mut peers: &'a [RankId] = &[];
             let mut single = None;
@@ -232,12 +237,15 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
                 Position::Synchronous(to) => single = Some((to, NeedKind::Receipt)),
                 _ => {}
             }
-            let of_single =
-                single.into_iter().map(|(peer, kind)| Need { peer, kind, count: books.sent(peer) });
+            let of_single = single.into_iter().map(|(peer, kind)| Need {
+                peer,
+                kind,
+                count: counts.sent(peer),
+            });
             of_single.chain(peers.iter().map(|&peer| Need {
                 peer,
                 kind: NeedKind::Message,
-                count: books.arrived(peer) + 1,
+                count: counts.arrived(peer) + 1,
             }))
         })
     }
@@ -245,8 +253,8 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     /// Is there something new to say about what this rank needs? It counts as said.
     /// A message that arrives without ending the wait (another tag) changes the count that is
     /// needed, and is told again; so is another cause.
-    pub fn tell(&mut self, at: &[Position<'_>], books: &impl Books) -> Option<Tell> {
-        let wanted = self.wanted(at, books);
+    pub fn tell(&mut self, at: &[Position<'_>], counts: &impl MessageCounts) -> Option<Tell> {
+        let wanted = self.wanted(at, counts);
         if wanted == self.told {
             return None;
         }
@@ -256,8 +264,8 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
 
     /// True if `tell` has something to say.
     #[must_use]
-    pub fn has_to_tell(&self, at: &[Position<'_>], books: &impl Books) -> bool {
-        self.wanted(at, books) != self.told
+    pub fn has_to_tell(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
+        self.wanted(at, counts) != self.told
     }
 
     /// True while the coordinator believes that this rank needs something.
@@ -266,17 +274,17 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.told != 0
     }
 
-    /// The rank parks under the orders it has; `Report::Parked` is to be said. It needs nothing
+    /// The rank parks under the directive it has; `Report::Parked` is to be said. It needs nothing
     /// now.
     pub fn park(&mut self) {
         self.told = 0;
     }
 
-    fn wanted(&self, at: &[Position<'_>], books: &impl Books) -> u64 {
+    fn wanted(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> u64 {
         if self.version == Version(0) {
             return 0;
         }
-        let all = self.needs(at, books).fold(0, |digest, need| {
+        let all = self.needs(at, counts).fold(0, |digest, need| {
             let kind = match need.kind {
                 NeedKind::Message => 1,
                 NeedKind::Receipt => 2,
@@ -295,10 +303,10 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     }
 }
 
-fn is_unmet(need: &Need, books: &impl Books) -> bool {
+fn is_unmet(need: &Need, counts: &impl MessageCounts) -> bool {
     match need.kind {
-        NeedKind::Message => books.sent(need.peer) < need.count,
-        NeedKind::Receipt => books.matched(need.peer) < need.count,
+        NeedKind::Message => counts.sent(need.peer) < need.count,
+        NeedKind::Receipt => counts.matched(need.peer) < need.count,
         NeedKind::Room => false,
     }
 }

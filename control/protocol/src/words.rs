@@ -13,10 +13,10 @@ pub type RankId = u32;
 /// Names a group of ranks, or a communicator: whatever has a clock. All members use the same id.
 pub type GroupId = u64;
 
-/// Numbers the orders to one rank, from 1; 0 stands for no orders yet.
+/// Numbers the directives to one rank, from 1; 0 stands for no directive yet.
 ///
-/// Only comparisons within one rank matter. So states that differ in nothing but how many orders
-/// there have been behave alike, and have the same hash.
+/// Only comparisons within one rank matter. So states that differ in nothing but how many
+/// directives there have been behave alike, and have the same hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u64);
 
@@ -48,8 +48,8 @@ pub enum NeedKind {
     Room,
 }
 
-/// A rank cannot go on before a peer has done something. In a report `peer` is the rank that is
-/// needed, in orders the one that needs.
+/// A rank cannot continue before a peer has done something. In a report `peer` is the rank that is
+/// needed, in a directive the one that needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Need {
     /// The other rank.
@@ -66,8 +66,8 @@ pub struct Need {
 pub enum Position<'a> {
     /// Outside MPI, or between two calls.
     Computing,
-    /// At the door of a collective call that has not been counted.
-    Door,
+    /// At the entry of a collective call that has not been counted.
+    CollectiveEntry,
     /// Inside a blocking collective call. Its other members come because of their targets.
     Collective,
     /// Waits for the end of a non-blocking collective call, in a loop that can be left.
@@ -78,7 +78,7 @@ pub enum Position<'a> {
     Sending(RankId),
     /// In a synchronous send to this rank.
     Synchronous(RankId),
-    /// At the door of MPI_Finalize: this rank will send and receive no more.
+    /// At the entry of MPI_Finalize: this rank will send and receive no more.
     Ending,
 }
 
@@ -110,8 +110,8 @@ pub enum Cause {
 
 /// What the coordinator wants of one rank, all of it: a later one replaces an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Orders {
-    /// Grows with every orders to this rank.
+pub struct Directive {
+    /// Grows with each directive to this rank.
     pub version: Version,
     /// Targets of the rank's groups.
     pub targets: Vec<Clock>,
@@ -126,12 +126,12 @@ pub enum Report {
     Clocks(Vec<Clock>),
     /// A collective call beyond its target is about to begin.
     Raise(Clock),
-    /// Cannot go on without these. Replaces what this rank has needed before.
+    /// Cannot continue without these. Replaces what this rank has needed before.
     Needs(Cause, Vec<Need>),
-    /// Goes on, needs nothing any more.
+    /// Continues, needs nothing any more.
     Runs,
-    /// Stands still under the orders of this version, and stays so until it gets others. The clocks
-    /// are those of now: calls may have been begun before the first orders came.
+    /// Stands still under the directive of this version, and stays so until it gets another one.
+    /// The clocks are those of now: calls may have been begun before the first directive came.
     Parked(Version, Vec<Clock>),
     /// Is inside MPI_Finalize and cannot be saved.
     Ending,

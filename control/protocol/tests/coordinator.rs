@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The coordinator by itself: which needs count. The rest is in `fermata-model`.
 use fermata_protocol::{
-    Cause, Clock, Coordinator, Need, NeedKind, Orders, Output, RankId, Report, Version,
+    Cause, Clock, Coordinator, Directive, Need, NeedKind, Output, RankId, Report, Version,
 };
 
-/// A coordinator, and the newest orders of each rank.
-struct Seen(Coordinator, Vec<Orders>);
+/// A coordinator, and the newest directive of each rank.
+struct Seen(Coordinator, Vec<Directive>);
 
 impl Seen {
     /// Rank 0 owes a call that all others are in.
     fn new(ranks: u32) -> Self {
-        let none = Orders { version: Version(0), targets: Vec::new(), needs: Vec::new() };
+        let none = Directive { version: Version(0), targets: Vec::new(), needs: Vec::new() };
         let mut seen = Self(Coordinator::new(ranks as usize), vec![none; ranks as usize]);
         for rank in 0..ranks {
             let seq = u64::from(rank > 0);
@@ -23,8 +23,8 @@ impl Seen {
         let mut outputs = Vec::new();
         self.0.on_report(rank, report, &mut outputs);
         for output in outputs {
-            if let Output::Orders(rank, orders) = output {
-                self.1[rank as usize] = orders;
+            if let Output::Directive(rank, directive) = output {
+                self.1[rank as usize] = directive;
             }
         }
     }
@@ -33,9 +33,9 @@ impl Seen {
         self.hear(rank, &Report::Needs(cause, vec![Need { peer, kind, count: 1 }]));
     }
 
-    /// Who needs something of each rank, as far as its orders say.
+    /// Who needs something of each rank, as far as its directive says.
     fn needed_by(&self) -> Vec<Vec<RankId>> {
-        let by = |orders: &Orders| orders.needs.iter().map(|need| need.peer).collect();
+        let by = |directive: &Directive| directive.needs.iter().map(|need| need.peer).collect();
         self.1.iter().map(by).collect()
     }
 }

@@ -3,19 +3,20 @@
 //! runtime's own text of these rules is held against the same table (tests/unit/duties.cpp).
 //!
 //! A line is a situation: clock and target of group 1, of group 2; what rank 1 needs and how many
-//! (`none` without needs, `unordered` without any orders); the messages sent to rank 1, those that
+//! (`none` without needs, `unordered` without a directive); the messages sent to rank 1, those that
 //! have arrived from it, those of them that are kept unmatched, and those of these that are held.
 //! Then what is decided there:
 //! - computing: has it a duty? If not, it may park;
 //! - receiving from rank 1: which message it needs, 0 if it has no duty;
 //! - before MPI_Finalize: has it a duty?
 //! - in a standard send to rank 1, and in a synchronous one: what it needs of it;
-//! - at the door of a collective call of group 1, which has been counted and is taken back: `hold`,
-//!   or `enter` or `raise` with the clock that the call then has;
+//! - at the entry of a collective call of group 1, which has been counted and is taken back:
+//!   `hold`, or `enter` or `raise` with the clock that the call then has;
 //! - parked: does it take in what comes from rank 1?
 //! - receiving: does it run on for its own sake?
 use fermata_protocol::{
-    Books, Cause, Clock, Door, Need, NeedKind, Orders, Position, RankId, RankMachine, Version,
+    Cause, Clock, CollectiveEntry, Directive, MessageCounts, Need, NeedKind, Position, RankId,
+    RankMachine, Version,
 };
 use std::fmt::Write;
 
@@ -29,7 +30,7 @@ struct Counts {
     held: u64,
 }
 
-impl Books for Counts {
+impl MessageCounts for Counts {
     fn sent(&self, _to: RankId) -> u64 {
         self.sent
     }
@@ -46,22 +47,22 @@ impl Books for Counts {
 
 type Machine = RankMachine<2, 1>;
 
-fn machine(clocks: [u64; 2], targets: [u64; 2], orders: Option<&[Need]>) -> Machine {
+fn machine(clocks: [u64; 2], targets: [u64; 2], directive: Option<&[Need]>) -> Machine {
     let mut machine = RankMachine::default();
     for (group, seq) in (1..).zip(clocks) {
         assert!(machine.join(group));
         (0..seq).for_each(|_| machine.count(group));
     }
     machine.on_request();
-    if let Some(needs) = orders {
+    if let Some(needs) = directive {
         let targets = (1..).zip(targets).map(|(group, seq)| Clock { group, seq }).collect();
-        machine.on_orders(&Orders { version: Version(1), targets, needs: needs.to_vec() });
+        machine.on_directive(&Directive { version: Version(1), targets, needs: needs.to_vec() });
     }
     machine
 }
 
-fn needs(machine: &Machine, at: &[Position<'_>], books: &Counts) -> String {
-    let words = machine.needs(at, books).map(|need| match need.kind {
+fn needs(machine: &Machine, at: &[Position<'_>], counts: &Counts) -> String {
+    let words = machine.needs(at, counts).map(|need| match need.kind {
         NeedKind::Message => need.count.to_string(),
         NeedKind::Receipt => format!("receipt{}", need.count),
         NeedKind::Room => format!("room{}", need.count),
@@ -69,33 +70,33 @@ fn needs(machine: &Machine, at: &[Position<'_>], books: &Counts) -> String {
     words.reduce(|all, word| all + &word).unwrap_or_else(|| "0".to_owned())
 }
 
-fn door(mut machine: Machine, books: &Counts) -> String {
+fn entry(mut machine: Machine, counts: &Counts) -> String {
     machine.count(1);
     machine.uncount(1);
-    let answer = machine.door(1, books);
+    let answer = machine.enter_collective(1, counts);
     let seq = machine.clocks().next().map_or(0, |clock| clock.seq);
     match answer {
-        Door::Hold => "hold".to_owned(),
-        Door::Enter => format!("enter{seq}"),
-        Door::Raise(clock) => format!("raise{}", clock.seq),
+        CollectiveEntry::Hold => "hold".to_owned(),
+        CollectiveEntry::Enter => format!("enter{seq}"),
+        CollectiveEntry::Raise(clock) => format!("raise{}", clock.seq),
     }
 }
 
-fn decisions(machine: &Machine, books: &Counts) -> String {
+fn decisions(machine: &Machine, counts: &Counts) -> String {
     let duty = |at: &[Position<'_>]| {
-        let has_duty = machine.has_duty(at, books);
-        assert_eq!(machine.may_park(at, books), !has_duty);
+        let has_duty = machine.has_duty(at, counts);
+        assert_eq!(machine.may_park(at, counts), !has_duty);
         u8::from(has_duty)
     };
     format!(
         "{} {} {} {} {} {} {} {}",
         duty(&[Position::Computing]),
-        needs(machine, &[Position::Receiving(&[1])], books),
+        needs(machine, &[Position::Receiving(&[1])], counts),
         duty(&[Position::Ending]),
-        needs(machine, &[Position::Sending(1)], books),
-        needs(machine, &[Position::Synchronous(1)], books),
-        door(machine.clone(), books),
-        u8::from(machine.gives_room(1, books)),
+        needs(machine, &[Position::Sending(1)], counts),
+        needs(machine, &[Position::Synchronous(1)], counts),
+        entry(machine.clone(), counts),
+        u8::from(machine.gives_room(1, counts)),
         u8::from(machine.cause(&[Position::Receiving(&[1])]) == Cause::Own)
     )
 }
@@ -107,7 +108,7 @@ fn table() -> String {
     let some = kinds.iter().flat_map(|(word, kind)| {
         (1..3).map(|count| (*word, count, vec![Need { peer: 1, kind: *kind, count }]))
     });
-    let orders: Vec<_> = [("none", 0, Vec::new())].into_iter().chain(some).collect();
+    let directive: Vec<_> = [("none", 0, Vec::new())].into_iter().chain(some).collect();
     // Arrived, kept, held.
     let arrivals = [(0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1), (2, 0, 0), (2, 1, 0), (2, 2, 1)];
     for case in 0..2 * 3 * 2 * 3 {
@@ -116,16 +117,16 @@ fn table() -> String {
         let (a, a_target, b, b_target) = (digit(2), digit(3), digit(2), 1);
         let sent = digit(3);
         for (arrived, kept, held) in arrivals {
-            let books = Counts { sent, arrived, kept, held };
+            let counts = Counts { sent, arrived, kept, held };
             let mut line = |word: &str, count: u64, machine: &Machine| {
                 let _ = writeln!(
                     text,
                     "{a} {a_target} {b} {b_target} {word} {count} {sent} {arrived} {kept} {held} \
                      {}",
-                    decisions(machine, &books)
+                    decisions(machine, &counts)
                 );
             };
-            for (word, count, needs) in &orders {
+            for (word, count, needs) in &directive {
                 line(word, *count, &machine([a, b], [a_target, b_target], Some(needs)));
             }
             if a_target == 0 {

@@ -29,7 +29,7 @@ pub struct JobLock {
 }
 
 impl JobLock {
-    /// Goes on with a lock that another process has handed over.
+    /// Continues with a lock that another process has handed over.
     #[must_use]
     pub fn adopt(file: File) -> Self {
         let lock = Self { file: Some(file) };
@@ -37,7 +37,7 @@ impl JobLock {
         lock
     }
 
-    /// The open file, for a process that is to go on with the job.
+    /// The open file, for a process that is to continue with the job.
     #[must_use]
     pub fn into_file(self) -> Option<File> {
         self.file
@@ -165,11 +165,11 @@ impl JobDir {
     }
 
     /// Takes the right to run this job, whose directory exists. `None`: somebody else has had it
-    /// for as long as `patience`.
+    /// for as long as `timeout`.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn hold(&self, patience: Duration) -> Result<Option<JobLock>, StorageError> {
+    pub fn hold(&self, timeout: Duration) -> Result<Option<JobLock>, StorageError> {
         let path = self.lock_path();
         let at = |error: &io::Error| StorageError::at("lock", &path, error);
         let mut file = own::open_to_append(&self.via(&path)).map_err(|error| at(&error))?;
@@ -188,7 +188,7 @@ impl JobDir {
                     return Ok(Some(JobLock { file: None }));
                 }
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(at(&error)),
-                Err(_) if begun.elapsed() >= patience => return Ok(None),
+                Err(_) if begun.elapsed() >= timeout => return Ok(None),
                 Err(_) => thread::sleep(HOLD_POLL),
             }
         }
@@ -291,7 +291,7 @@ impl JobDir {
     }
 
     /// Reads `job.json`, to show or to find the job. Once the directory is open, which is for those
-    /// who go on with it, it must be the user's own.
+    /// who continue with it, it must be the user's own.
     ///
     /// # Errors
     /// There is none, or it makes no sense.

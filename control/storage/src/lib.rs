@@ -51,17 +51,17 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// Does something with a directory that may hang, and waits for it no longer than `patience`; then
+/// Does something with a directory that may hang, and waits for it no longer than `timeout`; then
 /// there is no result. It is not done where no thread can be had.
 pub fn within<T: Send + 'static>(
-    patience: Duration,
+    timeout: Duration,
     act: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, waiting) = channel();
     let begun = thread::Builder::new().spawn(move || {
         let _ = done.send(act());
     });
-    begun.ok().and_then(|_| waiting.recv_timeout(patience).ok())
+    begun.ok().and_then(|_| waiting.recv_timeout(timeout).ok())
 }
 
 /// Builders of small valid images, for the tests of this crate and of the coordinator.

@@ -5,7 +5,7 @@
 //! lists, and what names this key has been changed by nobody else. What is looked at is what is
 //! written to: every file is opened once, in a directory that is the user's own. What fails is
 //! undone. What is interrupted leaves each image as one or the other, and the manifest that is to
-//! come beside it: the next takeover goes on from there.
+//! come beside it: the next takeover continues from there.
 
 use crate::image::Image;
 use crate::own::{self, Whose};

@@ -124,7 +124,7 @@ fn what_fails_leaves_the_snapshot_as_it_was() {
 }
 
 #[test]
-fn a_takeover_goes_on_where_one_was_interrupted() {
+fn a_takeover_continues_where_one_was_interrupted() {
     for steps in 1..=4 {
         let scratch = Scratch::new();
         let snapshot = snapshot(&scratch);

@@ -33,23 +33,23 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 pub(crate) const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The half of a line that bytes come from.
-pub trait Inlet: Send {
-    /// Blocks for bytes, at most for the patience; 0 = the peer has closed.
+pub trait Reader: Send {
+    /// Blocks for bytes, at most for the timeout; 0 = the peer has closed.
     ///
     /// # Errors
-    /// What the system says; `WouldBlock` or `TimedOut` when patience is over.
+    /// What the system says; `WouldBlock` or `TimedOut` when the timeout is over.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
     /// How long `receive` may block; `None` = until the line ends. Without a call: `None`.
     ///
     /// # Errors
     /// What the system says.
-    fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()>;
+    fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()>;
     /// Ends the line for both ends and both halves.
     fn end(&mut self);
 }
 
 /// The half of a line that bytes go into.
-pub trait Outlet: Send {
+pub trait Writer: Send {
     /// Sends everything, or fails within a few seconds of a peer that does not take it.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ pub trait Outlet: Send {
     ///
     /// # Errors
     /// What the system says.
-    fn set_patience(&mut self, _patience: Duration) -> io::Result<()> {
+    fn set_timeout(&mut self, _timeout: Duration) -> io::Result<()> {
         Ok(())
     }
     /// Ends the line for both ends and both halves.
@@ -69,13 +69,13 @@ pub trait Outlet: Send {
 /// A connection to a peer that may speak with us. Its halves may live in different threads.
 pub struct Line {
     /// What the peer says.
-    pub inlet: Box<dyn Inlet>,
+    pub reader: Box<dyn Reader>,
     /// What we say.
-    pub outlet: Box<dyn Outlet>,
+    pub writer: Box<dyn Writer>,
 }
 
 /// Somebody who has connected.
-pub trait Guest: Send {
+pub trait PendingPeer: Send {
     /// Lets the guest show that it may speak with us. Blocks for a few seconds at most.
     ///
     /// # Errors
@@ -85,14 +85,14 @@ pub trait Guest: Send {
 
 /// Where guests come from.
 pub trait Listener: Send {
-    /// Blocks for the next guest.
+    /// Blocks for the next peer.
     ///
     /// # Errors
     /// What the system says.
-    fn accept(&mut self) -> io::Result<Box<dyn Guest>>;
+    fn accept(&mut self) -> io::Result<Box<dyn PendingPeer>>;
 }
 
-/// Whether an error of `receive` only says that patience is over.
+/// Whether an error of `receive` only says that the timeout is over.
 #[must_use]
 pub fn is_waiting(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};

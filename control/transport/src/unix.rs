@@ -4,7 +4,7 @@
 //! The socket lies in a directory only its owner may enter, and each peer's user is asked of the
 //! kernel besides: the directory may be on a machine where that is not enough.
 
-use crate::{Guest, Inlet, Line, Listener, Outlet, WRITE_LIMIT};
+use crate::{Line, Listener, PendingPeer, Reader, WRITE_LIMIT, Writer};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -15,19 +15,19 @@ use std::time::Duration;
 
 struct UnixHalf(UnixStream);
 
-impl Inlet for UnixHalf {
+impl Reader for UnixHalf {
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
-    fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()> {
-        self.0.set_read_timeout(patience)
+    fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.0.set_read_timeout(timeout)
     }
     fn end(&mut self) {
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
-impl Outlet for UnixHalf {
+impl Writer for UnixHalf {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)
     }
@@ -39,7 +39,7 @@ impl Outlet for UnixHalf {
 fn line(stream: UnixStream) -> io::Result<Line> {
     stream.set_write_timeout(Some(WRITE_LIMIT))?;
     let second = stream.try_clone()?;
-    Ok(Line { inlet: Box::new(UnixHalf(stream)), outlet: Box::new(UnixHalf(second)) })
+    Ok(Line { reader: Box::new(UnixHalf(stream)), writer: Box::new(UnixHalf(second)) })
 }
 
 /// An error unless the process at the other end is this user's.
@@ -93,12 +93,12 @@ impl UnixTransport {
         file_at(&self.path).is_ok_and(|file| file == self.file)
     }
 
-    /// How long `accept` may wait for a guest; then it fails with `WouldBlock`.
+    /// How long `accept` may wait for a peer; then it fails with `WouldBlock`.
     ///
     /// # Errors
     /// What the system says.
-    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        fermata_sysio::set_receive_timeout(&self.listener, patience)
+    pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        fermata_sysio::set_receive_timeout(&self.listener, timeout)
     }
 
     /// What peers have to be told to connect.
@@ -117,15 +117,15 @@ impl Drop for UnixTransport {
 }
 
 impl Listener for UnixTransport {
-    fn accept(&mut self) -> io::Result<Box<dyn Guest>> {
+    fn accept(&mut self) -> io::Result<Box<dyn PendingPeer>> {
         let (stream, _) = self.listener.accept()?;
-        Ok(Box::new(UnixGuest(stream)))
+        Ok(Box::new(PendingUnixPeer(stream)))
     }
 }
 
-struct UnixGuest(UnixStream);
+struct PendingUnixPeer(UnixStream);
 
-impl Guest for UnixGuest {
+impl PendingPeer for PendingUnixPeer {
     fn admit(self: Box<Self>) -> io::Result<Line> {
         check_peer(&self.0, "tried to connect")?;
         line(self.0)

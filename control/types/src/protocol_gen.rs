@@ -248,7 +248,7 @@ pub struct Save {
     pub stay: u32,
 }
 
-/// Every rank has cut its image: all go on.
+/// Every rank has cut its image: all continue.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resume {
@@ -256,7 +256,7 @@ pub struct Resume {
     pub epoch: u32,
 }
 
-/// The checkpoint is given up; the job goes on.
+/// The checkpoint is given up; the job continues.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abort {
@@ -511,9 +511,9 @@ pub enum Message {
     Expected(Expected),
     /// Save the rank.
     Save(Save),
-    /// Every rank has cut its image: all go on.
+    /// Every rank has cut its image: all continue.
     Resume(Resume),
-    /// The checkpoint is given up; the job goes on.
+    /// The checkpoint is given up; the job continues.
     Abort(Abort),
     /// The snapshot exists.
     Committed(Committed),

@@ -161,7 +161,7 @@ __vdso_fermata_again:
 
 // Carries on a system call that a checkpoint interrupted. Entered by rt_sigreturn with the call's
 // number in rax and its (perhaps changed) arguments in their registers; rsp names a CarriedCall
-// (launcher/calls.cpp). Gives the caller its registers and its stack back and goes on behind the
+// (launcher/calls.cpp). Gives the caller its registers and its stack back and continues behind the
 // system call instruction it had issued; rcx and r11 are what a system call leaves there.
 //
 // Entered at __vdso_fermata_wait it waits first, by poll(2), whose arguments are in their

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Item: io_uring is not offered (ENOSYS); programs go on with ordinary calls
+// Item: io_uring is not offered (ENOSYS); programs continue with ordinary calls
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>

@@ -44,7 +44,7 @@ static int set_last(int last, int more) {
 // A child, with the thread's number if that can be had. Numbers that have just been given back are
 // not given out to others: somebody may still be about to kill who had them. So one rank alone
 // asks, for two would take each other's number for that of before; and after a restart in between
-// numbers go on from where they are.
+// numbers continue from where they are.
 static pid_t make_child(void) {
   for (int attempt = 0;; attempt++) {
     const int before = rank == 0 ? set_last((int)number - 1, 0) : 0;

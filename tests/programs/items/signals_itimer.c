@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Item: alarm and setitimer (real, virtual, profiling) go on with what was left
+// Item: alarm and setitimer (real, virtual, profiling) continue with what was left
 
 #include <signal.h>
 #include <sys/time.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Item: timers of timer_create, every clock and every kind of notice, keep their ids and go on
+// Item: timers of timer_create, every clock and every kind of notice, keep their ids and continue
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
     CHECK(timer_settime(far, 0, &later, NULL) == 0);
     CHECK(timer_settime(blocked_timer, 0, &often, NULL) == 0);
     report_step(step, o.step_ms);
-    // In parts: the clock goes on while the job is stopped, the timer does not.
+    // In parts: the clock continues while the job is stopped, the timer does not.
     for (int part = 0; part < 10; part++) compute_ms(3);
     struct itimerspec left;
     CHECK(timer_gettime(far, &left) == 0 && left.it_value.tv_sec >= 800 &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Item: the main thread has ended by pthread_exit, another goes on with MPI and is joined with it
+// Item: the main thread has ended by pthread_exit, another continues with MPI and is joined with it
 #include <pthread.h>
 #include <unistd.h>
 

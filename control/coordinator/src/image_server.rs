@@ -24,7 +24,7 @@ use std::time::Duration;
 const STANDSTILL_MAX: Duration = Duration::from_secs(30);
 const CHUNK_BYTES: usize = 1 << 20;
 
-pub(crate) struct Depot {
+pub(crate) struct ImageServer {
     name: String,
     job: JobDir,
     restored: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub(crate) struct Depot {
     macs: BTreeMap<u32, String>,
 }
 
-impl Depot {
+impl ImageServer {
     /// `manifest`: of the snapshot that the run is restored from.
     pub(crate) fn new(options: &Options, manifest: Option<&Manifest>) -> Self {
         let images = manifest.map_or(&[][..], |manifest| &manifest.images);
@@ -53,15 +53,15 @@ impl Depot {
     pub(crate) fn take(&self, mut line: Line, mut frames: FrameBuffer, put: &PutImage) {
         let result = self.store(&mut line, &mut frames, put);
         let error = result.err().map_or(String::new(), |error| error.to_string());
-        let _ = line.outlet.send(&encode_frame(&Stored { error }.into()));
-        line.outlet.end();
+        let _ = line.writer.send(&encode_frame(&Stored { error }.into()));
+        line.writer.end();
     }
 
     fn store(&self, line: &mut Line, frames: &mut FrameBuffer, put: &PutImage) -> io::Result<()> {
         if put.job != self.name {
             return Err(io::Error::other(format!("this is job '{}'", self.name)));
         }
-        line.inlet.set_patience(Some(STANDSTILL_MAX))?;
+        line.reader.set_timeout(Some(STANDSTILL_MAX))?;
         let path = partial_image(&self.job, put.epoch, put.rank);
         let at = |what: &str, error: io::Error| {
             io::Error::new(error.kind(), format!("cannot {what} {}: {error}", path.display()))
@@ -75,7 +75,7 @@ impl Depot {
             .map_err(|error| at("make", error))?;
         let mut left = put.bytes;
         while left > 0 {
-            let Some(Message::Chunk(chunk)) = next_message(&mut *line.inlet, frames)? else {
+            let Some(Message::Chunk(chunk)) = next_message(&mut *line.reader, frames)? else {
                 return Err(io::Error::other("the image broke off"));
             };
             left = left
@@ -90,7 +90,7 @@ impl Depot {
     pub(crate) fn give(&self, mut line: Line, wish: &GetImage) {
         // A daemon that sees too few bytes knows that this failed.
         let _ = self.send(&mut line, wish);
-        line.outlet.end();
+        line.writer.end();
     }
 
     fn send(&self, line: &mut Line, wish: &GetImage) -> io::Result<()> {
@@ -98,14 +98,14 @@ impl Depot {
             Ok((file, image)) => (Some(file), image),
             Err(error) => (None, Image { epoch: 0, bytes: 0, error: error.to_string() }),
         };
-        line.outlet.set_patience(STANDSTILL_MAX)?;
-        line.outlet.send(&encode_frame(&image.clone().into()))?;
+        line.writer.set_timeout(STANDSTILL_MAX)?;
+        line.writer.send(&encode_frame(&image.clone().into()))?;
         let mut data = vec![0; CHUNK_BYTES];
         while let (Some(file), 1..) = (&mut file, image.bytes) {
             let want = usize::try_from(image.bytes).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
             file.read_exact(&mut data[..want])?;
             let chunk = Chunk { data: data[..want].to_vec() };
-            line.outlet.send(&encode_frame(&chunk.into()))?;
+            line.writer.send(&encode_frame(&chunk.into()))?;
             image.bytes -= want as u64;
         }
         Ok(())
@@ -148,19 +148,19 @@ mod tests {
 
     #[test]
     fn only_the_image_that_the_manifest_lists_is_sent() {
-        let snapshot = std::env::temp_dir().join(format!("fermata-depot-{}", std::process::id()));
+        let snapshot = std::env::temp_dir().join(format!("fermata-images-{}", std::process::id()));
         std::fs::create_dir_all(&snapshot).unwrap();
         let (mut bytes, _) = samples::image("melt", 1, 0, 1);
         bytes[IMAGE_HEADER_MAC_OFFSET..][..32].fill(7);
         create_own(&snapshot.join(image_name(0))).unwrap().write_all(&bytes).unwrap();
         let gives = |macs: &[(u32, String)]| {
-            let depot = Depot {
+            let server = ImageServer {
                 name: "melt".into(),
                 job: JobDir::at(snapshot.clone()),
                 restored: Some(snapshot.clone()),
                 macs: macs.iter().cloned().collect(),
             };
-            depot.open(&GetImage { job: "melt".into(), rank: 0 }).is_ok()
+            server.open(&GetImage { job: "melt".into(), rank: 0 }).is_ok()
         };
         assert!(gives(&[(0, hex(&[7; 32]))]));
         assert!(gives(&[(0, String::new())]), "where nothing is sealed");

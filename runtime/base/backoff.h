@@ -8,7 +8,7 @@ namespace fermata {
 
 /// Counts the polls of one wait. Polls at full speed first; a rank that has waited longer offers
 /// the processor to the ranks it may share it with.
-class Patience {
+class Backoff {
  public:
   /// Once between two polls. True: yield now.
   bool is_spent() { return FERMATA_UNLIKELY(++polls_ >= 512 && polls_ % 16 == 0); }

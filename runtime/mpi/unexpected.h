@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Early messages: found during a checkpoint, delivered before anything the network still holds.
+// Unexpected messages: found during a checkpoint, delivered before anything the network still
+// holds.
 //
 // A message in flight at a checkpoint belongs to no process and to no image. So it is received
 // whole, as bytes, and waits in its communicator's queue with its true source and tag. Later
@@ -16,7 +17,7 @@
 //            in. One that is held goes back to the latter when the program receives it.
 #pragma once
 
-#include "base/patience.h"
+#include "base/backoff.h"
 #include "mpi/clock.h"
 #include "mpi/threads.h"
 
@@ -35,20 +36,20 @@ struct Awaited {
 };
 void safe_point(const Awaited& awaited = {});  // park.h
 
-/// Between two polls of the lower half, where other threads may change the books: they are opened
-/// if somebody waits for them, and it gets them before this thread has them back.
-inline void between_polls(Patience& patience) {
-  const bool is_spent = patience.is_spent();
-  if (books_are_shared() && (is_spent || books_are_awaited() || crossing().pending != 0)) {
-    const OpenBooks open;
+/// Between two polls of the lower half, where other threads may change the core state: they are
+/// opened if somebody waits for them, and it gets them before this thread has them back.
+inline void between_polls(Backoff& backoff) {
+  const bool is_spent = backoff.is_spent();
+  if (core_is_shared() && (is_spent || core_is_awaited() || crossing().pending != 0)) {
+    const CoreUnlocked open;
     (void)sys::call(SYS_sched_yield);
   } else if (is_spent) {
     (void)sys::call(SYS_sched_yield);
   }
 }
 /// Likewise, where they may not: what is waited for needs no other thread of this rank.
-inline void between_polls_alone(Patience& patience) {
-  if (patience.is_spent()) (void)sys::call(SYS_sched_yield);
+inline void between_polls_alone(Backoff& backoff) {
+  if (backoff.is_spent()) (void)sys::call(SYS_sched_yield);
 }
 
 inline CanonStatus empty_status() {
@@ -68,72 +69,72 @@ inline void count_received(const Comm* comm, i32 source) {
   if (source >= 0) state().received[comm->members[source]]++;
 }
 
-inline void early_append(Early* early) {
-  Comm* const comm = early->comm;
-  early->next = nullptr;
-  early->previous = comm->early_last;
-  (comm->early_last ? comm->early_last->next : comm->early_first) = early;
-  comm->early_last = early;
+inline void unexpected_append(UnexpectedMessage* kept) {
+  Comm* const comm = kept->comm;
+  kept->next = nullptr;
+  kept->previous = comm->unexpected_last;
+  (comm->unexpected_last ? comm->unexpected_last->next : comm->unexpected_first) = kept;
+  comm->unexpected_last = kept;
 }
 
-inline void early_unlink(Early* early) {
-  Comm* const comm = early->comm;
-  (early->previous ? early->previous->next : comm->early_first) = early->next;
-  (early->next ? early->next->previous : comm->early_last) = early->previous;
+inline void unexpected_unlink(UnexpectedMessage* kept) {
+  Comm* const comm = kept->comm;
+  (kept->previous ? kept->previous->next : comm->unexpected_first) = kept->next;
+  (kept->next ? kept->next->previous : comm->unexpected_last) = kept->previous;
 }
 
 /// A message that a probe has found.
-inline Early* early_new(Comm* comm, const CanonStatus& status) {
-  Early* const early = arena_new<Early>();
-  early->comm = comm;
-  early->source = status.source;
-  early->tag = status.tag;
-  early->bytes = status.bytes();
-  state().early_messages++;
-  state().early_bytes += early->bytes;
-  return early;
+inline UnexpectedMessage* unexpected_new(Comm* comm, const CanonStatus& status) {
+  UnexpectedMessage* const kept = arena_new<UnexpectedMessage>();
+  kept->comm = comm;
+  kept->source = status.source;
+  kept->tag = status.tag;
+  kept->bytes = status.bytes();
+  state().unexpected_messages++;
+  state().unexpected_bytes += kept->bytes;
+  return kept;
 }
 
-inline void early_free(Early* early) {
-  state().early_messages--;
-  state().early_bytes -= early->bytes;
-  arena_free(early->data);
-  arena_free(early);
+inline void unexpected_free(UnexpectedMessage* kept) {
+  state().unexpected_messages--;
+  state().unexpected_bytes -= kept->bytes;
+  arena_free(kept->data);
+  arena_free(kept);
 }
 
 /// The first kept message that a receive with this source and tag may match, or null.
-inline Early* early_match(const Comm* comm, i32 source, i32 tag) {
-  for (Early* early = comm->early_first; early; early = early->next)
-    if ((source == kAnySource || source == early->source) &&
-        (tag == kAnyTag || tag == early->tag))
-      return early;
+inline UnexpectedMessage* unexpected_match(const Comm* comm, i32 source, i32 tag) {
+  for (UnexpectedMessage* kept = comm->unexpected_first; kept; kept = kept->next)
+    if ((source == kAnySource || source == kept->source) &&
+        (tag == kAnyTag || tag == kept->tag))
+      return kept;
   return nullptr;
 }
 
-inline CanonStatus early_status(const Early* early) {
+inline CanonStatus unexpected_status(const UnexpectedMessage* kept) {
   CanonStatus status{};
-  status.source = early->source;
-  status.tag = early->tag;
-  status.set_bytes(early->bytes);
+  status.source = kept->source;
+  status.tag = kept->tag;
+  status.set_bytes(kept->bytes);
   return status;
 }
 
-inline void early_count(Early* early) {
-  if (!early->counted) count_received(early->comm, early->source);
-  early->counted = true;
+inline void unexpected_count(UnexpectedMessage* kept) {
+  if (!kept->counted) count_received(kept->comm, kept->source);
+  kept->counted = true;
 }
 
 /// Looks whether a message that is being received has come in. Preconditions: the gate is held.
-inline bool early_arrived(Early* early) {
-  if (early->state != EarlyState::kFilling) return early->state == EarlyState::kWhole;
+inline bool unexpected_arrived(UnexpectedMessage* kept) {
+  if (kept->state != UnexpectedState::kFilling) return kept->state == UnexpectedState::kWhole;
   int flag = 0;
   CanonStatus status{};
-  (void)lower().Test(&early->real, &flag, &status);
+  (void)lower().Test(&kept->real, &flag, &status);
   if (!flag) return false;
-  early->state = EarlyState::kWhole;
-  early->real = 0;
-  state().early_filling--;
-  early_count(early);
+  kept->state = UnexpectedState::kWhole;
+  kept->real = 0;
+  state().unexpected_filling--;
+  unexpected_count(kept);
   return true;
 }
 
@@ -143,27 +144,27 @@ inline bool is_too_large(u64 bytes) { return bytes > 0x7fff'ffff; }
 /// Begins to receive a message that was found or is held, as bytes. Never blocks: one still on its
 /// way fills its buffer under a request of its own. Returns the error class; then the message is as
 /// it was.
-inline int early_fill(Early* early) {
-  if (is_too_large(early->bytes)) return kErrUnsupportedOperation;
-  const bool held = early->state == EarlyState::kHeld;
-  u8* const data = arena_array<u8>(early->bytes);
-  const int count = int(early->bytes);
+inline int unexpected_fill(UnexpectedMessage* kept) {
+  if (is_too_large(kept->bytes)) return kErrUnsupportedOperation;
+  const bool held = kept->state == UnexpectedState::kHeld;
+  u8* const data = arena_array<u8>(kept->bytes);
+  const int count = int(kept->bytes);
   const u64 byte = state().lower_byte;
   u64 request = 0;
-  const int error = held ? lower().Imrecv(data, count, byte, &early->real, &request)
-                         : lower().Irecv(data, count, byte, early->source, early->tag,
-                                         early->comm->slot->real, &request);
+  const int error = held ? lower().Imrecv(data, count, byte, &kept->real, &request)
+                         : lower().Irecv(data, count, byte, kept->source, kept->tag,
+                                         kept->comm->slot->real, &request);
   if (error) {
     arena_free(data);
     return error;
   }
-  if (held) (early->matched ? state().early_matched : state().early_held)--;
-  early->matched = false;
-  state().early_filling++;
-  early->data = data;
-  early->real = request;
-  early->state = EarlyState::kFilling;
-  (void)early_arrived(early);
+  if (held) (kept->matched ? state().unexpected_matched : state().unexpected_held)--;
+  kept->matched = false;
+  state().unexpected_filling++;
+  kept->data = data;
+  kept->real = request;
+  kept->state = UnexpectedState::kFilling;
+  (void)unexpected_arrived(kept);
   return kSuccess;
 }
 
@@ -172,9 +173,9 @@ inline void fail_checkpoint(const char* reason) {
   state().park.failed = true;
   state().park.why_failed = reason;
 }
-/// early_fill() for a checkpoint, which fails if it cannot be. Returns whether it could.
-inline bool early_keep(Early* early) {
-  const int error = early_fill(early);
+/// unexpected_fill() for a checkpoint, which fails if it cannot be. Returns whether it could.
+inline bool unexpected_keep(UnexpectedMessage* kept) {
+  const int error = unexpected_fill(kept);
   if (error)
     fail_checkpoint(error == kErrUnsupportedOperation
                         ? "a message of 2 GiB or more is in flight"
@@ -184,47 +185,47 @@ inline bool early_keep(Early* early) {
 
 /// Receives one waiting message of `comm`, any tag, as bytes. Returns false if none waits, or none
 /// that can be kept. Never blocks.
-inline bool early_take_one(Comm* comm, i32 source) {
+inline bool unexpected_take_one(Comm* comm, i32 source) {
   int flag = 0;
   CanonStatus status{};
   if (lower().Iprobe(source, kAnyTag, comm->slot->real, &flag, &status) || !flag) return false;
-  Early* const early = early_new(comm, status);
-  if (!early_keep(early)) {
-    early_free(early);
+  UnexpectedMessage* const kept = unexpected_new(comm, status);
+  if (!unexpected_keep(kept)) {
+    unexpected_free(kept);
     return false;
   }
-  early_append(early);
+  unexpected_append(kept);
   return true;
 }
 
 /// Receives the first held message of this source, as bytes. Returns false likewise.
-inline bool early_take_held(const Comm* comm, i32 source) {
-  if (FERMATA_LIKELY(state().early_held == 0)) return false;
-  Early* early = comm->early_first;
-  while (early && (early->state != EarlyState::kHeld || source != early->source))
-    early = early->next;
-  return early && early_keep(early);
+inline bool unexpected_take_held(const Comm* comm, i32 source) {
+  if (FERMATA_LIKELY(state().unexpected_held == 0)) return false;
+  UnexpectedMessage* kept = comm->unexpected_first;
+  while (kept && (kept->state != UnexpectedState::kHeld || source != kept->source))
+    kept = kept->next;
+  return kept && unexpected_keep(kept);
 }
 
 /// Receives all messages of `comm` that are held, as bytes; as many as can be kept. Never blocks.
-inline void early_take_all_held(const Comm* comm) {
-  for (Early* early = comm->early_first; early; early = early->next)
-    if (early->state == EarlyState::kHeld && !early_keep(early)) return;
+inline void unexpected_take_all_held(const Comm* comm) {
+  for (UnexpectedMessage* kept = comm->unexpected_first; kept; kept = kept->next)
+    if (kept->state == UnexpectedState::kHeld && !unexpected_keep(kept)) return;
 }
 
 /// Holds one waiting message of `comm`, any tag. Returns false if none waits. Never blocks.
-inline bool early_hold_one(Comm* comm, i32 source) {
+inline bool unexpected_hold_one(Comm* comm, i32 source) {
   int flag = 0;
   u64 message = 0;
   CanonStatus status{};
   if (lower().Improbe(source, kAnyTag, comm->slot->real, &flag, &message, &status) || !flag)
     return false;
-  Early* const early = early_new(comm, status);
-  early->state = EarlyState::kHeld;
-  early->real = message;
-  early_append(early);
-  early_count(early);
-  state().early_held++;
+  UnexpectedMessage* const kept = unexpected_new(comm, status);
+  kept->state = UnexpectedState::kHeld;
+  kept->real = message;
+  unexpected_append(kept);
+  unexpected_count(kept);
+  state().unexpected_held++;
   return true;
 }
 
@@ -237,8 +238,8 @@ inline int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u6
   if (error) return error;
   error = lower().Send(data, int(bytes), state().lower_byte, 0, 0, state().lower_self);
   CanonStatus got{};
-  Patience patience;
-  for (int flag = 0; !flag; between_polls_alone(patience)) {
+  Backoff backoff;
+  for (int flag = 0; !flag; between_polls_alone(backoff)) {
     const int test_error = lower().Test(&receive, &flag, &got);
     if (test_error) {
       error = test_error;
@@ -256,68 +257,69 @@ inline void send_receipt(i32 to, i32 tag) {
     state().sent[to]++;
 }
 /// The program has matched a kept message.
-inline void give_receipt(Early* early) {
-  if (FERMATA_UNLIKELY(early->owed_tag != 0)) send_receipt(early->owed_to, early->owed_tag);
-  early->owed_tag = 0;
+inline void give_receipt(UnexpectedMessage* kept) {
+  if (FERMATA_UNLIKELY(kept->owed_tag != 0)) send_receipt(kept->owed_to, kept->owed_tag);
+  kept->owed_tag = 0;
 }
 
 /// Waits until a kept message is whole; its sender is bound to deliver it. Returns the error class.
-inline int early_complete(Early* early) {
-  if (early->state == EarlyState::kFound || early->state == EarlyState::kHeld)
-    if (const int error = early_fill(early)) return error;
-  for (Patience patience; !early_arrived(early);) between_polls_alone(patience);
+inline int unexpected_complete(UnexpectedMessage* kept) {
+  if (kept->state == UnexpectedState::kFound || kept->state == UnexpectedState::kHeld)
+    if (const int error = unexpected_fill(kept)) return error;
+  for (Backoff backoff; !unexpected_arrived(kept);) between_polls_alone(backoff);
   return kSuccess;
 }
 
 /// Hands a message that is not held to the application and forgets it. The caller has unlinked
 /// nothing yet. Blocks until the message has come in.
-inline int early_deliver(Early* early, void* buffer, int count, u64 datatype, CanonStatus* status) {
-  (void)early_complete(early);
-  early_unlink(early);
-  give_receipt(early);
-  *status = early_status(early);
-  const int error = unpack_bytes(early->data, early->bytes, buffer, count, datatype, status);
-  early_free(early);
+inline int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, u64 datatype,
+                              CanonStatus* status) {
+  (void)unexpected_complete(kept);
+  unexpected_unlink(kept);
+  give_receipt(kept);
+  *status = unexpected_status(kept);
+  const int error = unpack_bytes(kept->data, kept->bytes, buffer, count, datatype, status);
+  unexpected_free(kept);
   return error;
 }
 
 /// Keeps what a matched probe has taken out of the lower half's queue; it counts from now on.
-inline Early* early_new_matched(Comm* comm, u64 real, const CanonStatus& status) {
-  Early* const early = early_new(comm, status);
-  early->state = EarlyState::kHeld;
-  early->real = real;
-  early->matched = true;
-  early_count(early);
-  state().early_matched++;
-  return early;
+inline UnexpectedMessage* unexpected_new_matched(Comm* comm, u64 real, const CanonStatus& status) {
+  UnexpectedMessage* const kept = unexpected_new(comm, status);
+  kept->state = UnexpectedState::kHeld;
+  kept->real = real;
+  kept->matched = true;
+  unexpected_count(kept);
+  state().unexpected_matched++;
+  return kept;
 }
 
-/// Matches a held message that is too large to be received as bytes (early_fill).
-inline void early_match_held(Early* early) {
-  early_unlink(early);
-  early->matched = true;
-  state().early_held--;
-  state().early_matched++;
+/// Matches a held message that is too large to be received as bytes (unexpected_fill).
+inline void unexpected_match_held(UnexpectedMessage* kept) {
+  unexpected_unlink(kept);
+  kept->matched = true;
+  state().unexpected_held--;
+  state().unexpected_matched++;
 }
 
 /// A rank that is about to park receives, as bytes, what the program has matched: no message may be
 /// the lower half's alone in an image, and its sender may stand in its call until then. False if
 /// one is too large. Never blocks.
-inline bool early_fill_matched() {
+inline bool unexpected_fill_matched() {
   bool all = true;
-  if (FERMATA_LIKELY(state().early_matched == 0)) return true;
+  if (FERMATA_LIKELY(state().unexpected_matched == 0)) return true;
   for_each_live(kMessage, [&](Slot* slot) {
-    Early* const early = static_cast<Early*>(slot->object);
-    if (early->state == EarlyState::kHeld && early_fill(early) != kSuccess) all = false;
+    UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>(slot->object);
+    if (kept->state == UnexpectedState::kHeld && unexpected_fill(kept) != kSuccess) all = false;
   });
   return all;
 }
 /// Looks whether these have come in. True if one has.
-inline bool early_matched_arrived() {
+inline bool unexpected_matched_arrived() {
   bool any = false;
   for_each_live(kMessage, [&](Slot* slot) {
-    Early* const early = static_cast<Early*>(slot->object);
-    if (early->state == EarlyState::kFilling) any |= early_arrived(early);
+    UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>(slot->object);
+    if (kept->state == UnexpectedState::kFilling) any |= unexpected_arrived(kept);
   });
   return any;
 }
@@ -325,27 +327,27 @@ inline bool early_matched_arrived() {
 /// Begins to receive a held message where the request says, and forgets it. It counts when the
 /// request ends, like that of any receive. Never blocks. Returns the error class; unless it is
 /// kErrTruncate the message is held as before.
-inline int early_receive(Early* early, Slot* slot) {
+inline int unexpected_receive(UnexpectedMessage* kept, Slot* slot) {
   Request* const request = request_of(slot);
   u64 real = 0;
   const int error = lower().Imrecv(request->buffer, request->count, request->datatype->real,
-                                   &early->real, &real);
+                                   &kept->real, &real);
   if (error && error != kErrTruncate) return error;
-  if (early->matched) {
-    state().early_matched--;
+  if (kept->matched) {
+    state().unexpected_matched--;
   } else {
-    early_unlink(early);
-    state().early_held--;
+    unexpected_unlink(kept);
+    state().unexpected_held--;
   }
-  give_receipt(early);
+  give_receipt(kept);
   if (error == kSuccess) {
-    state().received[early->comm->members[early->source]]--;
+    state().received[kept->comm->members[kept->source]]--;
     if (is_persistent(request)) slot->spare = slot->real;
     slot->real = real;
     request->mode = SendMode::kMatched;
     request->state = RequestState::kActive;
   }
-  early_free(early);
+  unexpected_free(kept);
   return error;
 }
 

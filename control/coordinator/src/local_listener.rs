@@ -6,7 +6,9 @@
 use crate::lines::Input;
 use fermata_seal::{Key, Seal};
 use fermata_storage::{JobDir, StorageError, within};
-use fermata_transport::{Guest, Listener, UnixTransport, is_waiting, remove_socket, runtime_dir};
+use fermata_transport::{
+    Listener, PendingPeer, UnixTransport, is_waiting, remove_socket, runtime_dir,
+};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -20,9 +22,9 @@ const RECORD_WAIT: Duration = Duration::from_secs(5);
 
 /// Where the socket is; `None`: the coordinator has ended, and it must not come back.
 #[derive(Clone)]
-pub(crate) struct Place(Arc<Mutex<Option<PathBuf>>>);
+pub(crate) struct SocketPlace(Arc<Mutex<Option<PathBuf>>>);
 
-impl Place {
+impl SocketPlace {
     fn lock(&self) -> MutexGuard<'_, Option<PathBuf>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -35,9 +37,9 @@ impl Place {
     }
 }
 
-pub(crate) struct Door {
+pub(crate) struct LocalListener {
     transport: UnixTransport,
-    place: Place,
+    place: SocketPlace,
     job: JobDir,
     /// What the job's record is sealed with.
     key: Option<Key>,
@@ -48,7 +50,7 @@ pub(crate) struct Door {
     noted: String,
 }
 
-impl Door {
+impl LocalListener {
     pub(crate) fn open(
         path: &Path,
         job: JobDir,
@@ -57,11 +59,11 @@ impl Door {
     ) -> io::Result<Self> {
         let transport = listen(path)?;
         let recorded = path.to_owned();
-        let place = Place(Arc::new(Mutex::new(Some(path.to_owned()))));
+        let place = SocketPlace(Arc::new(Mutex::new(Some(path.to_owned()))));
         Ok(Self { transport, place, job, key, recorded, notes, noted: String::new() })
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> SocketPlace {
         self.place.clone()
     }
 
@@ -104,7 +106,7 @@ impl Door {
 
 fn listen(path: &Path) -> io::Result<UnixTransport> {
     let transport = UnixTransport::bind(path)?;
-    transport.set_patience(LOOK_EVERY)?;
+    transport.set_timeout(LOOK_EVERY)?;
     Ok(transport)
 }
 
@@ -115,8 +117,8 @@ fn record(job: &JobDir, key: Option<&Key>, socket: String) -> Result<(), Storage
     job.write_record(&record, key.filter(|_| seal == Seal::Ours))
 }
 
-impl Listener for Door {
-    fn accept(&mut self) -> io::Result<Box<dyn Guest>> {
+impl Listener for LocalListener {
+    fn accept(&mut self) -> io::Result<Box<dyn PendingPeer>> {
         loop {
             match self.transport.accept() {
                 Err(error) if is_waiting(&error) && self.look_after() => {}

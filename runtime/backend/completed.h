@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends that are complete when MPI_Isend returns, as small ones often are. An MPI gives them all
 // one handle, which carries no state. Such a send is finished here at once, and its request is
-// handed over as 0: the front end needs no books for it, and nobody polls for it.
+// handed over as 0: the front end needs no core state for it, and nobody polls for it.
 #pragma once
 
 #include "backend/exit_handlers.h"
@@ -9,29 +9,29 @@
 
 namespace fermata::backend {
 
-inline u64 g_instant = 0;  // their handle; 0: this MPI has no such thing
+inline u64 g_completed = 0;  // their handle; 0: this MPI has no such thing
 
 /// Two sends to nobody are complete at once; they show the handle if they share it while both are
 /// alive. Called once, after MPI_Init.
-inline void find_instant() {
+inline void find_completed() {
   const u64 byte = canonical(MPI_BYTE), self = canonical(MPI_COMM_SELF);
   u64 requests[2] = {0, 0};
   for (u64& request : requests)
     if (Isend(nullptr, 0, byte, abi::kProcNull, 0, self, &request) != 0) return;
-  if (requests[0] == requests[1]) g_instant = requests[0];
+  if (requests[0] == requests[1]) g_completed = requests[0];
   for (u64& request : requests) (void)Wait(&request, nullptr);
 }
 
 /// Completes the sends that have come with their handle since the last time. It carries no state,
 /// so their number is all there is to remember; completing many at once costs little each.
-class Instants {
+class CompletedRequests {
  public:
   void add() {
     if (FERMATA_UNLIKELY(++count_ == kMany)) complete();
   }
   void complete() {
     MPI_Request requests[kMany];
-    for (int i = 0; i < count_; i++) requests[i] = native<MPI_Request>(g_instant);
+    for (int i = 0; i < count_; i++) requests[i] = native<MPI_Request>(g_completed);
     (void)MPI_Waitall(count_, requests, MPI_STATUSES_IGNORE);
     count_ = 0;
   }
@@ -40,19 +40,19 @@ class Instants {
   static constexpr int kMany = 64;
   int count_ = 0;
 };
-inline Instants g_instants;
+inline CompletedRequests g_completed_all;
 
 inline int isend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
                  u64* request) {
   const int error = Isend(buf, count, datatype, dest, tag, comm, request);
-  if (error != 0 || *request != g_instant) return error;
-  g_instants.add();
+  if (error != 0 || *request != g_completed) return error;
+  g_completed_all.add();
   *request = 0;
   return 0;
 }
 
 inline int finalize() {
-  g_instants.complete();
+  g_completed_all.complete();
   const int error = Finalize();
   run_exit_handlers();
   return error;

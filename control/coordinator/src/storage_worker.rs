@@ -23,13 +23,13 @@ enum Task {
 
 /// Removes what earlier runs of the job have left. Then it takes tasks, does them one after the
 /// other, and tells the server of each when it is done.
-pub(crate) struct Storekeeper {
+pub(crate) struct StorageWorker {
     tasks: Sender<Task>,
     /// Tasks that are not done yet. What it does at the beginning keeps nobody, and is not counted.
     open: u32,
 }
 
-impl Storekeeper {
+impl StorageWorker {
     pub(crate) fn start(options: Options, done: Sender<Input>) -> io::Result<Self> {
         let (tasks, receiver) = channel();
         thread::Builder::new().spawn(move || work(&options, &receiver, &done))?;
