@@ -81,7 +81,7 @@ inline const char* behind(const char* path, const char* start) {
 
 /// Copies a message. Of one that is too long the middle is left out, most often a part of a path:
 /// it begins with what is wrong and ends with what to do.
-inline void shorten(char* to, u64 capacity, const char* message) {
+[[gnu::noinline]] inline void shorten(char* to, u64 capacity, const char* message) {
   constexpr char kGap[] = " ... ";
   const u64 bytes = text_length(message);
   if (bytes < capacity) {
