@@ -4,8 +4,7 @@
 // a checkpoint is pending; then the caller parks, and waits again.
 //
 // Invariant: a status is handed over whenever the request has finished, also in an error: the core
-// state
-//            need its source.
+//            state needs its source.
 #pragma once
 
 #include <sched.h>

@@ -14,8 +14,7 @@
 // something moved, up to 1 ms when nothing does.
 //
 // Invariant: park() is entered with Gate::depth == 0 and the core state in order; while it runs,
-// depth
-//            is above 0 and the rank's application code stands still.
+//            depth is above 0 and the rank's application code stands still.
 // Invariant: every loop here ends when the agent stores Phase::kRun; the agent has the deadlines.
 #pragma once
 

@@ -12,8 +12,7 @@
 //!            parked rank says nothing and moves only on a new directive, and there is none under
 //!            way; all clocks have been heard, so in every group all are equal to the target.
 //! Invariant: no rank continues from a safe state before all have been cut, or one that continues
-//! would
-//!            send to one that is still to be cut.
+//!            would send to one that is still to be cut.
 
 use crate::words::{Cause, Clock, Directive, GroupId, Need, NeedKind, RankId, Report, Version};
 use alloc::collections::{BTreeMap, BTreeSet};
