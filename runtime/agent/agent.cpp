@@ -72,6 +72,8 @@ struct Agent {
 };
 Agent self;
 
+const agent::SaveState& saving() { return self.saving.state(); }
+
 // Of the checkpoint that this rank takes part in, 0 = none.
 u32 pending_epoch() { return load(self.upper_known) ? load(crossing().pending) : 0; }
 
@@ -118,7 +120,7 @@ void on_request(const wire::Request& request) {
     return give_up(request.epoch, "the rank is not running: MPI_Finalize has been entered");
   if (load(shared.pending) == request.epoch) return;  // said twice
   if (load(shared.connections) != 0) return give_up(request.epoch, kConnected);
-  if (load(shared.pending) != 0 || self.saving.is_running())
+  if (load(shared.pending) != 0 || saving().is_running())
     return give_up(request.epoch, "an earlier checkpoint of this rank is not over yet");
   store(shared.targets_version, u64{0});  // expected_version names its epoch
   store_phase(Phase::kGather);
@@ -183,21 +185,21 @@ void on_save(const wire::Save& save) {
   const Checkpointer* const checkpointer = agent::find_checkpointer(save.checkpointer);
   if (!checkpointer) return give_up(save.epoch, "it does not know this checkpointer");
   if (checkpointer->parked ? !is_pending(save.epoch) : !load(self.asking)) return;
-  if (!self.saving.has_begun(save.epoch))
+  if (saving().epoch() != save.epoch)
     self.saving.begin(self.connection, checkpointer, save, self.job);
 }
 
 // Until now the rank stood still: a rank that was not yet saved might have taken in what this one
 // sent since, or read what it wrote to shared memory and to files.
 void on_resume(const wire::Resume& message) {
-  if (!is_pending(message.epoch) || !self.saving.is_standing()) return;
+  if (!is_pending(message.epoch) || !saving().is_standing()) return;
   self.saving.end_pause();
   fault(Fault::kAgentResumed);
-  if (!self.saving.ends_the_run()) release();
+  if (!saving().ends_the_run()) release();
 }
 
 void on_abort(const wire::Abort& abort) {
-  if (self.saving.owed() == abort.epoch) self.saving.give_up();
+  if (saving().owed() == abort.epoch) self.saving.give_up();
   if (is_pending(abort.epoch)) release();
   fault(Fault::kAgentAborted);
 }
@@ -215,12 +217,12 @@ int introduce() {
 // good, or this rank's last word, or the checkpoint fails.
 void on_alive(const wire::Alive& alive) {
   const u32 pending = pending_epoch();
-  const u32 owed = self.saving.owed();
+  const u32 owed = saving().owed();
   if (!alive.known) introduce();
   if (owed != 0 && owed != alive.epoch) self.saving.give_up();
   if (pending != 0 && pending != alive.epoch) return release();
   if (alive.epoch == 0 || !alive.saving) return;
-  if (!self.saving.has_begun(alive.epoch))
+  if (saving().epoch() != alive.epoch)
     return give_up(alive.epoch, "the word to save got lost");
   if (alive.resumed) on_resume(wire::Resume{alive.epoch});
   self.saving.repeat(self.connection);
@@ -296,7 +298,7 @@ void forget_checkpoint(const char* why) {
 
 // Of the checkpoint that the program waits for only the commit is missing, for all this rank knows.
 bool asked_is_saved() {
-  const u32 saved = self.saving.saved();
+  const u32 saved = saving().saved();
   return load(self.asking) && saved != 0 && saved != self.asked_after;
 }
 
@@ -306,9 +308,9 @@ void mind_silence() {
   const u32 pending = pending_epoch();
   const u64 now_ms = sys::now_ns() / 1'000'000;
   if (pending == 0 && !load(self.asking)) self.heard_ms = now_ms;
-  if (!load(self.asking)) self.asked_after = self.saving.begun();
-  const bool ends = self.saving.ends_the_run() && self.saving.has_begun(pending) &&
-                    !self.saving.is_standing();
+  if (!load(self.asking)) self.asked_after = saving().epoch();
+  const bool ends = saving().ends_the_run() && saving().epoch() == pending &&
+                    !saving().is_standing();
   const bool is_storing = ends || (pending == 0 && asked_is_saved());
   if (now_ms - self.heard_ms < (is_storing ? kStoringMs : kSilenceMs)) return;
   constexpr char kSilent[] = "it has not heard of the coordinator for long, and continues";
@@ -340,8 +342,8 @@ void* agent_main(void*) {
   leave_the_ranks_core();
   do {
     for (;;) {
-      const int timeout = self.saving.is_cutting()   ? 0
-                           : self.saving.is_running() ? kSavingPollMs
+      const int timeout = saving().is_cutting()   ? 0
+                           : saving().is_running() ? kSavingPollMs
                            : is_gathering()           ? agent::kSendingPollMs
                                                       : kIdlePollMs;
       if (self.connection.receive(timeout) != 0) break;
