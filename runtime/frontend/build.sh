@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 out=${1:-build/lib/fermata/front}
 # gcc rather than g++: nothing of libstdc++ is used, so nothing of it is linked.
 flags=(-std=c++20 -O2 -g -fPIC -shared -fno-exceptions -fno-rtti -fvisibility=hidden -fno-plt
-       -fno-threadsafe-statics -Wall -Wextra -Werror -Iruntime)
+       -fno-threadsafe-statics -Wall -Wextra -Wshadow=local -Werror -Iruntime)
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' control/Cargo.toml)
 flags+=("-DFERMATA_VERSION=\"$version\"")
 # What programs that want a say are built with.

@@ -116,11 +116,11 @@ inline bool owes_collective() {
 
 /// Messages of this rank that have been counted, though the program has not matched them yet.
 inline u64 kept_from(i32 rank) {
-  u64 kept = 0;
+  u64 count = 0;
   for (const Comm* comm = state().comms; comm; comm = comm->next)
     for (const UnexpectedMessage* kept = comm->unexpected_first; kept; kept = kept->next)
-      kept += kept->counted && comm->members[kept->source] == rank;
-  return kept;
+      count += kept->counted && comm->members[kept->source] == rank;
+  return count;
 }
 /// Those of them that are held.
 inline u64 held_from(i32 rank) {

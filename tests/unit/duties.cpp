@@ -238,11 +238,11 @@ static void test_announcements() {
   UnexpectedMessage kept[3]{};
   world.id = 77;
   state().comms = &world;
-  for (UnexpectedMessage& kept : kept) {
-    kept.comm = &world;
-    kept.source = 1;
-    kept.tag = 5;
-    unexpected_append(&kept);
+  for (UnexpectedMessage& one : kept) {
+    one.comm = &world;
+    one.source = 1;
+    one.tag = 5;
+    unexpected_append(&one);
   }
   kept[1].tag = 6;
   EXPECT(find_announced(1, Announcement{77, 5, 1, 0}) == &kept[2]);
@@ -251,7 +251,7 @@ static void test_announcements() {
   EXPECT(find_announced(1, Announcement{77, 6, 1, 0}) == &kept[1]);
   EXPECT(find_announced(0, Announcement{77, 5, 1, 0}) == nullptr);
   EXPECT(find_announced(1, Announcement{78, 5, 1, 0}) == nullptr);
-  for (UnexpectedMessage& kept : kept) unexpected_unlink(&kept);
+  for (UnexpectedMessage& one : kept) unexpected_unlink(&one);
   state().comms = nullptr;
 }
 
