@@ -7,6 +7,9 @@ import time
 
 from support.cases import Failed, Skipped
 
+# On each host's own /run: the sockets in it have paths of at most 107 bytes, however long that of
+# the project is.
+SPOOL = "/run/slurmd"
 PROGRAMS = ("slurmctld", "slurmd", "munged", "srun")
 START_S = 60
 CONFIGURATION = """\
@@ -17,7 +20,7 @@ SlurmdUser=root
 AuthType=auth/munge
 CredType=cred/munge
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool.%n
+SlurmdSpoolDir={spool}
 SlurmctldPidFile=/run/slurmctld.pid
 SlurmdPidFile=/run/slurmd.pid
 SlurmctldLogFile={folder}/slurmctld.log
@@ -58,7 +61,7 @@ class Slurm:
         (self.folder / "state").mkdir(parents=True)
         addresses = [f"10.99.0.{i + 1}" for i in range(len(cluster.hosts))]
         text = CONFIGURATION.format(first=cluster.hosts[0], first_address=addresses[0],
-                                    folder=self.folder)
+                                    folder=self.folder, spool=SPOOL)
         for name, address in zip(cluster.hosts, addresses):
             text += NODE.format(name=name, address=address)
         self.conf.write_text(text + PARTITION)
@@ -72,7 +75,7 @@ class Slurm:
                             "--seed-file=/run/munge/seed --num-threads=2")
         self.must(cluster.hosts[0], "slurmctld -c")
         for name in cluster.hosts:
-            self.must(name, f"mkdir -p {self.folder}/spool.{name} && slurmd -N {name}")
+            self.must(name, f"mkdir -p {SPOOL} && slurmd -N {name}")
         self._wait_for_idle_hosts()
 
     def _wait_for_idle_hosts(self):
