@@ -12,7 +12,7 @@ import unicodedata
 
 from support import fermata, mpis, process
 from support.cases import Skipped, check, check_equal, timeout
-from suites.errors_snapshot import crc32c
+from suites.errors.errors_snapshot import crc32c
 
 OTHER = 65534
 STEPS = 6

@@ -9,8 +9,9 @@ import socket
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, timeout
-from suites.moved import upgrade
-from suites.trust import LAUNCHER, OTHER, REFUSED, THESIS, need_root, refused, saved_job, socket_of
+from suites.cli.moved_paths import upgrade
+from suites.security.trust import (LAUNCHER, OTHER, REFUSED, THESIS, need_root, refused, saved_job,
+                                   socket_of)
 
 STEPS = 6
 SLEEP_MS = 5000  # of a fault, within which something is exchanged

@@ -13,7 +13,7 @@ import time
 
 from support import fermata, mpis, process
 from support.cases import Failed, check, check_equal, timeout
-from suites.errors import fake_mpi
+from suites.errors.errors_start import fake_mpi
 
 USAGE, REFUSED = 2, 3
 CARRIED = "FERMATA_USER_"

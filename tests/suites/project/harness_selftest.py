@@ -3,7 +3,7 @@
 from concurrent.futures import ProcessPoolExecutor
 from unittest import mock
 
-from suites import apps_gromacs, apps_petsc
+from suites.apps import gromacs, petsc
 from support import mpis
 from support.cases import check, timeout
 
@@ -27,5 +27,5 @@ def _make_apart(make):
 
 
 def generate():
-    return {"test_petsc_is_each_worker_s_own": _make_apart(apps_petsc.program),
-            "test_gromacs_input_is_each_worker_s_own": _make_apart(apps_gromacs.run_input)}
+    return {"test_petsc_is_each_worker_s_own": _make_apart(petsc.program),
+            "test_gromacs_input_is_each_worker_s_own": _make_apart(gromacs.run_input)}

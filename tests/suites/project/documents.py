@@ -153,7 +153,7 @@ def test_process_state(_work):
     text = (ROOT / "docs/reference/process-state.md").read_text()
     names = all_names()
     check_equal(list(_wrong_lines(text, names)), [], "docs/reference/process-state.md")
-    broken = "| a | kept | `items.no_such_test` |\n| b | not noticed | – |\n| c | perhaps | – |"
+    broken = "| a | kept | `resources.no_such_test` |\n| b | not noticed | – |\n| c | perhaps | – |"
     check_equal(len(list(_wrong_lines(broken, names))), 3, "what a broken table has")
 
 

@@ -5,7 +5,7 @@ Each test takes five moments from a seed that it prints; FERMATA_SEED repeats a 
 import shutil
 import time
 
-from suites.apps import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
+from suites.apps.lammps_netpipe import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
 from support import fermata, moments, mpis, process
 from support.cases import Skipped, check, check_equal, slow, timeout
 

@@ -3,7 +3,7 @@
 program, its files, what it has mapped and its working directory."""
 import shutil
 
-from suites.apps import MELT, compare_thermo, lammps
+from suites.apps.lammps_netpipe import MELT, compare_thermo, lammps
 from support import fermata, mpis, process
 from support.cases import check, check_equal, slow, timeout
 

@@ -3,7 +3,7 @@
 resource tracker, a co-process. A restart starts them again; what does not fit is refused."""
 import shutil
 
-from suites.wrappers import PYTHON, need_mpi4py
+from suites.engine.exec_chain import PYTHON, need_mpi4py
 from support import fermata, mpis
 from support.cases import check, check_equal, slow, timeout
 
