@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference/errors.md from what the suites errors* recorded last: ./x errors [--check].
+"""Writes docs/reference/errors.md from what the suites of errors recorded last: ./x errors
+[--check].
 
 Each row is a case that a test has brought about: what the command said, how it ended, and what was
 shown to be still good afterwards. --check compares instead of writing: each recorded row must be in

@@ -11,13 +11,13 @@ STEPS = 40
 
 def _start(work, mpi, mode="fine", checkpointer="self"):
     job = fermata.Job(work)
-    command = [mpis.program(mpi, "itself"), "--mode", mode, "--steps", STEPS, "--step-ms", 40]
+    command = [mpis.program(mpi, "app_level"), "--mode", mode, "--steps", STEPS, "--step-ms", 40]
     job.start(mpi, command, options=["--checkpointer", checkpointer, "--keep", 3])
     return job
 
 
 def _expected():
-    return mpis.expected("itself", 2, STEPS)
+    return mpis.expected("app_level", 2, STEPS)
 
 
 def _results(text, step):
@@ -52,7 +52,7 @@ def _fortran(mpi):
     def test(work):
         """The module's functions; this program leaves no file and begins again."""
         job = fermata.Job(work)
-        program = mpis.program(mpi, "fortran/say")
+        program = mpis.program(mpi, "fortran/user_api")
         job.start(mpi, [program], options=["--checkpointer", "self"])
         check("PASS fortran" in job.finish(), "the end")
         (snapshot,) = job.snapshots()
@@ -139,7 +139,7 @@ def _deaf(work):
 
 def _options(work):
     """What makes no sense together."""
-    program = mpis.program("mpich", "itself")
+    program = mpis.program("mpich", "app_level")
     for options, words in ((["--checkpointer", "other"], "it is native or self"),
                            (["--checkpointer", "self", "--local-dir", work], "--local-dir")):
         result = fermata.fermata(work, "run", *options, "--", program)

@@ -13,11 +13,11 @@ STEPS = 8
 
 
 def _command(mpi, mode, step_ms=40):
-    return [mpis.program(mpi, "say"), "--mode", mode, "--steps", STEPS, "--step-ms", step_ms]
+    return [mpis.program(mpi, "user_api"), "--mode", mode, "--steps", STEPS, "--step-ms", step_ms]
 
 
 def _expected():
-    return mpis.expected("say", 2, STEPS)
+    return mpis.expected("user_api", 2, STEPS)
 
 
 def _start(work, mpi, mode):
@@ -27,7 +27,7 @@ def _start(work, mpi, mode):
 
 
 def _signal(job, suffix):
-    """Lets the program continue (tests/programs/say.c)."""
+    """Lets the program continue (tests/programs/api/user_api.c)."""
     job.hold.with_name(f"{job.hold.name}.{suffix}").touch()
 
 
@@ -240,7 +240,7 @@ def _languages(work):
 def _fortran(mpi):
     @timeout(120)
     def test(work):
-        program = mpis.program(mpi, "fortran/say")
+        program = mpis.program(mpi, "fortran/user_api")
         out = mpis.native(mpi, [program], 2, work).expect_success("natively").out
         check("version none\n" in out and "PASS fortran" in out, f"no Fermata: {out!r}")
         check('state ""\n' in out, f"nothing to continue from: {out!r}")

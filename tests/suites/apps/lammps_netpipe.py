@@ -5,25 +5,8 @@ import re
 import shutil
 
 from support import fermata, mpis
-from support.cases import Failed, Skipped, check, check_equal, slow, timeout
-from support.mpis import ROOT
-
-MELT = ROOT / "tests/apps/in.melt"
-NETPIPE = {"openmpi": "NPopenmpi", "mpich": "NPmpich2"}
-NETPIPE_ROW = r"^ *(\d+): "
-
-
-def lammps(cells, steps):
-    if not shutil.which("lmp"):
-        raise Skipped("lammps is not installed")
-    return ["lmp", "-in", MELT, "-log", "none", "-var", "cells", cells, "-var", "steps", steps]
-
-
-def compare_thermo(found, expected):
-    for step, row in expected.items():
-        if found.get(step) != row:
-            raise Failed(f"step {step}: {found.get(step)} instead of {row}")
-    check(len(expected) > 2 and found.keys() == expected.keys(), "the tables have other steps")
+from support.cases import Skipped, check, check_equal, slow, timeout
+from support.distribution import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
 
 
 def _make_plain(lower):

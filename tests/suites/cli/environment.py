@@ -8,7 +8,6 @@ import pty
 import select
 import shlex
 import shutil
-import signal
 import time
 
 from support import fermata, mpis, process
@@ -155,7 +154,7 @@ def _make_several(mpi):
 @timeout(150)
 def test_several_programs_that_save_themselves(work):
     """Those are started anew at a restart, each with its own arguments."""
-    program = mpis.program("openmpi", "itself")
+    program = mpis.program("openmpi", "app_level")
     command = [program, "--steps", 20, "--step-ms", 40]
     both = [*command, "--mode", "fine", ":", *command, "--mode", "slow"]
     job = fermata.Job(work)
@@ -166,7 +165,7 @@ def test_several_programs_that_save_themselves(work):
     job.restart("mpich")
     text = job.finish()
     check("\nrank 1 saves\n" in text, f"rank 1 has lost its arguments:\n{text}")
-    check_equal(mpis.checksum(text), mpis.expected("itself", 2, 20), "checksum")
+    check_equal(mpis.checksum(text), mpis.expected("app_level", 2, 20), "checksum")
 
 
 def test_several_programs_that_make_no_sense(work):

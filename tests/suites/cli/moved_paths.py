@@ -3,9 +3,9 @@
 program, its files, what it has mapped and its working directory."""
 import shutil
 
-from suites.apps.lammps_netpipe import MELT, compare_thermo, lammps
 from support import fermata, mpis, process
 from support.cases import check, check_equal, slow, timeout
+from support.distribution import MELT, compare_thermo, lammps
 
 STEPS = 24
 MPIS = mpis.MPIS
@@ -18,7 +18,7 @@ def _install(work, name, front):
     """The program's own copy, and its directory of files, in a tree that can be moved."""
     (work / "old/bin").mkdir(parents=True)
     (work / "old/data/ranks").mkdir(parents=True)
-    shutil.copy2(mpis.program(front, f"items/{name}"), work / "old/bin/program")
+    shutil.copy2(mpis.program(front, f"resources/{name}"), work / "old/bin/program")
     return ["env", "-C", work / "old/data"]
 
 
@@ -30,7 +30,7 @@ def _command(work, step_ms=40):
 def _expected(work, name, front):
     directory = work / "native"
     directory.mkdir()
-    command = [mpis.program(front, f"items/{name}"), "--steps", STEPS, "--dir", directory]
+    command = [mpis.program(front, f"resources/{name}"), "--steps", STEPS, "--dir", directory]
     return mpis.checksum(mpis.native(front, command, 2, work).expect_success(name).out)
 
 
@@ -101,7 +101,7 @@ def test_another_program_is_not_taken(work):
     """What is found in the new place has to be what was saved."""
     job = _saved(work)
     (work / "old").rename(work / "new")
-    shutil.copy2(mpis.program("openmpi", "items/files_offset"), work / "new/bin/program")
+    shutil.copy2(mpis.program("openmpi", "resources/files_offset"), work / "new/bin/program")
     result = job.restart("mpich", options=_map(work, "old", "new")).wait(30)
     check(result.code == 3 and f"{work}/new/bin/program: has the build-id" in result.err,
           result.err)
@@ -117,7 +117,7 @@ def _make_library(found_by):
         library = work / "old/lib/libstep.so"
         rpath = ["-Wl,-rpath,$ORIGIN/../lib"] if found_by == "rpath" else []
         process.run(["mpicc.openmpi", *PLUGIN, "-Wl,-soname,libstep.so", "-o", library,
-                     mpis.ROOT / "tests/programs/plugin.c"]).expect_success("mpicc")
+                     mpis.ROOT / "tests/programs/linking/plugin.c"]).expect_success("mpicc")
         process.run(["gcc", *PLUGIN, "-Wl,--no-as-needed", *rpath, "-o",
                      work / "old/bin/plugin.so", "-x", "c", "/dev/null", "-x", "none",
                      library]).expect_success("gcc")

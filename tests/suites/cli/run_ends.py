@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import signal
-import time
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, timeout

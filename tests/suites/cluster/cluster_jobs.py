@@ -5,10 +5,10 @@ Only with --cluster."""
 import time
 
 from support import mpis, process
-from support.cases import check, check_equal, slow, timeout
+from support.cases import check, check_equal, timeout
 from support.cluster import Cluster
 from support.cluster_job import Job, expected, hosts_of_ranks
-from support.fermata import FERMATA, newest_snapshot
+from support.fermata import newest_snapshot
 
 def _there_and_back(count, first, second):
     @timeout(400)

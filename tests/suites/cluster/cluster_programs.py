@@ -10,7 +10,7 @@ from support import fermata, mpis
 from support.cases import Skipped, check, check_equal, slow, timeout
 from support.cluster import Cluster
 from support.cluster_job import STEP_MS, STEPS, Job, expected, hosts_of_ranks
-from suites.apps.lammps_netpipe import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
+from support.distribution import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
 
 PROGRAMS = ("inflight", "blocked", "collective", "host_shared", "mpi/win_locks",
             "mpi/win_contents", "mpi/win_posts")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks that count from the start of the machine (tests/programs/clocks.c), on hosts that were
-started at different times: time namespaces. They never go back, and what waits for one of their
-times wakes up. Name: host_front_first_then_second."""
+"""Clocks that count from the start of the machine (tests/programs/process/clocks.c), on hosts that
+were started at different times: time namespaces. They never go back, and what waits for one of
+their times wakes up. Name: host_front_first_then_second."""
 from support import fermata, mpis, process
 from support.cases import Skipped, check_equal, slow, timeout
 

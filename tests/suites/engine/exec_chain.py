@@ -6,9 +6,9 @@ import shlex
 
 from support import errors, fermata, mpis, process
 from support.cases import Skipped, check, check_equal, slow, timeout
+from support.python import PYTHON, need_mpi4py
 
 STEPS = 10
-PYTHON = "/usr/bin/python3"  # Debian's, which python3-mpi4py is for
 RING = """
 import subprocess, sys, time
 assert subprocess.run(["/bin/echo", "helper"], capture_output=True).stdout == b"helper\\n"
@@ -33,12 +33,6 @@ try:
 except PermissionError:
     print("still rank", MPI.COMM_WORLD.rank, flush=True)
 """
-
-
-def need_mpi4py(work):
-    probe = process.run([PYTHON, "-c", "import mpi4py"], 30, mpis.environment(), work)
-    if probe.code != 0:
-        raise Skipped("python3-mpi4py is not installed: ./x setup")
 
 
 def _script(work, name, line, text):

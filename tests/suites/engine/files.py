@@ -13,7 +13,7 @@ STEPS = 24
 def _command(name, work, *more, step_ms=40):
     directory = work / "files"
     directory.mkdir(exist_ok=True)
-    return [mpis.program("openmpi", f"items/{name}"), "--steps", STEPS, "--step-ms", step_ms,
+    return [mpis.program("openmpi", f"resources/{name}"), "--steps", STEPS, "--step-ms", step_ms,
             "--dir", directory, *more]
 
 
@@ -21,7 +21,7 @@ def _expected(name, work):
     """The checksum of an uninterrupted run."""
     directory = work / "native"
     directory.mkdir()
-    command = [mpis.program("openmpi", f"items/{name}"), "--steps", STEPS, "--dir", directory]
+    command = [mpis.program("openmpi", f"resources/{name}"), "--steps", STEPS, "--dir", directory]
     return mpis.checksum(mpis.native("openmpi", command, 2, work).expect_success(name).out)
 
 
@@ -366,8 +366,8 @@ def test_locks_that_are_not_allowed_here(work):
     check_equal(mpis.checksum(result.out), _expected("memory_lock_all", work), "checksum")
 
 
-# What a rank holds (tests/programs/holds.c), and what a checkpoint says; None: it comes back. There
-# is no third: a snapshot that is committed and does not start.
+# What a rank holds (tests/programs/process/holds.c), and what a checkpoint says; None: it comes
+# back. There is no third: a snapshot that is committed and does not start.
 KINDS = {
     "device": None, "unreadable": None, "unreadable_removed": None, "write_only_removed": None,
     "read_only_written": None, "small_limit": None, "in_root": None, "path_of_device": None,

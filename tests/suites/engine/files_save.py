@@ -11,14 +11,14 @@ STEPS = 24
 
 def _command(work, name="files_append", step_ms=40):
     (work / "scratch/of/ranks").mkdir(parents=True, exist_ok=True)
-    return [mpis.program("openmpi", f"items/{name}"), "--steps", STEPS, "--step-ms", step_ms,
+    return [mpis.program("openmpi", f"resources/{name}"), "--steps", STEPS, "--step-ms", step_ms,
             "--dir", work / "scratch/of/ranks"]
 
 
 def _expected(work, name="files_append"):
     directory = work / "native"
     directory.mkdir()
-    command = [mpis.program("openmpi", f"items/{name}"), "--steps", STEPS, "--dir", directory]
+    command = [mpis.program("openmpi", f"resources/{name}"), "--steps", STEPS, "--dir", directory]
     return mpis.checksum(mpis.native("openmpi", command, 2, work).expect_success(name).out)
 
 

@@ -3,9 +3,9 @@
 resource tracker, a co-process. A restart starts them again; what does not fit is refused."""
 import shutil
 
-from suites.engine.exec_chain import PYTHON, need_mpi4py
 from support import fermata, mpis
 from support.cases import check, check_equal, slow, timeout
+from support.python import PYTHON, need_mpi4py
 
 STEPS = 40  # a checkpoint may take as long as a dozen on a busy machine
 BEGIN = """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of memory (tests/programs/memory_kinds.c): what was written to it is there when the
-job continues, and after a restart under the other MPI; what a mapping shows of a file, it continues
-to show. A restart loses no memory without a word."""
+"""Every kind of memory (tests/programs/process/memory_kinds.c): what was written to it is there
+when the job continues, and after a restart under the other MPI; what a mapping shows of a file, it
+continues to show. A restart loses no memory without a word."""
 import contextlib
 import fcntl
 import os
@@ -188,7 +188,7 @@ def _sanitized(mpi, work, sanitizer):
     """A test program built with a sanitizer."""
     program = work / "compute"
     process.run([f"mpicc.{mpi}", "-std=gnu11", "-O1", "-g", f"-fsanitize={sanitizer}", "-o",
-                 program, mpis.ROOT / "tests/programs/compute.c", "-lm"], 60
+                 program, mpis.ROOT / "tests/programs/basic/compute.c", "-lm"], 60
                 ).expect_success("mpicc")
     return [program, "--steps", 12, "--step-ms", 100, "--size", 50]
 

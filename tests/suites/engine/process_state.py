@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a process that no file or memory shows (tests/programs/states.c): a checkpoint refuses
-it by name, a restart brings it back, or it is lost as docs/reference/limits.md says.
-docs/reference/process-state.md has the table."""
+"""State of a process that no file or memory shows (tests/programs/process/process_state.c): a
+checkpoint refuses it by name, a restart brings it back, or it is lost as docs/reference/limits.md
+says. docs/reference/process-state.md has the table."""
 from support import fermata, kinds
 from support.cases import check
 
@@ -22,7 +22,7 @@ QUICK = ("multicast", "landlock", "layout", "sealed", "removed_file", "sender")
 
 
 def _run(work, kind, refusal, first, second):
-    job = kinds.start(work, first, "states", kind)
+    job = kinds.start(work, first, "process_state", kind)
     if refusal:
         kinds.check_refused(job, refusal)
     else:

@@ -2,10 +2,10 @@
 """Python programs that look at who they are and what time it is: an event loop of asyncio, which is
 its process's only, and multiprocessing, whose names and objects have the process id in them. Saved
 under one MPI in the middle of the loop, finished under the other."""
-from support import fermata, mpis, process
-from support.cases import Skipped, check_equal, slow, timeout
+from support import fermata, mpis
+from support.cases import check_equal, slow, timeout
+from support.python import PYTHON, need_mpi4py
 
-PYTHON = "/usr/bin/python3"  # Debian's, which python3-mpi4py is for
 STEPS = 12
 PROGRAM = """
 import asyncio, multiprocessing, os, sys, tempfile
@@ -66,9 +66,7 @@ if world.rank == 0:
 def _make(first, second):
     @timeout(180)
     def test(work):
-        probe = process.run([PYTHON, "-c", "import mpi4py"], 30, mpis.environment(), work)
-        if probe.code != 0:
-            raise Skipped("python3-mpi4py is not installed: ./x setup")
+        need_mpi4py(work)
         program = work / "program.py"
         program.write_text(PROGRAM)
         native = mpis.native("openmpi", [PYTHON, program, STEPS], 2, work)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One small program per thing a rank may hold (tests/programs/items), saved at every k-th MPI call
-of one rank (tests/moments) and from a timer in between, k from a seed. After a checkpoint the job
-continues, or is stopped and restarted under the other or the same MPI, or is killed a while later
-and restarted. The checksum must be that of an uninterrupted native run.
+"""One small program per thing a rank may hold (tests/programs/resources), saved at every k-th MPI
+call of one rank (tests/harness/checkpoint_points.cpp) and from a timer in between, k from a seed.
+After a checkpoint the job continues, or is stopped and restarted under the other or the same MPI,
+or is killed a while later and restarted. The checksum must be that of an uninterrupted native run.
 
-FERMATA_SEED repeats a run; a failure prints it. What happened goes to build/tests/items, from which
-`./x items` makes the table docs/reference/items.md. The head of a program says what is particular
-about it:
+FERMATA_SEED repeats a run; a failure prints it. What happened goes to build/tests/resources, from
+which `./x resources` makes the table docs/reference/resources.md. The head of a program says what
+is particular about it:
 
-    // Item: one line for the table
+    // Row: one line for the table
     // Refused: text      it cannot be saved: each checkpoint must fail with this text, the job
     //                    must run on to the same end
     // Flags: ...         further arguments of the compiler
@@ -29,17 +29,17 @@ import time
 from support import fermata, mpis, process
 from support.cases import Failed, TestTimeout, alone, check, check_equal, slow, timeout
 
-SOURCES = mpis.ROOT / "tests/programs/items"
-RESULTS = mpis.BUILD / "tests/items"
-MOMENTS = mpis.BUILD / "tests/moments/moments.so"
+SOURCES = mpis.ROOT / "tests/programs/resources"
+RESULTS = mpis.BUILD / "tests/resources"
+POINTS = mpis.BUILD / "tests/checkpoint_points.so"
 STEPS, STEP_MS = 24, 120
-# Moments lie in this part of a run, where the thing that is tested is held. There the program waits
-# for the last of them, if it comes late.
+# Checkpoints lie in this part of a run, where the thing that is tested is held. There the program
+# waits for the last of them, if it comes late.
 LATEST, HOLD = 0.8, 0.9
 # What follows a checkpoint: the process continues, or it is stopped and restarted, or it continues,
 # is killed, and restarted under the other MPI.
 ON, OTHER, SAME, KILLED = "continues", "other MPI", "same MPI", "killed"
-# By number of the moment; call and timer take turns, call first.
+# By number of the checkpoint; call and timer take turns, call first.
 QUICK = ((ON, OTHER, ON, KILLED), (ON, KILLED, OTHER, SAME))
 THOROUGH = (ON, KILLED, OTHER, ON, SAME, ON, KILLED, OTHER)
 # They change what other programs of the machine see: which process ids are given out next.
@@ -48,7 +48,7 @@ EARLY = ("is not running", "is just being started", "returned from MPI_Init")
 LONGEST_LIFE_S = 0.3  # of what is killed after a checkpoint
 
 
-class Item:
+class Resource:
     def __init__(self, source):
         self.name = source.stem
         self.head = dict(re.findall(r"^// (\w+): (.*)$", source.read_text(), re.M))
@@ -60,28 +60,28 @@ class Item:
     def command(self, mpi, directory):
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
-        return [mpis.program(mpi, f"items/{self.name}"), "--steps", STEPS, "--step-ms", STEP_MS,
-                "--dir", directory]
+        return [mpis.program(mpi, f"resources/{self.name}"), "--steps", STEPS,
+                "--step-ms", STEP_MS, "--dir", directory]
 
 
-def items():
-    return [Item(source) for source in sorted(SOURCES.glob("*.c"))]
+def resources():
+    return [Resource(source) for source in sorted(SOURCES.glob("*.c"))]
 
 
 @functools.cache
 def _native(name):
     """Checksum and number of MPI calls of a native run (the rank with the fewest counts)."""
-    item = Item(SOURCES / f"{name}.c")
+    resource = Resource(SOURCES / f"{name}.c")
     with mpis.scratch() as work:
-        command = item.command("openmpi", work / "files")
+        command = resource.command("openmpi", work / "files")
         command[command.index("--step-ms") + 1] = 2
-        env = mpis.environment(LD_PRELOAD=str(MOMENTS), FERMATA_MOMENTS_COUNT=str(work / "calls"),
-                               **item.env)
-        command = [*mpis.mpirun("openmpi", item.ranks), *map(str, command)]
+        env = mpis.environment(LD_PRELOAD=str(POINTS), FERMATA_POINTS_COUNT=str(work / "calls"),
+                               **resource.env)
+        command = [*mpis.mpirun("openmpi", resource.ranks), *map(str, command)]
         result = process.run(command, 60, env, work)
         counts = [int(path.read_text()) for path in work.glob("calls.*")]
     checksum = mpis.checksum(result.expect_success(f"{name}, native").out)
-    check_equal(len(counts), item.ranks, f"{name}: ranks that counted their MPI calls")
+    check_equal(len(counts), resource.ranks, f"{name}: ranks that counted their MPI calls")
     return checksum, min(counts)
 
 
@@ -94,18 +94,18 @@ def wait_until(job, happened, what, timeout_s=40):
         time.sleep(0.003)
 
 
-class Moments:
+class CheckpointPoints:
     """When to save, `count` times: at MPI calls k, 2k, 3k, ... of one rank, which waits there for
     the checkpoint, and after each of them once more, a while later."""
 
-    def __init__(self, item, chance, count, work):
-        total = _native(item.name)[1]
+    def __init__(self, resource, chance, count, work):
+        total = _native(resource.name)[1]
         calls, self.hold = int(total * LATEST), int(total * HOLD)
-        self.rank, self.directory = chance.randrange(item.ranks), work / "moments"
+        self.rank, self.directory = chance.randrange(resource.ranks), work / "points"
         self.directory.mkdir()
         wanted = (count + 1) // 2
         largest = calls // wanted
-        check(largest >= 2, f"{item.name} makes too few MPI calls: {calls}")
+        check(largest >= 2, f"{resource.name} makes too few MPI calls: {calls}")
         self.k = chance.randint(min(largest, calls // (wanted + 1) + 1), largest)
         self.calls = [self.k * (i + 1) for i in range(wanted)]
         between_s = STEPS * STEP_MS * LATEST / 1000 / wanted
@@ -114,9 +114,9 @@ class Moments:
 
     def environment(self):
         plan = f"{self.rank}:{','.join(map(str, self.calls))}"
-        return {"LD_PRELOAD": str(MOMENTS), "FERMATA_MOMENTS": plan,
-                "FERMATA_MOMENTS_DIR": str(self.directory),
-                "FERMATA_MOMENTS_HOLD": str(self.hold)}
+        return {"LD_PRELOAD": str(POINTS), "FERMATA_POINTS": plan,
+                "FERMATA_POINTS_DIR": str(self.directory),
+                "FERMATA_POINTS_HOLD": str(self.hold)}
 
     def over(self):
         (self.directory / "done").touch()
@@ -133,11 +133,11 @@ class Moments:
     def forget(self):
         """Before a restart: the new life tells which calls lie behind it. What the ended one came
         to while its checkpoint was being committed need not be in the snapshot."""
-        for marker in self.directory.glob("moment.*"):
+        for marker in self.directory.glob("point.*"):
             marker.unlink()
 
     def _marker(self, call):
-        return self.directory / f"moment.{call + 1}"
+        return self.directory / f"point.{call + 1}"
 
     def __str__(self):
         pauses = ", ".join(f"{pause * 1000:.0f}" for pause in self.pauses)
@@ -167,82 +167,84 @@ def _kill(job):
     check("PASS" not in job.running.out, "the run ended on its own before it was killed")
 
 
-def _save_and_restart(job, moments, plan, route, taken):
-    """Takes every moment's checkpoint and does what the plan says. `route`: the MPI at the start
-    and the other one. `taken` receives (moment, what followed), the last perhaps not in full."""
+def _save_and_restart(job, points, plan, route, taken):
+    """Takes every checkpoint and does what the plan says. `route`: the MPI at the start
+    and the other one. `taken` receives (call or timer, what followed), the last perhaps not in
+    full."""
     current, other = route
     for number, then in enumerate(plan):
-        taken.append((moments.wait(job, number), then))
+        taken.append((points.wait(job, number), then))
         _checkpoint(job, stop=then in (OTHER, SAME))
         if then == KILLED:
-            time.sleep(moments.lives[number])
+            time.sleep(points.lives[number])
             _kill(job)
         if then in (OTHER, KILLED):
             current, other = other, current
         if then != ON:
-            moments.forget()
+            points.forget()
             job.restart(current)
 
 
-def _be_refused(item, job, moments, plan, taken):
+def _be_refused(resource, job, points, plan, taken):
     for number in range(len(plan)):
-        taken.append((moments.wait(job, number), ON))
+        taken.append((points.wait(job, number), ON))
         result = fermata.fermata(job.work, "checkpoint", job.name)
         check(result.code != 0, "the checkpoint was not refused")
-        check(item.refused in result.err, f"the refusal names {item.refused!r}: {result.err}")
+        check(resource.refused in result.err,
+              f"the refusal names {resource.refused!r}: {result.err}")
     check_equal(len(job.snapshots()), 0, "snapshots")
 
 
-def _run(item, front, route, thorough, work, seed, taken):
-    chance = random.Random(f"{item.name} {front} {' '.join(route)} {seed}")
+def _run(resource, front, route, thorough, work, seed, taken):
+    chance = random.Random(f"{resource.name} {front} {' '.join(route)} {seed}")
     plan = THOROUGH if thorough else chance.choice(QUICK)
-    if not item.may_be_killed:
+    if not resource.may_be_killed:
         plan = tuple(OTHER if then == KILLED else then for then in plan)
-    moments = Moments(item, chance, len(plan), work)
-    print(f"seed {seed}: {moments}")
+    points = CheckpointPoints(resource, chance, len(plan), work)
+    print(f"seed {seed}: {points}")
     job = fermata.Job(work)
-    job.start(route[0], item.command(front, work / "files"), item.ranks,
-              env={**item.env, **moments.environment()})
+    job.start(route[0], resource.command(front, work / "files"), resource.ranks,
+              env={**resource.env, **points.environment()})
     try:
-        if item.refused:
-            _be_refused(item, job, moments, plan, taken)
+        if resource.refused:
+            _be_refused(resource, job, points, plan, taken)
         else:
-            _save_and_restart(job, moments, plan, route, taken)
-        moments.over()
-        check_equal(mpis.checksum(job.finish()), _native(item.name)[0], "checksum")
+            _save_and_restart(job, points, plan, route, taken)
+        points.over()
+        check_equal(mpis.checksum(job.finish()), _native(resource.name)[0], "checksum")
     except Failed as reason:
-        raise Failed(f"FERMATA_SEED={seed}: {moments}\n{reason}") from None
+        raise Failed(f"FERMATA_SEED={seed}: {points}\n{reason}") from None
 
 
-def _make(item, front, first, second, thorough):
+def _make(resource, front, first, second, thorough):
     @timeout(240 if thorough else 120)
     def test(work):
         seed = os.environ.get("FERMATA_SEED") or str(time.time_ns() % 1_000_000)
-        record = {"item": item.name, "front": front, "first": first, "second": second,
+        record = {"resource": resource.name, "front": front, "first": first, "second": second,
                   "seed": seed, "result": "FAIL", "taken": []}
         try:
-            _run(item, front, (first, second), thorough, work, seed, record["taken"])
+            _run(resource, front, (first, second), thorough, work, seed, record["taken"])
             record["result"] = "ok"
         except (Failed, TestTimeout) as reason:
             record["why"] = str(reason)
             raise
         finally:
             RESULTS.mkdir(parents=True, exist_ok=True)
-            path = RESULTS / f"{item.name}.{front}.{first}.{second}.json"
+            path = RESULTS / f"{resource.name}.{front}.{first}.{second}.json"
             path.write_text(json.dumps(record))
-    if item.name in ALONE:
+    if resource.name in ALONE:
         test = alone(test)
     return test if not thorough else slow(test)
 
 
 def generate():
-    """Every item once, in alternating directions; all four routes with more moments when there is
-    time."""
+    """Every resource once, in alternating directions; all four routes with more checkpoints when
+    there is time."""
     tests = {}
-    for number, item in enumerate(items()):
+    for number, resource in enumerate(resources()):
         for front in mpis.MPIS:
             for first, second in (mpis.MPIS, mpis.MPIS[::-1]):
                 quick = front == first == mpis.MPIS[number % 2]
-                tests[f"test_{item.name}_{front}_{first}_then_{second}"] = _make(
-                    item, front, first, second, not quick)
+                tests[f"test_{resource.name}_{front}_{first}_then_{second}"] = _make(
+                    resource, front, first, second, not quick)
     return tests

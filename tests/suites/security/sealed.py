@@ -4,7 +4,6 @@ refused, also where every checksum fits, and wherever it lies."""
 import json
 import shlex
 import shutil
-import struct
 
 from support import errors, fermata, image, mpis, namespaces, process
 from support.cases import check, check_equal, timeout

@@ -12,7 +12,7 @@ import unicodedata
 
 from support import fermata, mpis, process
 from support.cases import Skipped, check, check_equal, timeout
-from suites.errors.errors_snapshot import crc32c
+from support.image import crc32c
 
 OTHER = 65534
 STEPS = 6
@@ -306,7 +306,7 @@ def _with_hostile_files(work, *options):
     directory = work / HOSTILE
     directory.mkdir()
     job = fermata.Job(work)
-    job.start("openmpi", [mpis.program("openmpi", "items/files_append"), "--steps", STEPS,
+    job.start("openmpi", [mpis.program("openmpi", "resources/files_append"), "--steps", STEPS,
                           "--step-ms", 60, "--dir", directory], options=options)
     return job, directory
 

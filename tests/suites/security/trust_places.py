@@ -155,7 +155,7 @@ def test_a_pipe_in_the_place_of_a_file_of_the_job(work):
     """A rank would wait for its other end."""
     (work / "files").mkdir()
     job = fermata.Job(work)
-    job.start("openmpi", [mpis.program("openmpi", "items/files_append"), "--steps", STEPS,
+    job.start("openmpi", [mpis.program("openmpi", "resources/files_append"), "--steps", STEPS,
                           "--step-ms", 60, "--dir", work / "files"])
     fermata.wait_for_step(job, 4)
     job.checkpoint_and_stop()
@@ -279,7 +279,7 @@ def _make_exchanged(point):
         what was checked, or nothing."""
         need_root()
         jobs = []
-        for name, title in (("shared", "selfcheck"), ("theirs", "items/files_append")):
+        for name, title in (("shared", "selfcheck"), ("theirs", "resources/files_append")):
             (work / name / "marks").mkdir(parents=True)
             job = fermata.Job(work / name)
             job.start("openmpi", [mpis.program("openmpi", title), "--steps", STEPS, "--step-ms", 60,

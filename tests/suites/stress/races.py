@@ -179,8 +179,9 @@ def test_a_job_that_outlives_its_login_stays_in_reach(work):
 def test_a_program_that_asked_waits_for_a_slow_disk(work):
     """The ranks gave the coordinator up after 30 s, and the program heard that it had failed."""
     job = fermata.Job(work)
-    job.start("mpich", [mpis.program("mpich", "say"), "--mode", "now", "--steps", 8, "--step-ms",
-                        10], env={"FERMATA_FAULT": "commit-flush=sleep:33000"})
+    program = mpis.program("mpich", "user_api")
+    job.start("mpich", [program, "--mode", "now", "--steps", 8, "--step-ms", 10],
+              env={"FERMATA_FAULT": "commit-flush=sleep:33000"})
     fermata.wait_for_step(job, 3, timeout_s=90)
     out = job.finish()
     check("fault: commit-flush=sleep" in job.running.err, job.running.err)
@@ -224,17 +225,17 @@ def saved_before_it_resumes(work, program, first, second):
 
 def test_threads_of_a_restart_that_is_saved_at_once_stop(work):
     """They waited for the process's signals, and the checkpoint failed: a thread did not stop."""
-    saved_before_it_resumes(work, "items/signals_sleeps", "openmpi", "mpich")
+    saved_before_it_resumes(work, "resources/signals_sleeps", "openmpi", "mpich")
 
 
 def test_timers_of_a_restart_that_is_saved_at_once_resume(work):
     """They were saved as they were before they had been set again."""
-    saved_before_it_resumes(work, "items/signals_itimer", "mpich", "openmpi")
+    saved_before_it_resumes(work, "resources/signals_itimer", "mpich", "openmpi")
 
 
 def test_signals_of_a_restart_that_is_saved_at_once_stay_pending(work):
     """They had not been queued again, and were forgotten."""
-    saved_before_it_resumes(work, "items/signals_pending", "openmpi", "mpich")
+    saved_before_it_resumes(work, "resources/signals_pending", "openmpi", "mpich")
 
 
 def test_a_thread_that_is_about_to_resume_does_not_stand(work):
@@ -292,7 +293,7 @@ def test_threads_are_saved_as_they_were_when_they_stood(work):
 
 def test_a_program_that_asked_hears_of_its_restart_though_it_is_saved_again_at_once(work):
     """It asked once more, as if it had never been answered."""
-    job = FaultyJob(work).begin("openmpi", "say", ["--mode", "now"])
+    job = FaultyJob(work).begin("openmpi", "user_api", ["--mode", "now"])
     fermata.wait_for_step(job, 3)
     job.finish()
     job.hold.touch()
@@ -390,7 +391,7 @@ def restarted_from_what_rank_1_writes_late(job, lower):
 @timeout(120)
 def test_a_segment_that_another_rank_alone_uses_is_not_saved_late(work):
     """After a restart every rank of the host knew it, and saved it while its owner continued."""
-    job = FaultyJob(work).begin("openmpi", "items/memory_sysv_one_rank")
+    job = FaultyJob(work).begin("openmpi", "resources/memory_sysv_one_rank")
     job.checkpoint_and_stop()
     job.resume("mpich", WRITES_LATE)
     fermata.wait_for_step(job, 3)
@@ -400,7 +401,7 @@ def test_a_segment_that_another_rank_alone_uses_is_not_saved_late(work):
 @timeout(120)
 def test_a_segment_that_was_only_made_here_is_not_saved_late(work):
     """Only who attached a segment saved it before the job continued."""
-    job = FaultyJob(work).begin("mpich", "items/memory_sysv_one_rank", ["--size", 1],
+    job = FaultyJob(work).begin("mpich", "resources/memory_sysv_one_rank", ["--size", 1],
                                 env={"FERMATA_FAULT": WRITES_LATE})
     restarted_from_what_rank_1_writes_late(job, "openmpi")
 
@@ -408,7 +409,7 @@ def test_a_segment_that_was_only_made_here_is_not_saved_late(work):
 @timeout(120)
 def test_memory_that_is_only_read_here_is_restored_by_who_writes_it(work):
     """Who cannot write it reads it late, and who read it last was the one to restore it."""
-    job = FaultyJob(work).begin("openmpi", "items/memory_posix_read_only",
+    job = FaultyJob(work).begin("openmpi", "resources/memory_posix_read_only",
                                 env={"FERMATA_FAULT": WRITES_LATE})
     restarted_from_what_rank_1_writes_late(job, "mpich")
 
@@ -440,7 +441,7 @@ def test_huge_pages_of_a_restart_are_saved_before_the_job_resumes(work):
     others: the next image lacked them."""
     with huge_pages(4):
         # Not under MPICH, which takes pages of the pool for itself.
-        job = FaultyJob(work).begin("openmpi", "items/memory_huge_pool")
+        job = FaultyJob(work).begin("openmpi", "resources/memory_huge_pool")
         job.checkpoint_and_stop()
         job.resume("openmpi", WRITES_LATE)
         fermata.wait_for_step(job, 3)
