@@ -5,7 +5,7 @@ import pathlib
 import re
 import shutil
 
-from support.application import Application, generate as make
+from support.application import Application
 from support.cases import Skipped, check
 from support.mpis import ROOT
 
@@ -31,4 +31,4 @@ ABINIT = Application("abinit", _prepare, _results, (" ETOT  1", " ETOT  2", " ET
 
 
 def generate():
-    return make(ABINIT)
+    return ABINIT.tests()

@@ -4,7 +4,7 @@ matrices over a Cartesian grid of ranks, ScaLAPACK and ELPA. Energies of every s
 native run."""
 import shutil
 
-from support.application import Application, generate as make
+from support.application import Application
 from support.cases import Skipped, check_equal
 from support.mpis import ROOT
 
@@ -34,4 +34,4 @@ CP2K = Application("cp2k", _prepare, _results, ("DBCSR| CPU Multiplication drive
 
 
 def generate():
-    return make(CP2K)
+    return CP2K.tests()

@@ -5,7 +5,7 @@ all the time: of outsiders' restarts one in ten ended inside the kernel's vdso."
 import re
 import shutil
 
-from support.application import Application, generate as make
+from support.application import Application
 from support.cases import Skipped, check_equal
 from support.mpis import ROOT
 
@@ -31,4 +31,4 @@ FREEFEM = Application("freefem", _prepare, _results, ("step 3 ", "step 20 ", "st
 
 
 def generate():
-    return make(FREEFEM, RESTARTS)
+    return FREEFEM.tests(RESTARTS)

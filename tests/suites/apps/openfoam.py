@@ -9,7 +9,7 @@ import re
 import shutil
 
 from support import mpis, process
-from support.application import Application, generate as make
+from support.application import Application
 from support.cases import Skipped, check
 
 EXAMPLES = pathlib.Path("/usr/share/doc/openfoam-examples/examples")
@@ -66,4 +66,4 @@ OPENFOAM = Application("openfoam", _prepare, _results,
 
 
 def generate():
-    return make(OPENFOAM)
+    return OPENFOAM.tests()

@@ -8,8 +8,9 @@ import re
 import shlex
 import shutil
 
-from support import fermata, moments, mpis, process
-from support.cases import Skipped, check, check_equal, slow, timeout
+from support import mpis, process
+from support.application import Application
+from support.cases import Skipped, check
 
 EXAMPLES = pathlib.Path("/usr/share/petsc/3.18/share/petsc/examples/src/ksp/ksp/tutorials")
 OPTIONS = "-m 600 -n 600 -ksp_type pipecg -pc_type jacobi -ksp_rtol 1e-10 -ksp_monitor"
@@ -29,47 +30,23 @@ def program():
     return work / "ex2"
 
 
-def _command():
+def _prepare(_work):
     return [program(), *OPTIONS.split()]
 
 
-def _lines(text):
+def _results(printed, _directory):
     """The residuals by iteration and the closing line."""
-    found = re.findall(r"^ *(\d+ KSP Residual norm \S+|Norm of error .*)", text, re.M)
+    found = re.findall(r"^ *(\d+ KSP Residual norm \S+|Norm of error .*)", printed, re.M)
     check(len(found) > 400, "too few residuals were printed")
     return found
 
 
-@functools.cache
-def _native():
-    with mpis.scratch() as work:
-        return _lines(mpis.native("openmpi", _command(), 2, work, 90).expect_success("ex2").out)
+def _wait(job, chance, _results):
+    job.running.wait_for(f"\n{chance.randrange(20, 400):3} KSP", 120)
 
 
-def _make_plain(lower):
-    @timeout(180)
-    def test(work):
-        job = fermata.Job(work)
-        job.start(lower, _command())
-        check_equal(_lines(job.finish()), _native(), "residuals")
-    return test
-
-
-def _make(first, second, count):
-    @timeout(600)
-    def test(work):
-        command = _command()
-        for job, chance in moments.jobs(work, f"petsc {first} {second}", count):
-            job.start(first, command)
-            job.running.wait_for(f"\n{chance.randrange(20, 400):3} KSP", 120)
-            check_equal(_lines(moments.resume(job, second)), _native(), "residuals")
-    return test
+PETSC = Application("petsc", _prepare, _results, wait=_wait, run_s=120)
 
 
 def generate():
-    tests = {}
-    for first, second in (mpis.MPIS, mpis.MPIS[::-1]):
-        tests[f"test_runs_on_{first}"] = slow(_make_plain(first))
-        tests[f"test_{first}_then_{second}"] = slow(_make(first, second, moments.MOMENTS))
-    tests["test_once"] = _make("mpich", "openmpi", 1)
-    return tests
+    return PETSC.tests(once=("mpich", "openmpi"))

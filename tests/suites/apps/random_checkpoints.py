@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The distribution's own binaries, saved at random moments (computing, receiving, inside a
+"""The distribution's own binaries, saved at random times (computing, receiving, inside a
 collective, whatever they happen to do), stopped, and restarted under the same and the other MPI.
-Each test takes five moments from a seed that it prints; FERMATA_SEED repeats a run."""
+Each test takes five times from a seed that it prints; FERMATA_SEED repeats a run."""
 import shutil
 import time
 
-from suites.apps.lammps_netpipe import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
-from support import fermata, moments, mpis, process
+from support import fermata, mpis, process, random_checkpoints
 from support.cases import Skipped, check, check_equal, slow, timeout
+from support.distribution import NETPIPE, NETPIPE_ROW, compare_thermo, lammps
 
 
 def _make_lammps(first, second):
@@ -16,11 +16,11 @@ def _make_lammps(first, second):
     def test(work):
         command = lammps(8, 3000)
         native = mpis.native("openmpi", command, 2, work, 90).expect_success("lmp").out
-        for job, chance in moments.jobs(work, f"lammps {first} {second}"):
+        for job, chance in random_checkpoints.jobs(work, f"lammps {first} {second}"):
             job.start(first, command)
             job.running.wait_for_number(fermata.THERMO, 50 * chance.randrange(1, 40), 90)
             time.sleep(chance.random() * 0.1)
-            printed = moments.resume(job, second)
+            printed = random_checkpoints.resume(job, second)
             compare_thermo(fermata.thermo(printed), fermata.thermo(native))
     return test
 
@@ -36,7 +36,7 @@ def _kill(job):
 @timeout(900)
 def test_lammps_chain_of_ten_kills(work):
     """One job, ten times saved, then killed while it runs on, and restarted under the other MPI."""
-    chance = moments.chance("lammps chain")
+    chance = random_checkpoints.chance("lammps chain")
     command = lammps(8, 6000)
     native = mpis.native("openmpi", command, 2, work, 120).expect_success("lmp").out
     job = fermata.Job(work, "melt")
@@ -67,11 +67,11 @@ def _make_netpipe(front, first, second):
         command = [program, "-u", 30000, "-n", 1000, "-o", work / "np.out"]
         mpis.native(front, command, 2, work, 90).expect_success(NETPIPE[front])
         expected = sizes(work / "np.out")
-        for job, chance in moments.jobs(work, f"netpipe {front} {first} {second}"):
+        for job, chance in random_checkpoints.jobs(work, f"netpipe {front} {first} {second}"):
             job.start(first, command)
             job.running.wait_for_number(NETPIPE_ROW, chance.randrange(2, 50), 90)
             time.sleep(chance.random() * 0.05)
-            moments.resume(job, second)
+            random_checkpoints.resume(job, second)
             check_equal(sizes(work / "np.out"), expected, "message sizes of the table")
             check(len(expected) > 60, "NetPIPE measured its range")
     return test

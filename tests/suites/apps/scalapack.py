@@ -3,16 +3,18 @@
 program, with derived types, user operations, many communicators and messages of all sizes. Saved
 at random moments under one MPI and continued under the other, the tables of results, residuals
 included, must be those of a native run. Name: tester_front_first_then_second."""
+import functools
 import pathlib
 import time
 
-from support import fermata, moments, mpis
-from support.cases import Failed, Skipped, check_equal, slow, timeout
+from support import mpis
+from support.application import Application
+from support.cases import Failed, Skipped, slow
+from support.random_checkpoints import COUNT
 
 TESTS = pathlib.Path("/usr/lib/x86_64-linux-gnu/scalapack")
-RANKS = 2
 # The Fortran library hands each line on at once, so that a test sees how far the program is.
-LINES = {"GFORTRAN_UNBUFFERED_ALL": "1"}
+UNBUFFERED = (("GFORTRAN_UNBUFFERED_ALL", "1"),)
 GRIDS = "2 grids\n1 2 P\n2 1 Q\n"
 
 # Tester -> its input file, that file's lines after the head, the columns of times in its table.
@@ -31,74 +33,50 @@ TESTERS = {
 
 
 def _prepare(front, tester, work):
-    """The program's path; its input is written to the directory where it will run."""
+    """The command; its input is written to the directory where it will run."""
     program = TESTS / f"{front}-tests" / tester
     if not program.exists():
         raise Skipped("scalapack-mpi-test is not installed")
     name, lines, _ = TESTERS[tester]
     (work / f"{name}.dat").write_text(f"'{name}'\n'any'\n'{name}.out' file\n6 device\n{lines}")
-    return program
+    return [program]
 
 
-def _table(tester, text):
-    """The rows of results without their times."""
+def _results(tester, printed, _directory):
+    """The rows of the table without their times."""
     first, last = TESTERS[tester][2]
-    rows = [line.split() for line in text.split("\n") if line.startswith("WALL")]
-    if " 0 tests completed and failed" not in " ".join(text.split()) or len(rows) < 10:
-        raise Failed(f"{tester} did not pass its own checks\n{text[-2000:]}")
+    rows = [line.split() for line in printed.split("\n") if line.startswith("WALL")]
+    if " 0 tests completed and failed" not in " ".join(printed.split()) or len(rows) < 10:
+        raise Failed(f"{tester} did not pass its own checks\n{printed[-2000:]}")
     return [row[:first] + row[last:] for row in rows]
 
 
-def _native(front, tester, work):
-    """The table of an uninterrupted run."""
-    done = mpis.native(front, [_prepare(front, tester, work)], RANKS, work, 90)
-    return _table(tester, done.expect_success(tester).out)
-
-
-def _make_under(tester, front, lower):
-    @timeout(200)
-    def test(work):
-        expected = _native(front, tester, work)
-        job = fermata.Job(work)
-        job.start(lower, [_prepare(front, tester, work)], RANKS)
-        check_equal(_table(tester, job.finish(120)), expected, "results")
-    return test
-
-
-def _wait_for_rows(job, count, timeout_s=60):
-    until = time.monotonic() + timeout_s
+def _wait(job, chance, results):
+    """Early: xdtrd's last table is rank 0's alone, the other rank has entered MPI_Finalize."""
+    count, until = chance.randrange(1, len(results) // 4), time.monotonic() + 60
     while job.running.out.count("\nWALL") < count:
         if time.monotonic() > until or job.running.process.poll() is not None:
             raise Failed(f"not {count} results\n{job.running.out[-2000:]}{job.running.err[-2000:]}")
         time.sleep(0.002)
+    time.sleep(chance.random() * 0.02)
 
 
-def _make_restart(tester, front, first, second, count):
-    @timeout(120 * count + 100)
-    def test(work):
-        expected = _native(front, tester, work)
-        for job, chance in moments.jobs(work, f"{tester} {front} {first} {second}", count):
-            command = [_prepare(front, tester, job.work)]
-            job.start(first, command, RANKS, env=LINES)
-            # Early: xdtrd's last table is rank 0's alone, the other rank has entered MPI_Finalize.
-            _wait_for_rows(job, chance.randrange(1, len(expected) // 4))
-            time.sleep(chance.random() * 0.02)
-            check_equal(_table(tester, moments.resume(job, second)), expected, "results")
-    return test
+def _application(front, tester):
+    return Application(f"{tester} {front}", functools.partial(_prepare, front, tester),
+                       functools.partial(_results, tester), wait=_wait, env=UNBUFFERED, run_s=120,
+                       built_for=front)
 
 
 def generate():
     tests = {}
     for tester in TESTERS:
         for front in mpis.MPIS:
-            other = mpis.OTHER[front]
-            under = _make_under(tester, front, other)
-            tests[f"test_{tester}_{front}_on_{other}"] = (
-                under if tester == "xdlu" else slow(under))
+            application, other = _application(front, tester), mpis.OTHER[front]
+            plain = application.runs_on(other)
+            tests[f"test_{tester}_{front}_on_{other}"] = plain if tester == "xdlu" else slow(plain)
             for first, second in (mpis.MPIS, mpis.MPIS[::-1]):
                 quick = tester == "xdhrd" and first == front
-                count = 1 if quick else moments.MOMENTS
-                test = _make_restart(tester, front, first, second, count)
+                test = application.restarts(first, second, 1 if quick else COUNT)
                 tests[f"test_{tester}_{front}_{first}_then_{second}"] = (
                     test if quick else slow(test))
     return tests

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that are saved at random moments, stopped, and continue somewhere else. The moments come
-from a seed that is printed; FERMATA_SEED repeats a run."""
+"""Jobs that are saved at random times, stopped, and continue somewhere else. The times come from a
+seed that is printed; FERMATA_SEED repeats a run."""
 import os
 import random
 import time
 
 from support import fermata
 
-MOMENTS = 5
+COUNT = 5
 
 
 def chance(name):
@@ -17,11 +17,11 @@ def chance(name):
     return random.Random(f"{name} {seed}")
 
 
-def jobs(work, name, moments=MOMENTS):
-    """For each moment a job in a directory of its own, and the random numbers of the test."""
+def jobs(work, name, count=COUNT):
+    """For each checkpoint a job in a directory of its own, and the random numbers of the test."""
     numbers = chance(name)
-    for moment in range(moments):
-        place = work / f"moment{moment}"
+    for number in range(count):
+        place = work / f"job{number}"
         place.mkdir()
         yield fermata.Job(place), numbers
 
