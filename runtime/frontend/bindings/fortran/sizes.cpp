@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_SIZEOF: one function per type and rank of its argument, as Open MPI's mpif.h and modules name
 // them.
-#include "frontend/ompi_fortran/glue.h"
+#include "frontend/bindings/fortran/glue.h"
 
 #define FERMATA_SIZEOF(type, rank, bytes)                                                     \
   extern "C" FERMATA_EXPORT void mpi_sizeof_##type##_##rank##_(void*, int* size, int* ierror) { \

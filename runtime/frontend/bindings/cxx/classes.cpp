@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The members of the bindings' classes that are not inline in the headers, and one use of every
 // class, so that its vtable and type information are in this library as well.
-#include "frontend/ompi_cxx/glue.h"
+#include "frontend/bindings/cxx/glue.h"
 
 namespace MPI {
 

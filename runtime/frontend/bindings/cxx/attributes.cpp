@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attribute callbacks: a keyval's extra state is a record with the application's functions, in
 // C or in C++ form, and our callbacks translate the arguments for the latter.
-#include "frontend/ompi_cxx/glue.h"
+#include "frontend/bindings/cxx/glue.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include <mutex>
 
-#include "frontend/ompi_cxx/glue.h"
+#include "frontend/bindings/cxx/glue.h"
 
 namespace fermata::cxx {
 

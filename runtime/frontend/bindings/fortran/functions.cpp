@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The generated functions of our libmpi_mpifh.so.40, and the tables they find handles in.
-#include "frontend/ompi_fortran/functions.gen.h"
+#include "frontend/bindings/fortran/functions.gen.h"
 
 extern "C" {
 int PMPI_Comm_test_inter(fermata::mpi::Slot* comm, int* flag);

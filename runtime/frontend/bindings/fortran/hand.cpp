@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions whose Fortran form is not the C one argument by argument: those that have a value,
 // MPI-1's with addresses in INTEGERs, and a few with rules of their own for strings and buffers.
-#include "frontend/ompi_fortran/glue.h"
+#include "frontend/bindings/fortran/glue.h"
 
 namespace fermata::fortran {
 

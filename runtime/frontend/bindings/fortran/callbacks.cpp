@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the application that MPI calls, and attributes. The front end knows a Fortran
 // function by a bit of the address that it gets here (frontend/calls.h).
-#include "frontend/ompi_fortran/glue.h"
+#include "frontend/bindings/fortran/glue.h"
 
 namespace fermata::fortran {
 
