@@ -123,7 +123,7 @@ def _sources(work):
     """What tools/crossing.py looks at, to be changed."""
     tree = work / "tree"
     for name in ("spec/crossing.toml", "spec/crossing", "spec/image.toml", "tools/crossing.py",
-                 "runtime/halves", "runtime/arch/x86_64/launcher.S"):
+                 "runtime/halves", "runtime/base/rank.gen.h", "runtime/arch/x86_64/launcher.S"):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (mpis.ROOT / name).is_dir() else shutil.copy2
         copy(mpis.ROOT / name, tree / name)
@@ -144,7 +144,7 @@ CHANGES = {  # what of the crossing changes: file, old text, new text, whether o
     "a_member_in_the_middle": ("crossing.h", "  u32 pending; ", "  u32 more, pending; ", True),
     "a_member_s_type": ("crossing.h", "  u32 lock_depth;", "  u64 lock_depth;", True),
     "a_parameter": ("crossing.h", "(*nudge)(u32 tid)", "(*nudge)(u64 tid)", True),
-    "a_number": ("crossing.h", "kParked = 4,", "kParked = 14,", True),
+    "a_number": ("../base/rank.gen.h", "kParked = 4,", "kParked = 14,", True),
     "an_address": ("layout.h", "kSlots = 0x1001", "kSlots = 0x1002", True),
     "a_call_that_goes": ("mpi_calls.gen.h", "  int (*Bcast)", "  // int (*Bcast)", True),
 }

@@ -25,6 +25,12 @@ def test_faults(_work):
     _fresh("tools/faults_table.py", "--check")
 
 
+def test_what_both_languages_know(_work):
+    """The C++, the Rust and the page that are made of spec/."""
+    for generator in ("contract", "crossing", "rank"):
+        _fresh(f"gen/{generator}.py", "--check")
+
+
 def test_what_comes_of_the_mpi_table(_work):
     """The layers of the runtime, and docs/reference/mpi-coverage.md."""
     _fresh("gen/mpi/generate.py", "--check")
