@@ -10,10 +10,10 @@ from support.cases import check, check_equal
 from support.mpis import ROOT
 
 
-def _tool(name):
-    """A module of tools/, which import each other by their bare names."""
-    if str(ROOT / "tools") not in sys.path:
-        sys.path.append(str(ROOT / "tools"))
+def _tool(name, folder="tools"):
+    """A module of tools/, or of gen/, which import each other by their bare names."""
+    if str(ROOT / folder) not in sys.path:
+        sys.path.append(str(ROOT / folder))
     return importlib.import_module(name)
 
 
@@ -176,3 +176,24 @@ def test_tours_follow_code_that_moves(work):
         check(len(wrong) == 1 and words in wrong[0], f"{words}: {wrong}")
     check_equal(tool.file_of(ROOT, "tools/gone.py", "def place_of(root, path, line, quote):"),
                 "tools/tours.py", "where the quote of a file that is gone stands now")
+
+
+ARGUMENTS = ", ".join(f"argument_{number}" for number in range(12))
+
+
+def test_long_lines_of_generated_code_are_broken(_work):
+    """At the outermost place that fits, with what is inside a bracket below each other; a text, a
+    comment and a line that nothing makes shorter stay."""
+    cpp = _tool("cpp", "gen")
+    kept = "\n".join([f"// {ARGUMENTS}", f"#define X {ARGUMENTS}", "x" * 120, "short, line"])
+    check_equal(cpp.fill(kept), kept, "lines that stay")
+    text = (f"  return outer({ARGUMENTS}, inner({ARGUMENTS}));\n"
+            f'  if (FIRST_CONDITION && second) return raise(comm, error, "{"name" * 10}");\n'
+            f'  return say("{", ".join(["a text"] * 8)}", {", ".join(["number"] * 8)});\n')
+    filled = cpp.fill(text)
+    check_equal("".join(filled.split()), "".join(text.split()), "all but blanks")
+    lines = filled.split("\n")
+    check_equal([line for line in lines if len(line) > 100], [], "lines that are too long")
+    check(lines[1].startswith(" " * 15 + "argument_"), f"arguments below each other\n{filled}")
+    check("  if (FIRST_CONDITION && second)\n    return raise(" in filled, filled)
+    check_equal(cpp.fill(filled), filled, "what fits")
