@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 DESCRIPTIONS = ROOT / "spec/crossing"
 HALVES = ROOT / "runtime/halves"
 LAYOUT, CROSSING, CALLS = "layout.h", "crossing.h", "mpi_calls.gen.h"
+RANK = "../base/rank.gen.h"  # enumerations, from spec/rank.toml
 HINT = "spec/crossing.toml says what to do"
 # Each of these is reached by an address of its own and may grow at its end. The size of any other
 # decides where the next element of an array lies, or the next member of a structure.
@@ -74,13 +75,13 @@ def hold_frame():
 
 def present():
     """The crossing of these sources: (title, lines) by parts, and the calls of MPI one by one."""
-    layout, crossing, calls = (plain((HALVES / name).read_text())
-                               for name in (LAYOUT, CROSSING, CALLS))
+    layout, crossing, calls, rank = (plain((HALVES / name).read_text())
+                                     for name in (LAYOUT, CROSSING, CALLS, RANK))
     image = tomllib.loads((ROOT / "spec/image.toml").read_text())
     of_calls = dict(structures(calls))
     read = f"{image['oldest']} to {image['version']}"
     parts = {"image": [read], "constants": constants(layout) + constants(crossing),
-             **dict(enumerations(crossing)), **dict(structures(crossing)),
+             **dict(enumerations(rank + crossing)), **dict(structures(crossing)),
              "struct CanonStatus": of_calls["struct CanonStatus"], "hold": hold_frame()}
     return parts, of_calls["struct MpiCalls"]
 

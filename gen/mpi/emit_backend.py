@@ -183,10 +183,11 @@ def shim(function):
     else:
         lines.append(f"  return done({call});")
     lines += ["}", "#else"]
-    unnamed = ", ".join(emit_calls.lower_param(p).removesuffix(p.name) if not p.grid else
+    unnamed = ", ".join(emit_calls.lower_param(p).removesuffix(p.name).rstrip() if not p.grid else
                         f"int (*)[{p.length[1]}]" for p in function.params)
     answer = "return abi::kErrUnsupportedOperation;" if function.can_fail else "return {};"
-    lines += [f"inline {function.returns} {function.name}({unnamed}) {{ {answer} }}", "#endif"]
+    lines += [f"inline {function.returns} {function.name}({unnamed}) {{", f"  {answer}", "}",
+              "#endif"]
     return "\n".join(lines)
 
 

@@ -134,9 +134,22 @@ def read_where(function):
     return {}
 
 
+OPPOSITE = {"!=": "==", ">=": "<"}
+
+
+def elsewhere(where):
+    """Where this condition, some terms of `&&`, does not hold."""
+    terms = []
+    for term in where.split(" && "):
+        words = term.split(" ", 2)
+        terms.append(f"!{term}" if words[1:2] == [] or words[1] not in OPPOSITE else
+                     f"{words[0]} {OPPOSITE[words[1]]} {words[2]}")
+    return " || ".join(terms)
+
+
 def unread_lines(function):
     kinds = {"op": "kOp"}
-    return [f"  if (!({where})) {name} = unread({kinds.get(name, 'kDatatype')});"
+    return [f"  if ({elsewhere(where)}) {name} = unread({kinds.get(name, 'kDatatype')});"
             for name, where in read_where(function).items()]
 
 
@@ -217,9 +230,15 @@ def narrow_body(function):
             args.append(f"&small_{param.name}")
         else:
             args.append(param.name if wide_in_plain(param) else f"int({param.name})")
-    lines.append(f"  int error = {function.stem}({', '.join(args)});")
-    lines += [f"  *{p.name} = small_{p.name};" for p in outs]
-    return lines + ["  return error;"]
+    return lines + widened(f"{function.stem}({', '.join(args)})", outs)
+
+
+def widened(call, outs):
+    """Makes a plain form's call, and its results those of the large form."""
+    if not outs:
+        return [f"  return {call};"]
+    return ([f"  const int error = {call};"]
+            + [f"  *{param.name} = small_{param.name};" for param in outs] + ["  return error;"])
 
 
 def wide_in_plain(param):

@@ -2,7 +2,7 @@
 """Emits the functions of Open MPI's Fortran library (mpif.h, `use mpi`) over the C functions.
 
 One function per MPI function: arguments by reference in, the front end's C function, results out.
-What needs more than a conversion per argument is written by hand (runtime/frontend/ompi_fortran).
+What needs more than a conversion per argument is written by hand (runtime/frontend/bindings).
 """
 import api
 
@@ -12,7 +12,7 @@ HEAD = """// SPDX-License-Identifier: Apache-2.0
 // The Fortran functions of Open MPI's ABI. Included once, by functions.cpp.
 #pragma once
 
-#include "frontend/ompi_fortran/glue.h"
+#include "frontend/bindings/fortran/glue.h"
 
 """
 NO_CHARACTER_LIMIT = {"Info_get_nthkey.key": "MPI_MAX_INFO_KEY",

@@ -11,6 +11,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import cpp  # noqa: E402
 from outputs import main  # noqa: E402
 
 OUTPUTS = {
@@ -22,16 +23,18 @@ OUTPUTS = {
     "runtime/backend/names.gen.txt": ("emit_backend", "emit_names", ()),
     "runtime/frontend/ompi/tables.gen.h": ("emit_tables", "emit", ("ompi",)),
     "runtime/frontend/mpich/tables.gen.h": ("emit_tables", "emit", ("mpich",)),
-    "runtime/frontend/ompi/wrappers.gen.h": ("emit_front", "emit", ("ompi",)),
-    "runtime/frontend/mpich/wrappers.gen.h": ("emit_front", "emit", ("mpich",)),
+    "runtime/frontend/wrappers.gen.h": ("emit_front", "emit", ()),
+    "runtime/frontend/ompi/extensions.gen.h": ("emit_front", "emit_extensions", ("ompi",)),
+    "runtime/frontend/mpich/extensions.gen.h": ("emit_front", "emit_extensions", ("mpich",)),
     "docs/reference/mpi-coverage.md": ("coverage", "emit", ()),
-    "runtime/frontend/ompi_fortran/functions.gen.h": ("emit_fortran", "emit", ()),
+    "runtime/frontend/bindings/fortran/functions.gen.h": ("emit_fortran", "emit", ()),
 }
 
 
 def outputs():
-    return {name: getattr(importlib.import_module(module), function)(*args)
-            for name, (module, function, args) in OUTPUTS.items()}
+    texts = {name: getattr(importlib.import_module(module), function)(*args)
+             for name, (module, function, args) in OUTPUTS.items()}
+    return {name: cpp.fill(text) if name.endswith(".h") else text for name, text in texts.items()}
 
 
 if __name__ == "__main__":

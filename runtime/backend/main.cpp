@@ -77,7 +77,7 @@ LowerCalls lower_calls{kCrossingVersion, kMpiCallsHash, &kMpi, FERMATA_LOWER_NAM
 
 [[noreturn]] void refuse(const char* what) {
   dprintf(2, "fermata: back end %s: %s\n", FERMATA_LOWER_NAME, what);
-  _exit(70);
+  _exit(kExitLauncher);
 }
 
 }  // namespace

@@ -1056,55 +1056,91 @@ inline int Abort(u64 comm, int errorcode) {
   return done(MPI_Abort(native<MPI_Comm>(comm), errorcode));
 }
 #else
-inline int Abort(u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int Abort(u64, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Accumulate
-inline int Accumulate(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win) {
-  return done(MPI_Accumulate(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win)));
+inline int Accumulate(const void* origin_addr, int origin_count, u64 origin_datatype,
+                      int target_rank, i64 target_disp, int target_count, u64 target_datatype,
+                      u64 op, u64 win) {
+  return done(MPI_Accumulate(as_buffer(origin_addr), origin_count,
+                             native<MPI_Datatype>(origin_datatype), rank_in(target_rank),
+                             target_disp, target_count, native<MPI_Datatype>(target_datatype),
+                             native<MPI_Op>(op), native<MPI_Win>(win)));
 }
 #else
-inline int Accumulate(const void* , int , u64 , int , i64 , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Accumulate(const void*, int, u64, int, i64, int, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Accumulate_c
-inline int Accumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win) {
-  return done(MPI_Accumulate_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win)));
+inline int Accumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype,
+                        int target_rank, i64 target_disp, i64 target_count, u64 target_datatype,
+                        u64 op, u64 win) {
+  return done(MPI_Accumulate_c(as_buffer(origin_addr), origin_count,
+                               native<MPI_Datatype>(origin_datatype), rank_in(target_rank),
+                               target_disp, target_count, native<MPI_Datatype>(target_datatype),
+                               native<MPI_Op>(op), native<MPI_Win>(win)));
 }
 #else
-inline int Accumulate_c(const void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Accumulate_c(const void*, i64, u64, int, i64, i64, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allgather
-inline int Allgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Allgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Allgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                     u64 recvtype, u64 comm) {
+  return done(MPI_Allgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                            as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                            native<MPI_Comm>(comm)));
 }
 #else
-inline int Allgather(const void* , int , u64 , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allgather(const void*, int, u64, void*, int, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allgather_c
-inline int Allgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Allgather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Allgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                       i64 recvcount, u64 recvtype, u64 comm) {
+  return done(MPI_Allgather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                              as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                              native<MPI_Comm>(comm)));
 }
 #else
-inline int Allgather_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allgather_c(const void*, i64, u64, void*, i64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allgatherv
-inline int Allgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm) {
-  return done(MPI_Allgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Allgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                      const int* recvcounts, const int* displs, u64 recvtype, u64 comm) {
+  return done(MPI_Allgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                             as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                             native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
 }
 #else
-inline int Allgatherv(const void* , int , u64 , void* , const int* , const int* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allgatherv(const void*, int, u64, void*, const int*, const int*, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allgatherv_c
-inline int Allgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm) {
-  return done(MPI_Allgatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Allgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                        const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm) {
+  return done(MPI_Allgatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                               as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                               native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
 }
 #else
-inline int Allgatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allgatherv_c(const void*, i64, u64, void*, const i64*, const i64*, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alloc_mem
@@ -1112,75 +1148,131 @@ inline int Alloc_mem(i64 size, u64 info, void* baseptr) {
   return done(MPI_Alloc_mem(size, native<MPI_Info>(info), as_any(baseptr)));
 }
 #else
-inline int Alloc_mem(i64 , u64 , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Alloc_mem(i64, u64, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allreduce
-inline int Allreduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Allreduce(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Allreduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op,
+                     u64 comm) {
+  return done(MPI_Allreduce(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                            native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                            native<MPI_Comm>(comm)));
 }
 #else
-inline int Allreduce(const void* , void* , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allreduce(const void*, void*, int, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allreduce_c
-inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Allreduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op,
+                       u64 comm) {
+  return done(MPI_Allreduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                              native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                              native<MPI_Comm>(comm)));
 }
 #else
-inline int Allreduce_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allreduce_c(const void*, void*, i64, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoall
-inline int Alltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Alltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Alltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                    u64 recvtype, u64 comm) {
+  return done(MPI_Alltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                           as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                           native<MPI_Comm>(comm)));
 }
 #else
-inline int Alltoall(const void* , int , u64 , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoall(const void*, int, u64, void*, int, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoall_c
-inline int Alltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Alltoall_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Alltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                      i64 recvcount, u64 recvtype, u64 comm) {
+  return done(MPI_Alltoall_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                             as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                             native<MPI_Comm>(comm)));
 }
 #else
-inline int Alltoall_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoall_c(const void*, i64, u64, void*, i64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoallv
-inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm) {
-  return done(MPI_Alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype,
+                     void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype,
+                     u64 comm) {
+  return done(MPI_Alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                            native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts),
+                            as_any(rdispls), native<MPI_Datatype>(recvtype),
+                            native<MPI_Comm>(comm)));
 }
 #else
-inline int Alltoallv(const void* , const int* , const int* , u64 , void* , const int* , const int* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoallv(const void*, const int*, const int*, u64, void*, const int*, const int*, u64,
+                     u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoallv_c
-inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm) {
-  return done(MPI_Alltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype,
+                       void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype,
+                       u64 comm) {
+  return done(MPI_Alltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                              native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                              as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype),
+                              native<MPI_Comm>(comm)));
 }
 #else
-inline int Alltoallv_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoallv_c(const void*, const i64*, const i64*, u64, void*, const i64*, const i64*, u64,
+                       u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoallw
-inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const u64* recvtypes, u64 comm) {
+inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                     const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls,
+                     const u64* recvtypes, u64 comm) {
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
-  return done(MPI_Alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm)));
+  return done(MPI_Alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                            native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts),
+                            as_any(rdispls),
+                            recvtypes == sendtypes ? native_sendtypes.data()
+                            : native_recvtypes.data(), native<MPI_Comm>(comm)));
 }
 #else
-inline int Alltoallw(const void* , const int* , const int* , const u64* , void* , const int* , const int* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoallw(const void*, const int*, const int*, const u64*, void*, const int*, const int*,
+                     const u64*, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoallw_c
-inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm) {
+inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                       const u64* sendtypes, void* recvbuf, const i64* recvcounts,
+                       const i64* rdispls, const u64* recvtypes, u64 comm) {
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
-  return done(MPI_Alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm)));
+  return done(MPI_Alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                              native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts),
+                              as_any(rdispls),
+                              recvtypes == sendtypes ? native_sendtypes.data()
+                              : native_recvtypes.data(), native<MPI_Comm>(comm)));
 }
 #else
-inline int Alltoallw_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoallw_c(const void*, const i64*, const i64*, const u64*, void*, const i64*,
+                       const i64*, const u64*, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Barrier
@@ -1188,63 +1280,87 @@ inline int Barrier(u64 comm) {
   return done(MPI_Barrier(native<MPI_Comm>(comm)));
 }
 #else
-inline int Barrier(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Barrier(u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bcast
 inline int Bcast(void* buffer, int count, u64 datatype, int root, u64 comm) {
-  return done(MPI_Bcast(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root), native<MPI_Comm>(comm)));
+  return done(MPI_Bcast(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root),
+                        native<MPI_Comm>(comm)));
 }
 #else
-inline int Bcast(void* , int , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Bcast(void*, int, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bcast_c
 inline int Bcast_c(void* buffer, i64 count, u64 datatype, int root, u64 comm) {
-  return done(MPI_Bcast_c(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root), native<MPI_Comm>(comm)));
+  return done(MPI_Bcast_c(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root),
+                          native<MPI_Comm>(comm)));
 }
 #else
-inline int Bcast_c(void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Bcast_c(void*, i64, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bsend
 inline int Bsend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Bsend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+  return done(MPI_Bsend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest),
+                        tag_in(tag), native<MPI_Comm>(comm)));
 }
 #else
-inline int Bsend(const void* , int , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Bsend(const void*, int, u64, int, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bsend_c
 inline int Bsend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Bsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+  return done(MPI_Bsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest),
+                          tag_in(tag), native<MPI_Comm>(comm)));
 }
 #else
-inline int Bsend_c(const void* , i64 , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Bsend_c(const void*, i64, u64, int, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bsend_init
-inline int Bsend_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Bsend_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                      u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Bsend_init(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Bsend_init(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                     rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                     &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Bsend_init(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Bsend_init(const void*, int, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bsend_init_c
-inline int Bsend_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Bsend_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                        u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Bsend_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Bsend_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                       rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                       &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Bsend_init_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Bsend_init_c(const void*, i64, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Buffer_attach
@@ -1252,7 +1368,9 @@ inline int Buffer_attach(void* buffer, int size) {
   return done(MPI_Buffer_attach(as_buffer(buffer), size));
 }
 #else
-inline int Buffer_attach(void* , int ) { return abi::kErrUnsupportedOperation; }
+inline int Buffer_attach(void*, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Buffer_attach_c
@@ -1260,7 +1378,9 @@ inline int Buffer_attach_c(void* buffer, i64 size) {
   return done(MPI_Buffer_attach_c(as_buffer(buffer), size));
 }
 #else
-inline int Buffer_attach_c(void* , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int Buffer_attach_c(void*, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Buffer_detach
@@ -1268,7 +1388,9 @@ inline int Buffer_detach(void* buffer_addr, int* size) {
   return done(MPI_Buffer_detach(as_any(buffer_addr), as_any(size)));
 }
 #else
-inline int Buffer_detach(void* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Buffer_detach(void*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Buffer_detach_c
@@ -1276,7 +1398,9 @@ inline int Buffer_detach_c(void* buffer_addr, i64* size) {
   return done(MPI_Buffer_detach_c(as_any(buffer_addr), as_any(size)));
 }
 #else
-inline int Buffer_detach_c(void* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Buffer_detach_c(void*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cancel
@@ -1285,7 +1409,9 @@ inline int Cancel(u64* request) {
   return done(MPI_Cancel(&native_request));
 }
 #else
-inline int Cancel(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Cancel(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_coords
@@ -1293,38 +1419,50 @@ inline int Cart_coords(u64 comm, int rank, int maxdims, int* coords) {
   return done(MPI_Cart_coords(native<MPI_Comm>(comm), rank_in(rank), maxdims, as_any(coords)));
 }
 #else
-inline int Cart_coords(u64 , int , int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_coords(u64, int, int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_create
-inline int Cart_create(u64 comm_old, int ndims, const int* dims, const int* periods, int reorder, u64* comm_cart) {
+inline int Cart_create(u64 comm_old, int ndims, const int* dims, const int* periods, int reorder,
+                       u64* comm_cart) {
   MPI_Comm native_comm_cart = {};
-  const int outcome = MPI_Cart_create(native<MPI_Comm>(comm_old), ndims, as_any(dims), as_any(periods), reorder, &native_comm_cart);
+  const int outcome = MPI_Cart_create(native<MPI_Comm>(comm_old), ndims, as_any(dims),
+                                      as_any(periods), reorder, &native_comm_cart);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *comm_cart = canonical(native_comm_cart);
   return 0;
 }
 #else
-inline int Cart_create(u64 , int , const int* , const int* , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_create(u64, int, const int*, const int*, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_get
 inline int Cart_get(u64 comm, int maxdims, int* dims, int* periods, int* coords) {
-  return done(MPI_Cart_get(native<MPI_Comm>(comm), maxdims, as_any(dims), as_any(periods), as_any(coords)));
+  return done(MPI_Cart_get(native<MPI_Comm>(comm), maxdims, as_any(dims), as_any(periods),
+                           as_any(coords)));
 }
 #else
-inline int Cart_get(u64 , int , int* , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_get(u64, int, int*, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_map
 inline int Cart_map(u64 comm, int ndims, const int* dims, const int* periods, int* newrank) {
-  const int outcome = MPI_Cart_map(native<MPI_Comm>(comm), ndims, as_any(dims), as_any(periods), as_any(newrank));
+  const int outcome = MPI_Cart_map(native<MPI_Comm>(comm), ndims, as_any(dims), as_any(periods),
+                                   as_any(newrank));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newrank = rank_out(*newrank);
   return 0;
 }
 #else
-inline int Cart_map(u64 , int , const int* , const int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_map(u64, int, const int*, const int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_rank
@@ -1335,19 +1473,24 @@ inline int Cart_rank(u64 comm, const int* coords, int* rank) {
   return 0;
 }
 #else
-inline int Cart_rank(u64 , const int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_rank(u64, const int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_shift
 inline int Cart_shift(u64 comm, int direction, int disp, int* rank_source, int* rank_dest) {
-  const int outcome = MPI_Cart_shift(native<MPI_Comm>(comm), direction, disp, as_any(rank_source), as_any(rank_dest));
+  const int outcome = MPI_Cart_shift(native<MPI_Comm>(comm), direction, disp, as_any(rank_source),
+                                     as_any(rank_dest));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *rank_source = rank_out(*rank_source);
   *rank_dest = rank_out(*rank_dest);
   return 0;
 }
 #else
-inline int Cart_shift(u64 , int , int , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_shift(u64, int, int, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_sub
@@ -1359,7 +1502,9 @@ inline int Cart_sub(u64 comm, const int* remain_dims, u64* newcomm) {
   return 0;
 }
 #else
-inline int Cart_sub(u64 , const int* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_sub(u64, const int*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cartdim_get
@@ -1367,7 +1512,9 @@ inline int Cartdim_get(u64 comm, int* ndims) {
   return done(MPI_Cartdim_get(native<MPI_Comm>(comm), as_any(ndims)));
 }
 #else
-inline int Cartdim_get(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cartdim_get(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Close_port
@@ -1375,66 +1522,83 @@ inline int Close_port(const char* port_name) {
   return done(MPI_Close_port(as_any(port_name)));
 }
 #else
-inline int Close_port(const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Close_port(const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_accept
 inline int Comm_accept(const char* port_name, u64 info, int root, u64 comm, u64* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_accept(as_any(port_name), native<MPI_Info>(info), rank_in(root), native<MPI_Comm>(comm), &native_newcomm);
+  const int outcome = MPI_Comm_accept(as_any(port_name), native<MPI_Info>(info), rank_in(root),
+                                      native<MPI_Comm>(comm), &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newcomm = canonical(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_accept(const char* , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_accept(const char*, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_compare
 inline int Comm_compare(u64 comm1, u64 comm2, int* result) {
-  const int outcome = MPI_Comm_compare(native<MPI_Comm>(comm1), native<MPI_Comm>(comm2), as_any(result));
+  const int outcome = MPI_Comm_compare(native<MPI_Comm>(comm1), native<MPI_Comm>(comm2),
+                                       as_any(result));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *result = comparison_out(*result);
   return 0;
 }
 #else
-inline int Comm_compare(u64 , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_compare(u64, u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_connect
 inline int Comm_connect(const char* port_name, u64 info, int root, u64 comm, u64* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_connect(as_any(port_name), native<MPI_Info>(info), rank_in(root), native<MPI_Comm>(comm), &native_newcomm);
+  const int outcome = MPI_Comm_connect(as_any(port_name), native<MPI_Info>(info), rank_in(root),
+                                       native<MPI_Comm>(comm), &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newcomm = canonical(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_connect(const char* , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_connect(const char*, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_create
 inline int Comm_create(u64 comm, u64 group, u64* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_create(native<MPI_Comm>(comm), native<MPI_Group>(group), &native_newcomm);
+  const int outcome = MPI_Comm_create(native<MPI_Comm>(comm), native<MPI_Group>(group),
+                                      &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newcomm = canonical(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_create(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_create(u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_create_group
 inline int Comm_create_group(u64 comm, u64 group, int tag, u64* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_create_group(native<MPI_Comm>(comm), native<MPI_Group>(group), tag_in(tag), &native_newcomm);
+  const int outcome = MPI_Comm_create_group(native<MPI_Comm>(comm), native<MPI_Group>(group),
+                                            tag_in(tag), &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newcomm = canonical(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_create_group(u64 , u64 , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_create_group(u64, u64, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_delete_attr
@@ -1442,7 +1606,9 @@ inline int Comm_delete_attr(u64 comm, int comm_keyval) {
   return done(MPI_Comm_delete_attr(native<MPI_Comm>(comm), keyval_in(comm_keyval)));
 }
 #else
-inline int Comm_delete_attr(u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_delete_attr(u64, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_disconnect
@@ -1454,7 +1620,9 @@ inline int Comm_disconnect(u64* comm) {
   return 0;
 }
 #else
-inline int Comm_disconnect(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_disconnect(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_dup
@@ -1466,19 +1634,24 @@ inline int Comm_dup(u64 comm, u64* newcomm) {
   return 0;
 }
 #else
-inline int Comm_dup(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_dup(u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_dup_with_info
 inline int Comm_dup_with_info(u64 comm, u64 info, u64* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_dup_with_info(native<MPI_Comm>(comm), native<MPI_Info>(info), &native_newcomm);
+  const int outcome = MPI_Comm_dup_with_info(native<MPI_Comm>(comm), native<MPI_Info>(info),
+                                             &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newcomm = canonical(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_dup_with_info(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_dup_with_info(u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_free
@@ -1490,15 +1663,20 @@ inline int Comm_free(u64* comm) {
   return 0;
 }
 #else
-inline int Comm_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_free(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_get_attr
 inline int Comm_get_attr(u64 comm, int comm_keyval, void* attribute_val, int* flag) {
-  return done(MPI_Comm_get_attr(native<MPI_Comm>(comm), keyval_in(comm_keyval), as_any(attribute_val), as_any(flag)));
+  return done(MPI_Comm_get_attr(native<MPI_Comm>(comm), keyval_in(comm_keyval),
+                                as_any(attribute_val), as_any(flag)));
 }
 #else
-inline int Comm_get_attr(u64 , int , void* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_get_attr(u64, int, void*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_get_info
@@ -1510,7 +1688,9 @@ inline int Comm_get_info(u64 comm, u64* info_used) {
   return 0;
 }
 #else
-inline int Comm_get_info(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_get_info(u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_get_name
@@ -1518,7 +1698,9 @@ inline int Comm_get_name(u64 comm, char* comm_name, int* resultlen) {
   return done(MPI_Comm_get_name(native<MPI_Comm>(comm), as_any(comm_name), as_any(resultlen)));
 }
 #else
-inline int Comm_get_name(u64 , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_get_name(u64, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_get_parent
@@ -1530,7 +1712,9 @@ inline int Comm_get_parent(u64* parent) {
   return 0;
 }
 #else
-inline int Comm_get_parent(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_get_parent(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_group
@@ -1542,7 +1726,9 @@ inline int Comm_group(u64 comm, u64* group) {
   return 0;
 }
 #else
-inline int Comm_group(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_group(u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_idup
@@ -1556,21 +1742,26 @@ inline int Comm_idup(u64 comm, u64* newcomm, u64* request) {
   return 0;
 }
 #else
-inline int Comm_idup(u64 , u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_idup(u64, u64*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_idup_with_info
 inline int Comm_idup_with_info(u64 comm, u64 info, u64* newcomm, u64* request) {
   MPI_Comm native_newcomm = {};
   MPI_Request native_request = {};
-  const int outcome = MPI_Comm_idup_with_info(native<MPI_Comm>(comm), native<MPI_Info>(info), &native_newcomm, &native_request);
+  const int outcome = MPI_Comm_idup_with_info(native<MPI_Comm>(comm), native<MPI_Info>(info),
+                                              &native_newcomm, &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newcomm = canonical(native_newcomm);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Comm_idup_with_info(u64 , u64 , u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_idup_with_info(u64, u64, u64*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_join
@@ -1582,7 +1773,9 @@ inline int Comm_join(int fd, u64* intercomm) {
   return 0;
 }
 #else
-inline int Comm_join(int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_join(int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_rank
@@ -1593,7 +1786,9 @@ inline int Comm_rank(u64 comm, int* rank) {
   return 0;
 }
 #else
-inline int Comm_rank(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_rank(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_remote_group
@@ -1605,7 +1800,9 @@ inline int Comm_remote_group(u64 comm, u64* group) {
   return 0;
 }
 #else
-inline int Comm_remote_group(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_remote_group(u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_remote_size
@@ -1613,15 +1810,20 @@ inline int Comm_remote_size(u64 comm, int* size) {
   return done(MPI_Comm_remote_size(native<MPI_Comm>(comm), as_any(size)));
 }
 #else
-inline int Comm_remote_size(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_remote_size(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_set_attr
 inline int Comm_set_attr(u64 comm, int comm_keyval, void* attribute_val) {
-  return done(MPI_Comm_set_attr(native<MPI_Comm>(comm), keyval_in(comm_keyval), as_any(attribute_val)));
+  return done(MPI_Comm_set_attr(native<MPI_Comm>(comm), keyval_in(comm_keyval),
+                                as_any(attribute_val)));
 }
 #else
-inline int Comm_set_attr(u64 , int , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_set_attr(u64, int, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_set_errhandler
@@ -1629,7 +1831,9 @@ inline int Comm_set_errhandler(u64 comm, u64 errhandler) {
   return done(MPI_Comm_set_errhandler(native<MPI_Comm>(comm), native<MPI_Errhandler>(errhandler)));
 }
 #else
-inline int Comm_set_errhandler(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_set_errhandler(u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_set_info
@@ -1637,7 +1841,9 @@ inline int Comm_set_info(u64 comm, u64 info) {
   return done(MPI_Comm_set_info(native<MPI_Comm>(comm), native<MPI_Info>(info)));
 }
 #else
-inline int Comm_set_info(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_set_info(u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_set_name
@@ -1645,7 +1851,9 @@ inline int Comm_set_name(u64 comm, const char* comm_name) {
   return done(MPI_Comm_set_name(native<MPI_Comm>(comm), as_any(comm_name)));
 }
 #else
-inline int Comm_set_name(u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_set_name(u64, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_size
@@ -1653,32 +1861,47 @@ inline int Comm_size(u64 comm, int* size) {
   return done(MPI_Comm_size(native<MPI_Comm>(comm), as_any(size)));
 }
 #else
-inline int Comm_size(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_size(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_spawn
-inline int Comm_spawn(const char* command, char** argv, int maxprocs, u64 info, int root, u64 comm, u64* intercomm, int* array_of_errcodes) {
+inline int Comm_spawn(const char* command, char** argv, int maxprocs, u64 info, int root, u64 comm,
+                      u64* intercomm, int* array_of_errcodes) {
   MPI_Comm native_intercomm = {};
-  const int outcome = MPI_Comm_spawn(as_any(command), as_any(argv), maxprocs, native<MPI_Info>(info), rank_in(root), native<MPI_Comm>(comm), &native_intercomm, as_any(array_of_errcodes));
+  const int outcome = MPI_Comm_spawn(as_any(command), as_any(argv), maxprocs,
+                                     native<MPI_Info>(info), rank_in(root), native<MPI_Comm>(comm),
+                                     &native_intercomm, as_any(array_of_errcodes));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *intercomm = canonical(native_intercomm);
   return 0;
 }
 #else
-inline int Comm_spawn(const char* , char** , int , u64 , int , u64 , u64* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_spawn(const char*, char**, int, u64, int, u64, u64*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_spawn_multiple
-inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, const u64* array_of_info, int root, u64 comm, u64* intercomm, int* array_of_errcodes) {
+inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv,
+                               const int* array_of_maxprocs, const u64* array_of_info, int root,
+                               u64 comm, u64* intercomm, int* array_of_errcodes) {
   ConstHandleArray<MPI_Info> native_array_of_info(array_of_info, count);
   MPI_Comm native_intercomm = {};
-  const int outcome = MPI_Comm_spawn_multiple(count, as_any(array_of_commands), as_any(array_of_argv), as_any(array_of_maxprocs), native_array_of_info.data(), rank_in(root), native<MPI_Comm>(comm), &native_intercomm, as_any(array_of_errcodes));
+  const int outcome = MPI_Comm_spawn_multiple(count, as_any(array_of_commands),
+                                              as_any(array_of_argv), as_any(array_of_maxprocs),
+                                              native_array_of_info.data(), rank_in(root),
+                                              native<MPI_Comm>(comm), &native_intercomm,
+                                              as_any(array_of_errcodes));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *intercomm = canonical(native_intercomm);
   return 0;
 }
 #else
-inline int Comm_spawn_multiple(int , char** , char*** , const int* , const u64* , int , u64 , u64* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_spawn_multiple(int, char**, char***, const int*, const u64*, int, u64, u64*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_split
@@ -1690,19 +1913,24 @@ inline int Comm_split(u64 comm, int color, int key, u64* newcomm) {
   return 0;
 }
 #else
-inline int Comm_split(u64 , int , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_split(u64, int, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_split_type
 inline int Comm_split_type(u64 comm, int split_type, int key, u64 info, u64* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_split_type(native<MPI_Comm>(comm), split_type_in(split_type), key, native<MPI_Info>(info), &native_newcomm);
+  const int outcome = MPI_Comm_split_type(native<MPI_Comm>(comm), split_type_in(split_type), key,
+                                          native<MPI_Info>(info), &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newcomm = canonical(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_split_type(u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_split_type(u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_test_inter
@@ -1710,15 +1938,22 @@ inline int Comm_test_inter(u64 comm, int* flag) {
   return done(MPI_Comm_test_inter(native<MPI_Comm>(comm), as_any(flag)));
 }
 #else
-inline int Comm_test_inter(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_test_inter(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Compare_and_swap
-inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, u64 datatype, int target_rank, i64 target_disp, u64 win) {
-  return done(MPI_Compare_and_swap(as_buffer(origin_addr), as_buffer(compare_addr), as_buffer(result_addr), native<MPI_Datatype>(datatype), rank_in(target_rank), target_disp, native<MPI_Win>(win)));
+inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr,
+                            u64 datatype, int target_rank, i64 target_disp, u64 win) {
+  return done(MPI_Compare_and_swap(as_buffer(origin_addr), as_buffer(compare_addr),
+                                   as_buffer(result_addr), native<MPI_Datatype>(datatype),
+                                   rank_in(target_rank), target_disp, native<MPI_Win>(win)));
 }
 #else
-inline int Compare_and_swap(const void* , const void* , void* , u64 , int , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Compare_and_swap(const void*, const void*, void*, u64, int, i64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Dims_create
@@ -1726,47 +1961,76 @@ inline int Dims_create(int nnodes, int ndims, int* dims) {
   return done(MPI_Dims_create(nnodes, ndims, as_any(dims)));
 }
 #else
-inline int Dims_create(int , int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Dims_create(int, int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Dist_graph_create
-inline int Dist_graph_create(u64 comm_old, int n, const int* sources, const int* degrees, const int* destinations, const int* weights, u64 info, int reorder, u64* comm_dist_graph) {
+inline int Dist_graph_create(u64 comm_old, int n, const int* sources, const int* degrees,
+                             const int* destinations, const int* weights, u64 info, int reorder,
+                             u64* comm_dist_graph) {
   MPI_Comm native_comm_dist_graph = {};
-  const int outcome = MPI_Dist_graph_create(native<MPI_Comm>(comm_old), n, as_any(sources), as_any(degrees), as_any(destinations), as_weights(weights), native<MPI_Info>(info), reorder, &native_comm_dist_graph);
+  const int outcome = MPI_Dist_graph_create(native<MPI_Comm>(comm_old), n, as_any(sources),
+                                            as_any(degrees), as_any(destinations),
+                                            as_weights(weights), native<MPI_Info>(info), reorder,
+                                            &native_comm_dist_graph);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *comm_dist_graph = canonical(native_comm_dist_graph);
   return 0;
 }
 #else
-inline int Dist_graph_create(u64 , int , const int* , const int* , const int* , const int* , u64 , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Dist_graph_create(u64, int, const int*, const int*, const int*, const int*, u64, int,
+                             u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Dist_graph_create_adjacent
-inline int Dist_graph_create_adjacent(u64 comm_old, int indegree, const int* sources, const int* sourceweights, int outdegree, const int* destinations, const int* destweights, u64 info, int reorder, u64* comm_dist_graph) {
+inline int Dist_graph_create_adjacent(u64 comm_old, int indegree, const int* sources,
+                                      const int* sourceweights, int outdegree,
+                                      const int* destinations, const int* destweights, u64 info,
+                                      int reorder, u64* comm_dist_graph) {
   MPI_Comm native_comm_dist_graph = {};
-  const int outcome = MPI_Dist_graph_create_adjacent(native<MPI_Comm>(comm_old), indegree, as_any(sources), as_weights(sourceweights), outdegree, as_any(destinations), as_weights(destweights), native<MPI_Info>(info), reorder, &native_comm_dist_graph);
+  const int outcome = MPI_Dist_graph_create_adjacent(native<MPI_Comm>(comm_old), indegree,
+                                                     as_any(sources), as_weights(sourceweights),
+                                                     outdegree, as_any(destinations),
+                                                     as_weights(destweights),
+                                                     native<MPI_Info>(info), reorder,
+                                                     &native_comm_dist_graph);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *comm_dist_graph = canonical(native_comm_dist_graph);
   return 0;
 }
 #else
-inline int Dist_graph_create_adjacent(u64 , int , const int* , const int* , int , const int* , const int* , u64 , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Dist_graph_create_adjacent(u64, int, const int*, const int*, int, const int*, const int*,
+                                      u64, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Dist_graph_neighbors
-inline int Dist_graph_neighbors(u64 comm, int maxindegree, int* sources, int* sourceweights, int maxoutdegree, int* destinations, int* destweights) {
-  return done(MPI_Dist_graph_neighbors(native<MPI_Comm>(comm), maxindegree, as_any(sources), as_weights(sourceweights), maxoutdegree, as_any(destinations), as_weights(destweights)));
+inline int Dist_graph_neighbors(u64 comm, int maxindegree, int* sources, int* sourceweights,
+                                int maxoutdegree, int* destinations, int* destweights) {
+  return done(MPI_Dist_graph_neighbors(native<MPI_Comm>(comm), maxindegree, as_any(sources),
+                                       as_weights(sourceweights), maxoutdegree,
+                                       as_any(destinations), as_weights(destweights)));
 }
 #else
-inline int Dist_graph_neighbors(u64 , int , int* , int* , int , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Dist_graph_neighbors(u64, int, int*, int*, int, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Dist_graph_neighbors_count
 inline int Dist_graph_neighbors_count(u64 comm, int* indegree, int* outdegree, int* weighted) {
-  return done(MPI_Dist_graph_neighbors_count(native<MPI_Comm>(comm), as_any(indegree), as_any(outdegree), as_any(weighted)));
+  return done(MPI_Dist_graph_neighbors_count(native<MPI_Comm>(comm), as_any(indegree),
+                                             as_any(outdegree), as_any(weighted)));
 }
 #else
-inline int Dist_graph_neighbors_count(u64 , int* , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Dist_graph_neighbors_count(u64, int*, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Errhandler_free
@@ -1778,7 +2042,9 @@ inline int Errhandler_free(u64* errhandler) {
   return 0;
 }
 #else
-inline int Errhandler_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Errhandler_free(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Error_class
@@ -1789,7 +2055,9 @@ inline int Error_class(int errorcode, int* errorclass) {
   return 0;
 }
 #else
-inline int Error_class(int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Error_class(int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Error_string
@@ -1797,31 +2065,46 @@ inline int Error_string(int errorcode, char* text, int* resultlen) {
   return done(MPI_Error_string(error_class_in(errorcode), as_any(text), as_any(resultlen)));
 }
 #else
-inline int Error_string(int , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Error_string(int, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Exscan
 inline int Exscan(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Exscan(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+  return done(MPI_Exscan(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                         native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                         native<MPI_Comm>(comm)));
 }
 #else
-inline int Exscan(const void* , void* , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Exscan(const void*, void*, int, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Exscan_c
 inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Exscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+  return done(MPI_Exscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                           native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                           native<MPI_Comm>(comm)));
 }
 #else
-inline int Exscan_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Exscan_c(const void*, void*, i64, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Fetch_and_op
-inline int Fetch_and_op(const void* origin_addr, void* result_addr, u64 datatype, int target_rank, i64 target_disp, u64 op, u64 win) {
-  return done(MPI_Fetch_and_op(as_buffer(origin_addr), as_buffer(result_addr), native<MPI_Datatype>(datatype), rank_in(target_rank), target_disp, native<MPI_Op>(op), native<MPI_Win>(win)));
+inline int Fetch_and_op(const void* origin_addr, void* result_addr, u64 datatype, int target_rank,
+                        i64 target_disp, u64 op, u64 win) {
+  return done(MPI_Fetch_and_op(as_buffer(origin_addr), as_buffer(result_addr),
+                               native<MPI_Datatype>(datatype), rank_in(target_rank), target_disp,
+                               native<MPI_Op>(op), native<MPI_Win>(win)));
 }
 #else
-inline int Fetch_and_op(const void* , void* , u64 , int , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Fetch_and_op(const void*, void*, u64, int, i64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_close
@@ -1833,7 +2116,9 @@ inline int File_close(u64* fh) {
   return 0;
 }
 #else
-inline int File_close(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_close(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_delete
@@ -1841,7 +2126,9 @@ inline int File_delete(const char* filename, u64 info) {
   return done(MPI_File_delete(as_any(filename), native<MPI_Info>(info)));
 }
 #else
-inline int File_delete(const char* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_delete(const char*, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_amode
@@ -1852,7 +2139,9 @@ inline int File_get_amode(u64 fh, int* amode) {
   return 0;
 }
 #else
-inline int File_get_amode(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_amode(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_atomicity
@@ -1860,7 +2149,9 @@ inline int File_get_atomicity(u64 fh, int* flag) {
   return done(MPI_File_get_atomicity(native<MPI_File>(fh), as_any(flag)));
 }
 #else
-inline int File_get_atomicity(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_atomicity(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_byte_offset
@@ -1868,7 +2159,9 @@ inline int File_get_byte_offset(u64 fh, i64 offset, i64* disp) {
   return done(MPI_File_get_byte_offset(native<MPI_File>(fh), offset, as_any(disp)));
 }
 #else
-inline int File_get_byte_offset(u64 , i64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_byte_offset(u64, i64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_group
@@ -1880,7 +2173,9 @@ inline int File_get_group(u64 fh, u64* group) {
   return 0;
 }
 #else
-inline int File_get_group(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_group(u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_info
@@ -1892,7 +2187,9 @@ inline int File_get_info(u64 fh, u64* info_used) {
   return 0;
 }
 #else
-inline int File_get_info(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_info(u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_position
@@ -1900,7 +2197,9 @@ inline int File_get_position(u64 fh, i64* offset) {
   return done(MPI_File_get_position(native<MPI_File>(fh), as_any(offset)));
 }
 #else
-inline int File_get_position(u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_position(u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_position_shared
@@ -1908,7 +2207,9 @@ inline int File_get_position_shared(u64 fh, i64* offset) {
   return done(MPI_File_get_position_shared(native<MPI_File>(fh), as_any(offset)));
 }
 #else
-inline int File_get_position_shared(u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_position_shared(u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_size
@@ -1916,289 +2217,368 @@ inline int File_get_size(u64 fh, i64* size) {
   return done(MPI_File_get_size(native<MPI_File>(fh), as_any(size)));
 }
 #else
-inline int File_get_size(u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_size(u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_type_extent
 inline int File_get_type_extent(u64 fh, u64 datatype, i64* extent) {
-  return done(MPI_File_get_type_extent(native<MPI_File>(fh), native<MPI_Datatype>(datatype), as_any(extent)));
+  return done(MPI_File_get_type_extent(native<MPI_File>(fh), native<MPI_Datatype>(datatype),
+                                       as_any(extent)));
 }
 #else
-inline int File_get_type_extent(u64 , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_type_extent(u64, u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_type_extent_c
 inline int File_get_type_extent_c(u64 fh, u64 datatype, i64* extent) {
-  return done(MPI_File_get_type_extent_c(native<MPI_File>(fh), native<MPI_Datatype>(datatype), as_any(extent)));
+  return done(MPI_File_get_type_extent_c(native<MPI_File>(fh), native<MPI_Datatype>(datatype),
+                                         as_any(extent)));
 }
 #else
-inline int File_get_type_extent_c(u64 , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_type_extent_c(u64, u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_view
 inline int File_get_view(u64 fh, i64* disp, u64* etype, u64* filetype, char* datarep) {
   MPI_Datatype native_etype = {};
   MPI_Datatype native_filetype = {};
-  const int outcome = MPI_File_get_view(native<MPI_File>(fh), as_any(disp), &native_etype, &native_filetype, as_any(datarep));
+  const int outcome = MPI_File_get_view(native<MPI_File>(fh), as_any(disp), &native_etype,
+                                        &native_filetype, as_any(datarep));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *etype = canonical(native_etype);
   *filetype = canonical(native_filetype);
   return 0;
 }
 #else
-inline int File_get_view(u64 , i64* , u64* , u64* , char* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_view(u64, i64*, u64*, u64*, char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread
 inline int File_iread(u64 fh, void* buf, int count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread(native<MPI_File>(fh), as_buffer(buf), count,
+                                     native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iread(u64 , void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread(u64, void*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_c
 inline int File_iread_c(u64 fh, void* buf, i64 count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                       native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iread_c(u64 , void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_c(u64, void*, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_all
 inline int File_iread_all(u64 fh, void* buf, int count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_all(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_all(native<MPI_File>(fh), as_buffer(buf), count,
+                                         native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iread_all(u64 , void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_all(u64, void*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_all_c
 inline int File_iread_all_c(u64 fh, void* buf, i64 count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_all_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_all_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                           native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iread_all_c(u64 , void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_all_c(u64, void*, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_at
 inline int File_iread_at(u64 fh, i64 offset, void* buf, int count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_at(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_at(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                        native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iread_at(u64 , i64 , void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_at(u64, i64, void*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_at_c
 inline int File_iread_at_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                          native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iread_at_c(u64 , i64 , void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_at_c(u64, i64, void*, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_at_all
 inline int File_iread_at_all(u64 fh, i64 offset, void* buf, int count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                            native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iread_at_all(u64 , i64 , void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_at_all(u64, i64, void*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_at_all_c
-inline int File_iread_at_all_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iread_at_all_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype,
+                               u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                              native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iread_at_all_c(u64 , i64 , void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_at_all_c(u64, i64, void*, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_shared
 inline int File_iread_shared(u64 fh, void* buf, int count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_shared(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_shared(native<MPI_File>(fh), as_buffer(buf), count,
+                                            native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iread_shared(u64 , void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_shared(u64, void*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_shared_c
 inline int File_iread_shared_c(u64 fh, void* buf, i64 count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_shared_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_shared_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                              native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iread_shared_c(u64 , void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_shared_c(u64, void*, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite
 inline int File_iwrite(u64 fh, const void* buf, int count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite(native<MPI_File>(fh), as_buffer(buf), count,
+                                      native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iwrite(u64 , const void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite(u64, const void*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_c
 inline int File_iwrite_c(u64 fh, const void* buf, i64 count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                        native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_c(u64 , const void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_c(u64, const void*, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_all
 inline int File_iwrite_all(u64 fh, const void* buf, int count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_all(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_all(native<MPI_File>(fh), as_buffer(buf), count,
+                                          native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_all(u64 , const void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_all(u64, const void*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_all_c
 inline int File_iwrite_all_c(u64 fh, const void* buf, i64 count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_all_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_all_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                            native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_all_c(u64 , const void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_all_c(u64, const void*, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_at
-inline int File_iwrite_at(u64 fh, i64 offset, const void* buf, int count, u64 datatype, u64* request) {
+inline int File_iwrite_at(u64 fh, i64 offset, const void* buf, int count, u64 datatype,
+                          u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_at(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_at(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                         native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_at(u64 , i64 , const void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_at(u64, i64, const void*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_at_c
-inline int File_iwrite_at_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iwrite_at_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype,
+                            u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                           native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_at_c(u64 , i64 , const void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_at_c(u64, i64, const void*, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_at_all
-inline int File_iwrite_at_all(u64 fh, i64 offset, const void* buf, int count, u64 datatype, u64* request) {
+inline int File_iwrite_at_all(u64 fh, i64 offset, const void* buf, int count, u64 datatype,
+                              u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                             native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_at_all(u64 , i64 , const void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_at_all(u64, i64, const void*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_at_all_c
-inline int File_iwrite_at_all_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iwrite_at_all_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype,
+                                u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                               native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_at_all_c(u64 , i64 , const void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_at_all_c(u64, i64, const void*, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_shared
 inline int File_iwrite_shared(u64 fh, const void* buf, int count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_shared(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_shared(native<MPI_File>(fh), as_buffer(buf), count,
+                                             native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_shared(u64 , const void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_shared(u64, const void*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_shared_c
 inline int File_iwrite_shared_c(u64 fh, const void* buf, i64 count, u64 datatype, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_shared_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_shared_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                               native<MPI_Datatype>(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_shared_c(u64 , const void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_shared_c(u64, const void*, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_open
 inline int File_open(u64 comm, const char* filename, int amode, u64 info, u64* fh) {
   MPI_File native_fh = {};
-  const int outcome = MPI_File_open(native<MPI_Comm>(comm), as_any(filename), file_mode_in(amode), native<MPI_Info>(info), &native_fh);
+  const int outcome = MPI_File_open(native<MPI_Comm>(comm), as_any(filename), file_mode_in(amode),
+                                    native<MPI_Info>(info), &native_fh);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *fh = canonical(native_fh);
   return 0;
 }
 #else
-inline int File_open(u64 , const char* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_open(u64, const char*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_preallocate
@@ -2206,235 +2586,304 @@ inline int File_preallocate(u64 fh, i64 size) {
   return done(MPI_File_preallocate(native<MPI_File>(fh), size));
 }
 #else
-inline int File_preallocate(u64 , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_preallocate(u64, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read
 inline int File_read(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read(native<MPI_File>(fh), as_buffer(buf), count,
+                                    native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read(u64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read(u64, void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_c
 inline int File_read_c(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                      native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_c(u64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_c(u64, void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_all
 inline int File_read_all(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_all(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_all(native<MPI_File>(fh), as_buffer(buf), count,
+                                        native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_all(u64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_all(u64, void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_all_c
 inline int File_read_all_c(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_all_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_all_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                          native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_all_c(u64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_all_c(u64, void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_all_begin
 inline int File_read_all_begin(u64 fh, void* buf, int count, u64 datatype) {
-  return done(MPI_File_read_all_begin(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_read_all_begin(native<MPI_File>(fh), as_buffer(buf), count,
+                                      native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_read_all_begin(u64 , void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_all_begin(u64, void*, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_all_begin_c
 inline int File_read_all_begin_c(u64 fh, void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_read_all_begin_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_read_all_begin_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                        native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_read_all_begin_c(u64 , void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_all_begin_c(u64, void*, i64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_all_end
 inline int File_read_all_end(u64 fh, void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_all_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_read_all_end(native<MPI_File>(fh), as_buffer(buf),
+                                            native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_all_end(u64 , void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_all_end(u64, void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at
-inline int File_read_at(u64 fh, i64 offset, void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_read_at(u64 fh, i64 offset, void* buf, int count, u64 datatype,
+                        CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_at(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_at(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                       native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_at(u64 , i64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at(u64, i64, void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_c
-inline int File_read_at_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_read_at_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype,
+                          CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                         native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_at_c(u64 , i64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_c(u64, i64, void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_all
-inline int File_read_at_all(u64 fh, i64 offset, void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_read_at_all(u64 fh, i64 offset, void* buf, int count, u64 datatype,
+                            CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                           native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_at_all(u64 , i64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_all(u64, i64, void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_all_c
-inline int File_read_at_all_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_read_at_all_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype,
+                              CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                             native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_at_all_c(u64 , i64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_all_c(u64, i64, void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_all_begin
 inline int File_read_at_all_begin(u64 fh, i64 offset, void* buf, int count, u64 datatype) {
-  return done(MPI_File_read_at_all_begin(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_read_at_all_begin(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                         native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_read_at_all_begin(u64 , i64 , void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_all_begin(u64, i64, void*, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_all_begin_c
 inline int File_read_at_all_begin_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_read_at_all_begin_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_read_at_all_begin_c(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                           native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_read_at_all_begin_c(u64 , i64 , void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_all_begin_c(u64, i64, void*, i64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_all_end
 inline int File_read_at_all_end(u64 fh, void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_at_all_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_read_at_all_end(native<MPI_File>(fh), as_buffer(buf),
+                                               native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_at_all_end(u64 , void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_all_end(u64, void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_ordered
 inline int File_read_ordered(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_ordered(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_ordered(native<MPI_File>(fh), as_buffer(buf), count,
+                                            native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_ordered(u64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_ordered(u64, void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_ordered_c
 inline int File_read_ordered_c(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_ordered_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_ordered_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                              native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_ordered_c(u64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_ordered_c(u64, void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_ordered_begin
 inline int File_read_ordered_begin(u64 fh, void* buf, int count, u64 datatype) {
-  return done(MPI_File_read_ordered_begin(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_read_ordered_begin(native<MPI_File>(fh), as_buffer(buf), count,
+                                          native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_read_ordered_begin(u64 , void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_ordered_begin(u64, void*, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_ordered_begin_c
 inline int File_read_ordered_begin_c(u64 fh, void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_read_ordered_begin_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_read_ordered_begin_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                            native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_read_ordered_begin_c(u64 , void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_ordered_begin_c(u64, void*, i64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_ordered_end
 inline int File_read_ordered_end(u64 fh, void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_ordered_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_read_ordered_end(native<MPI_File>(fh), as_buffer(buf),
+                                                native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_ordered_end(u64 , void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_ordered_end(u64, void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_shared
 inline int File_read_shared(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_shared(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_shared(native<MPI_File>(fh), as_buffer(buf), count,
+                                           native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_shared(u64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_shared(u64, void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_shared_c
 inline int File_read_shared_c(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_shared_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_shared_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                             native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_shared_c(u64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_shared_c(u64, void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_seek
@@ -2442,7 +2891,9 @@ inline int File_seek(u64 fh, i64 offset, int whence) {
   return done(MPI_File_seek(native<MPI_File>(fh), offset, seek_in(whence)));
 }
 #else
-inline int File_seek(u64 , i64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int File_seek(u64, i64, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_seek_shared
@@ -2450,7 +2901,9 @@ inline int File_seek_shared(u64 fh, i64 offset, int whence) {
   return done(MPI_File_seek_shared(native<MPI_File>(fh), offset, seek_in(whence)));
 }
 #else
-inline int File_seek_shared(u64 , i64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int File_seek_shared(u64, i64, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_set_atomicity
@@ -2458,7 +2911,9 @@ inline int File_set_atomicity(u64 fh, int flag) {
   return done(MPI_File_set_atomicity(native<MPI_File>(fh), flag));
 }
 #else
-inline int File_set_atomicity(u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int File_set_atomicity(u64, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_set_errhandler
@@ -2466,7 +2921,9 @@ inline int File_set_errhandler(u64 file, u64 errhandler) {
   return done(MPI_File_set_errhandler(native<MPI_File>(file), native<MPI_Errhandler>(errhandler)));
 }
 #else
-inline int File_set_errhandler(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_set_errhandler(u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_set_info
@@ -2474,7 +2931,9 @@ inline int File_set_info(u64 fh, u64 info) {
   return done(MPI_File_set_info(native<MPI_File>(fh), native<MPI_Info>(info)));
 }
 #else
-inline int File_set_info(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_set_info(u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_set_size
@@ -2482,15 +2941,21 @@ inline int File_set_size(u64 fh, i64 size) {
   return done(MPI_File_set_size(native<MPI_File>(fh), size));
 }
 #else
-inline int File_set_size(u64 , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_set_size(u64, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_set_view
 inline int File_set_view(u64 fh, i64 disp, u64 etype, u64 filetype, const char* datarep, u64 info) {
-  return done(MPI_File_set_view(native<MPI_File>(fh), disp, native<MPI_Datatype>(etype), native<MPI_Datatype>(filetype), as_any(datarep), native<MPI_Info>(info)));
+  return done(MPI_File_set_view(native<MPI_File>(fh), disp, native<MPI_Datatype>(etype),
+                                native<MPI_Datatype>(filetype), as_any(datarep),
+                                native<MPI_Info>(info)));
 }
 #else
-inline int File_set_view(u64 , i64 , u64 , u64 , const char* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_set_view(u64, i64, u64, u64, const char*, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_sync
@@ -2498,235 +2963,309 @@ inline int File_sync(u64 fh) {
   return done(MPI_File_sync(native<MPI_File>(fh)));
 }
 #else
-inline int File_sync(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_sync(u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write
 inline int File_write(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write(native<MPI_File>(fh), as_buffer(buf), count,
+                                     native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write(u64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write(u64, const void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_c
 inline int File_write_c(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                       native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_c(u64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_c(u64, const void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_all
 inline int File_write_all(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_all(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_all(native<MPI_File>(fh), as_buffer(buf), count,
+                                         native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_all(u64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_all(u64, const void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_all_c
 inline int File_write_all_c(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_all_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_all_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                           native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_all_c(u64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_all_c(u64, const void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_all_begin
 inline int File_write_all_begin(u64 fh, const void* buf, int count, u64 datatype) {
-  return done(MPI_File_write_all_begin(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_write_all_begin(native<MPI_File>(fh), as_buffer(buf), count,
+                                       native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_write_all_begin(u64 , const void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_all_begin(u64, const void*, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_all_begin_c
 inline int File_write_all_begin_c(u64 fh, const void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_write_all_begin_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_write_all_begin_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                         native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_write_all_begin_c(u64 , const void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_all_begin_c(u64, const void*, i64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_all_end
 inline int File_write_all_end(u64 fh, const void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_all_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_write_all_end(native<MPI_File>(fh), as_buffer(buf),
+                                             native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_all_end(u64 , const void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_all_end(u64, const void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at
-inline int File_write_at(u64 fh, i64 offset, const void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_write_at(u64 fh, i64 offset, const void* buf, int count, u64 datatype,
+                         CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_at(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_at(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                        native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_at(u64 , i64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at(u64, i64, const void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_c
-inline int File_write_at_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_write_at_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype,
+                           CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                          native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_at_c(u64 , i64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_c(u64, i64, const void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_all
-inline int File_write_at_all(u64 fh, i64 offset, const void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_write_at_all(u64 fh, i64 offset, const void* buf, int count, u64 datatype,
+                             CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                            native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_at_all(u64 , i64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_all(u64, i64, const void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_all_c
-inline int File_write_at_all_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_write_at_all_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype,
+                               CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                              native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_at_all_c(u64 , i64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_all_c(u64, i64, const void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_all_begin
 inline int File_write_at_all_begin(u64 fh, i64 offset, const void* buf, int count, u64 datatype) {
-  return done(MPI_File_write_at_all_begin(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_write_at_all_begin(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                          native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_write_at_all_begin(u64 , i64 , const void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_all_begin(u64, i64, const void*, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_all_begin_c
 inline int File_write_at_all_begin_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_write_at_all_begin_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_write_at_all_begin_c(native<MPI_File>(fh), offset, as_buffer(buf), count,
+                                            native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_write_at_all_begin_c(u64 , i64 , const void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_all_begin_c(u64, i64, const void*, i64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_all_end
 inline int File_write_at_all_end(u64 fh, const void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_at_all_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_write_at_all_end(native<MPI_File>(fh), as_buffer(buf),
+                                                native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_at_all_end(u64 , const void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_all_end(u64, const void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_ordered
-inline int File_write_ordered(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_write_ordered(u64 fh, const void* buf, int count, u64 datatype,
+                              CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_ordered(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_ordered(native<MPI_File>(fh), as_buffer(buf), count,
+                                             native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_ordered(u64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_ordered(u64, const void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_ordered_c
-inline int File_write_ordered_c(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_write_ordered_c(u64 fh, const void* buf, i64 count, u64 datatype,
+                                CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_ordered_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_ordered_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                               native<MPI_Datatype>(datatype),
+                                               native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_ordered_c(u64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_ordered_c(u64, const void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_ordered_begin
 inline int File_write_ordered_begin(u64 fh, const void* buf, int count, u64 datatype) {
-  return done(MPI_File_write_ordered_begin(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_write_ordered_begin(native<MPI_File>(fh), as_buffer(buf), count,
+                                           native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_write_ordered_begin(u64 , const void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_ordered_begin(u64, const void*, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_ordered_begin_c
 inline int File_write_ordered_begin_c(u64 fh, const void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_write_ordered_begin_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+  return done(MPI_File_write_ordered_begin_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                             native<MPI_Datatype>(datatype)));
 }
 #else
-inline int File_write_ordered_begin_c(u64 , const void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_ordered_begin_c(u64, const void*, i64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_ordered_end
 inline int File_write_ordered_end(u64 fh, const void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_ordered_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_write_ordered_end(native<MPI_File>(fh), as_buffer(buf),
+                                                 native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_ordered_end(u64 , const void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_ordered_end(u64, const void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_shared
-inline int File_write_shared(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_write_shared(u64 fh, const void* buf, int count, u64 datatype,
+                             CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_shared(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_shared(native<MPI_File>(fh), as_buffer(buf), count,
+                                            native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_shared(u64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_shared(u64, const void*, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_shared_c
-inline int File_write_shared_c(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_write_shared_c(u64 fh, const void* buf, i64 count, u64 datatype,
+                               CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_shared_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_shared_c(native<MPI_File>(fh), as_buffer(buf), count,
+                                              native<MPI_Datatype>(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_shared_c(u64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_shared_c(u64, const void*, i64, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Finalize
@@ -2734,7 +3273,9 @@ inline int Finalize() {
   return done(MPI_Finalize());
 }
 #else
-inline int Finalize() { return abi::kErrUnsupportedOperation; }
+inline int Finalize() {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Finalized
@@ -2742,7 +3283,9 @@ inline int Finalized(int* flag) {
   return done(MPI_Finalized(as_any(flag)));
 }
 #else
-inline int Finalized(int* ) { return abi::kErrUnsupportedOperation; }
+inline int Finalized(int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Free_mem
@@ -2750,71 +3293,122 @@ inline int Free_mem(void* base) {
   return done(MPI_Free_mem(as_buffer(base)));
 }
 #else
-inline int Free_mem(void* ) { return abi::kErrUnsupportedOperation; }
+inline int Free_mem(void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Gather
-inline int Gather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Gather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Gather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                  u64 recvtype, int root, u64 comm) {
+  return done(MPI_Gather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                         as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                         rank_in(root), native<MPI_Comm>(comm)));
 }
 #else
-inline int Gather(const void* , int , u64 , void* , int , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Gather(const void*, int, u64, void*, int, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Gather_c
-inline int Gather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Gather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Gather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount,
+                    u64 recvtype, int root, u64 comm) {
+  return done(MPI_Gather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                           as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                           rank_in(root), native<MPI_Comm>(comm)));
 }
 #else
-inline int Gather_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Gather_c(const void*, i64, u64, void*, i64, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Gatherv
-inline int Gatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Gatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Gatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                   const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm) {
+  return done(MPI_Gatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                          as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                          native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
 }
 #else
-inline int Gatherv(const void* , int , u64 , void* , const int* , const int* , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Gatherv(const void*, int, u64, void*, const int*, const int*, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Gatherv_c
-inline int Gatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Gatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Gatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                     const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm) {
+  return done(MPI_Gatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                            as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                            native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
 }
 #else
-inline int Gatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Gatherv_c(const void*, i64, u64, void*, const i64*, const i64*, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get
-inline int Get(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win) {
-  return done(MPI_Get(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
+inline int Get(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank,
+               i64 target_disp, int target_count, u64 target_datatype, u64 win) {
+  return done(MPI_Get(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype),
+                      rank_in(target_rank), target_disp, target_count,
+                      native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
 }
 #else
-inline int Get(void* , int , u64 , int , i64 , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Get(void*, int, u64, int, i64, int, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_c
-inline int Get_c(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win) {
-  return done(MPI_Get_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
+inline int Get_c(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank,
+                 i64 target_disp, i64 target_count, u64 target_datatype, u64 win) {
+  return done(MPI_Get_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype),
+                        rank_in(target_rank), target_disp, target_count,
+                        native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
 }
 #else
-inline int Get_c(void* , i64 , u64 , int , i64 , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Get_c(void*, i64, u64, int, i64, i64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_accumulate
-inline int Get_accumulate(const void* origin_addr, int origin_count, u64 origin_datatype, void* result_addr, int result_count, u64 result_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win) {
-  return done(MPI_Get_accumulate(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), as_buffer(result_addr), result_count, native<MPI_Datatype>(result_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win)));
+inline int Get_accumulate(const void* origin_addr, int origin_count, u64 origin_datatype,
+                          void* result_addr, int result_count, u64 result_datatype, int target_rank,
+                          i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win) {
+  return done(MPI_Get_accumulate(as_buffer(origin_addr), origin_count,
+                                 native<MPI_Datatype>(origin_datatype), as_buffer(result_addr),
+                                 result_count, native<MPI_Datatype>(result_datatype),
+                                 rank_in(target_rank), target_disp, target_count,
+                                 native<MPI_Datatype>(target_datatype), native<MPI_Op>(op),
+                                 native<MPI_Win>(win)));
 }
 #else
-inline int Get_accumulate(const void* , int , u64 , void* , int , u64 , int , i64 , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Get_accumulate(const void*, int, u64, void*, int, u64, int, i64, int, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_accumulate_c
-inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, void* result_addr, i64 result_count, u64 result_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win) {
-  return done(MPI_Get_accumulate_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), as_buffer(result_addr), result_count, native<MPI_Datatype>(result_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win)));
+inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype,
+                            void* result_addr, i64 result_count, u64 result_datatype,
+                            int target_rank, i64 target_disp, i64 target_count, u64 target_datatype,
+                            u64 op, u64 win) {
+  return done(MPI_Get_accumulate_c(as_buffer(origin_addr), origin_count,
+                                   native<MPI_Datatype>(origin_datatype), as_buffer(result_addr),
+                                   result_count, native<MPI_Datatype>(result_datatype),
+                                   rank_in(target_rank), target_disp, target_count,
+                                   native<MPI_Datatype>(target_datatype), native<MPI_Op>(op),
+                                   native<MPI_Win>(win)));
 }
 #else
-inline int Get_accumulate_c(const void* , i64 , u64 , void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Get_accumulate_c(const void*, i64, u64, void*, i64, u64, int, i64, i64, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_address
@@ -2822,7 +3416,9 @@ inline int Get_address(const void* location, i64* address) {
   return done(MPI_Get_address(as_buffer(location), as_any(address)));
 }
 #else
-inline int Get_address(const void* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_address(const void*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_count
@@ -2831,7 +3427,9 @@ inline int Get_count(const CanonStatus* status, u64 datatype, int* count) {
   return done(MPI_Get_count(native_status.data(), native<MPI_Datatype>(datatype), as_any(count)));
 }
 #else
-inline int Get_count(const CanonStatus* , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_count(const CanonStatus*, u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_count_c
@@ -2840,34 +3438,45 @@ inline int Get_count_c(const CanonStatus* status, u64 datatype, i64* count) {
   return done(MPI_Get_count_c(native_status.data(), native<MPI_Datatype>(datatype), as_any(count)));
 }
 #else
-inline int Get_count_c(const CanonStatus* , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_count_c(const CanonStatus*, u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_elements
 inline int Get_elements(const CanonStatus* status, u64 datatype, int* count) {
   InStatus native_status(status);
-  return done(MPI_Get_elements(native_status.data(), native<MPI_Datatype>(datatype), as_any(count)));
+  return done(MPI_Get_elements(native_status.data(), native<MPI_Datatype>(datatype),
+                               as_any(count)));
 }
 #else
-inline int Get_elements(const CanonStatus* , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_elements(const CanonStatus*, u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_elements_c
 inline int Get_elements_c(const CanonStatus* status, u64 datatype, i64* count) {
   InStatus native_status(status);
-  return done(MPI_Get_elements_c(native_status.data(), native<MPI_Datatype>(datatype), as_any(count)));
+  return done(MPI_Get_elements_c(native_status.data(), native<MPI_Datatype>(datatype),
+                                 as_any(count)));
 }
 #else
-inline int Get_elements_c(const CanonStatus* , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_elements_c(const CanonStatus*, u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_elements_x
 inline int Get_elements_x(const CanonStatus* status, u64 datatype, i64* count) {
   InStatus native_status(status);
-  return done(MPI_Get_elements_x(native_status.data(), native<MPI_Datatype>(datatype), as_any(count)));
+  return done(MPI_Get_elements_x(native_status.data(), native<MPI_Datatype>(datatype),
+                                 as_any(count)));
 }
 #else
-inline int Get_elements_x(const CanonStatus* , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_elements_x(const CanonStatus*, u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_library_version
@@ -2875,7 +3484,9 @@ inline int Get_library_version(char* version, int* resultlen) {
   return done(MPI_Get_library_version(as_any(version), as_any(resultlen)));
 }
 #else
-inline int Get_library_version(char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_library_version(char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_processor_name
@@ -2883,7 +3494,9 @@ inline int Get_processor_name(char* name, int* resultlen) {
   return done(MPI_Get_processor_name(as_any(name), as_any(resultlen)));
 }
 #else
-inline int Get_processor_name(char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_processor_name(char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_version
@@ -2891,46 +3504,61 @@ inline int Get_version(int* version, int* subversion) {
   return done(MPI_Get_version(as_any(version), as_any(subversion)));
 }
 #else
-inline int Get_version(int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_version(int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graph_create
-inline int Graph_create(u64 comm_old, int nnodes, const int* index, const int* edges, int reorder, u64* comm_graph) {
+inline int Graph_create(u64 comm_old, int nnodes, const int* index, const int* edges, int reorder,
+                        u64* comm_graph) {
   MPI_Comm native_comm_graph = {};
-  const int outcome = MPI_Graph_create(native<MPI_Comm>(comm_old), nnodes, as_any(index), as_any(edges), reorder, &native_comm_graph);
+  const int outcome = MPI_Graph_create(native<MPI_Comm>(comm_old), nnodes, as_any(index),
+                                       as_any(edges), reorder, &native_comm_graph);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *comm_graph = canonical(native_comm_graph);
   return 0;
 }
 #else
-inline int Graph_create(u64 , int , const int* , const int* , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Graph_create(u64, int, const int*, const int*, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graph_get
 inline int Graph_get(u64 comm, int maxindex, int maxedges, int* index, int* edges) {
-  return done(MPI_Graph_get(native<MPI_Comm>(comm), maxindex, maxedges, as_any(index), as_any(edges)));
+  return done(MPI_Graph_get(native<MPI_Comm>(comm), maxindex, maxedges, as_any(index),
+                            as_any(edges)));
 }
 #else
-inline int Graph_get(u64 , int , int , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Graph_get(u64, int, int, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graph_map
 inline int Graph_map(u64 comm, int nnodes, const int* index, const int* edges, int* newrank) {
-  const int outcome = MPI_Graph_map(native<MPI_Comm>(comm), nnodes, as_any(index), as_any(edges), as_any(newrank));
+  const int outcome = MPI_Graph_map(native<MPI_Comm>(comm), nnodes, as_any(index), as_any(edges),
+                                    as_any(newrank));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newrank = rank_out(*newrank);
   return 0;
 }
 #else
-inline int Graph_map(u64 , int , const int* , const int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Graph_map(u64, int, const int*, const int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graph_neighbors
 inline int Graph_neighbors(u64 comm, int rank, int maxneighbors, int* neighbors) {
-  return done(MPI_Graph_neighbors(native<MPI_Comm>(comm), rank_in(rank), maxneighbors, as_any(neighbors)));
+  return done(MPI_Graph_neighbors(native<MPI_Comm>(comm), rank_in(rank), maxneighbors,
+                                  as_any(neighbors)));
 }
 #else
-inline int Graph_neighbors(u64 , int , int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Graph_neighbors(u64, int, int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graph_neighbors_count
@@ -2938,7 +3566,9 @@ inline int Graph_neighbors_count(u64 comm, int rank, int* nneighbors) {
   return done(MPI_Graph_neighbors_count(native<MPI_Comm>(comm), rank_in(rank), as_any(nneighbors)));
 }
 #else
-inline int Graph_neighbors_count(u64 , int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Graph_neighbors_count(u64, int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graphdims_get
@@ -2946,30 +3576,38 @@ inline int Graphdims_get(u64 comm, int* nnodes, int* nedges) {
   return done(MPI_Graphdims_get(native<MPI_Comm>(comm), as_any(nnodes), as_any(nedges)));
 }
 #else
-inline int Graphdims_get(u64 , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Graphdims_get(u64, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_compare
 inline int Group_compare(u64 group1, u64 group2, int* result) {
-  const int outcome = MPI_Group_compare(native<MPI_Group>(group1), native<MPI_Group>(group2), as_any(result));
+  const int outcome = MPI_Group_compare(native<MPI_Group>(group1), native<MPI_Group>(group2),
+                                        as_any(result));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *result = comparison_out(*result);
   return 0;
 }
 #else
-inline int Group_compare(u64 , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_compare(u64, u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_difference
 inline int Group_difference(u64 group1, u64 group2, u64* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_difference(native<MPI_Group>(group1), native<MPI_Group>(group2), &native_newgroup);
+  const int outcome = MPI_Group_difference(native<MPI_Group>(group1), native<MPI_Group>(group2),
+                                           &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newgroup = canonical(native_newgroup);
   return 0;
 }
 #else
-inline int Group_difference(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_difference(u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_excl
@@ -2981,7 +3619,9 @@ inline int Group_excl(u64 group, int n, const int* ranks, u64* newgroup) {
   return 0;
 }
 #else
-inline int Group_excl(u64 , int , const int* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_excl(u64, int, const int*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_free
@@ -2993,7 +3633,9 @@ inline int Group_free(u64* group) {
   return 0;
 }
 #else
-inline int Group_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_free(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_incl
@@ -3005,43 +3647,54 @@ inline int Group_incl(u64 group, int n, const int* ranks, u64* newgroup) {
   return 0;
 }
 #else
-inline int Group_incl(u64 , int , const int* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_incl(u64, int, const int*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_intersection
 inline int Group_intersection(u64 group1, u64 group2, u64* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_intersection(native<MPI_Group>(group1), native<MPI_Group>(group2), &native_newgroup);
+  const int outcome = MPI_Group_intersection(native<MPI_Group>(group1), native<MPI_Group>(group2),
+                                             &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newgroup = canonical(native_newgroup);
   return 0;
 }
 #else
-inline int Group_intersection(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_intersection(u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_range_excl
 inline int Group_range_excl(u64 group, int n, int (*ranges)[3], u64* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_range_excl(native<MPI_Group>(group), n, as_any(ranges), &native_newgroup);
+  const int outcome = MPI_Group_range_excl(native<MPI_Group>(group), n, as_any(ranges),
+                                           &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newgroup = canonical(native_newgroup);
   return 0;
 }
 #else
-inline int Group_range_excl(u64 , int , int (*)[3], u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_range_excl(u64, int, int (*)[3], u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_range_incl
 inline int Group_range_incl(u64 group, int n, int (*ranges)[3], u64* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_range_incl(native<MPI_Group>(group), n, as_any(ranges), &native_newgroup);
+  const int outcome = MPI_Group_range_incl(native<MPI_Group>(group), n, as_any(ranges),
+                                           &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newgroup = canonical(native_newgroup);
   return 0;
 }
 #else
-inline int Group_range_incl(u64 , int , int (*)[3], u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_range_incl(u64, int, int (*)[3], u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_rank
@@ -3052,7 +3705,9 @@ inline int Group_rank(u64 group, int* rank) {
   return 0;
 }
 #else
-inline int Group_rank(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_rank(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_size
@@ -3060,175 +3715,267 @@ inline int Group_size(u64 group, int* size) {
   return done(MPI_Group_size(native<MPI_Group>(group), as_any(size)));
 }
 #else
-inline int Group_size(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_size(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_translate_ranks
 inline int Group_translate_ranks(u64 group1, int n, const int* ranks1, u64 group2, int* ranks2) {
-  return done(MPI_Group_translate_ranks(native<MPI_Group>(group1), n, as_any(ranks1), native<MPI_Group>(group2), as_any(ranks2)));
+  return done(MPI_Group_translate_ranks(native<MPI_Group>(group1), n, as_any(ranks1),
+                                        native<MPI_Group>(group2), as_any(ranks2)));
 }
 #else
-inline int Group_translate_ranks(u64 , int , const int* , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_translate_ranks(u64, int, const int*, u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_union
 inline int Group_union(u64 group1, u64 group2, u64* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_union(native<MPI_Group>(group1), native<MPI_Group>(group2), &native_newgroup);
+  const int outcome = MPI_Group_union(native<MPI_Group>(group1), native<MPI_Group>(group2),
+                                      &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newgroup = canonical(native_newgroup);
   return 0;
 }
 #else
-inline int Group_union(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_union(u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallgather
-inline int Iallgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Iallgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                      int recvcount, u64 recvtype, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                     as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                                     native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iallgather(const void* , int , u64 , void* , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallgather(const void*, int, u64, void*, int, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallgather_c
-inline int Iallgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Iallgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                        i64 recvcount, u64 recvtype, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallgather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallgather_c(as_buffer(sendbuf), sendcount,
+                                       native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                       recvcount, native<MPI_Datatype>(recvtype),
+                                       native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iallgather_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallgather_c(const void*, i64, u64, void*, i64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallgatherv
-inline int Iallgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm, u64* request) {
+inline int Iallgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                       const int* recvcounts, const int* displs, u64 recvtype, u64 comm,
+                       u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                      as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                                      native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm),
+                                      &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iallgatherv(const void* , int , u64 , void* , const int* , const int* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallgatherv(const void*, int, u64, void*, const int*, const int*, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallgatherv_c
-inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm, u64* request) {
+inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                         const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm,
+                         u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallgatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallgatherv_c(as_buffer(sendbuf), sendcount,
+                                        native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                        as_any(recvcounts), as_any(displs),
+                                        native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm),
+                                        &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iallgatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallgatherv_c(const void*, i64, u64, void*, const i64*, const i64*, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallreduce
-inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm,
+                      u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallreduce(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallreduce(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                                     native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                     native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iallreduce(const void* , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallreduce(const void*, void*, int, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallreduce_c
-inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op,
+                        u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallreduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallreduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                                       native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                       native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iallreduce_c(const void* , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallreduce_c(const void*, void*, i64, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoall
-inline int Ialltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ialltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                     u64 recvtype, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                    as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                                    native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ialltoall(const void* , int , u64 , void* , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoall(const void*, int, u64, void*, int, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoall_c
-inline int Ialltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ialltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                       i64 recvcount, u64 recvtype, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoall_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoall_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                      as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                                      native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ialltoall_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoall_c(const void*, i64, u64, void*, i64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoallv
-inline int Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm, u64* request) {
+inline int Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype,
+                      void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype,
+                      u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                     native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                     as_any(recvcounts), as_any(rdispls),
+                                     native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm),
+                                     &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ialltoallv(const void* , const int* , const int* , u64 , void* , const int* , const int* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoallv(const void*, const int*, const int*, u64, void*, const int*, const int*, u64,
+                      u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoallv_c
-inline int Ialltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm, u64* request) {
+inline int Ialltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                        u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls,
+                        u64 recvtype, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                       native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                       as_any(recvcounts), as_any(rdispls),
+                                       native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm),
+                                       &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ialltoallv_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoallv_c(const void*, const i64*, const i64*, u64, void*, const i64*, const i64*,
+                        u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoallw
-inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const u64* recvtypes, u64 comm, u64* request) {
+inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                      const u64* sendtypes, void* recvbuf, const int* recvcounts,
+                      const int* rdispls, const u64* recvtypes, u64 comm, u64* request) {
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                     native_sendtypes.data(), as_buffer(recvbuf),
+                                     as_any(recvcounts), as_any(rdispls),
+                                     recvtypes == sendtypes ? native_sendtypes.data()
+                                     : native_recvtypes.data(), native<MPI_Comm>(comm),
+                                     &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ialltoallw(const void* , const int* , const int* , const u64* , void* , const int* , const int* , const u64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoallw(const void*, const int*, const int*, const u64*, void*, const int*,
+                      const int*, const u64*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoallw_c
-inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request) {
+inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                        const u64* sendtypes, void* recvbuf, const i64* recvcounts,
+                        const i64* rdispls, const u64* recvtypes, u64 comm, u64* request) {
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                       native_sendtypes.data(), as_buffer(recvbuf),
+                                       as_any(recvcounts), as_any(rdispls),
+                                       recvtypes == sendtypes ? native_sendtypes.data()
+                                       : native_recvtypes.data(), native<MPI_Comm>(comm),
+                                       &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ialltoallw_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoallw_c(const void*, const i64*, const i64*, const u64*, void*, const i64*,
+                        const i64*, const u64*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ibarrier
@@ -3240,293 +3987,432 @@ inline int Ibarrier(u64 comm, u64* request) {
   return 0;
 }
 #else
-inline int Ibarrier(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ibarrier(u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ibcast
 inline int Ibcast(void* buffer, int count, u64 datatype, int root, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ibcast(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ibcast(as_buffer(buffer), count, native<MPI_Datatype>(datatype),
+                                 rank_in(root), native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ibcast(void* , int , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ibcast(void*, int, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ibcast_c
 inline int Ibcast_c(void* buffer, i64 count, u64 datatype, int root, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ibcast_c(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ibcast_c(as_buffer(buffer), count, native<MPI_Datatype>(datatype),
+                                   rank_in(root), native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ibcast_c(void* , i64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ibcast_c(void*, i64, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ibsend
-inline int Ibsend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Ibsend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                  u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ibsend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ibsend(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                 rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                 &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ibsend(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ibsend(const void*, int, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ibsend_c
-inline int Ibsend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Ibsend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                    u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ibsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ibsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                   rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                   &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ibsend_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ibsend_c(const void*, i64, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iexscan
-inline int Iexscan(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iexscan(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm,
+                   u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iexscan(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iexscan(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                                  native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                  native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iexscan(const void* , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iexscan(const void*, void*, int, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iexscan_c
-inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm,
+                     u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iexscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iexscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                                    native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                    native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iexscan_c(const void* , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iexscan_c(const void*, void*, i64, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Igather
-inline int Igather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Igather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                   u64 recvtype, int root, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Igather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Igather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                  as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                                  rank_in(root), native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Igather(const void* , int , u64 , void* , int , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Igather(const void*, int, u64, void*, int, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Igather_c
-inline int Igather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Igather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount,
+                     u64 recvtype, int root, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Igather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Igather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                    as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                                    rank_in(root), native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Igather_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Igather_c(const void*, i64, u64, void*, i64, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Igatherv
-inline int Igatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Igatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                    const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm,
+                    u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Igatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Igatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                   as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                                   native<MPI_Datatype>(recvtype), rank_in(root),
+                                   native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Igatherv(const void* , int , u64 , void* , const int* , const int* , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Igatherv(const void*, int, u64, void*, const int*, const int*, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Igatherv_c
-inline int Igatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Igatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                      const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm,
+                      u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Igatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Igatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                     as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                                     native<MPI_Datatype>(recvtype), rank_in(root),
+                                     native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Igatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Igatherv_c(const void*, i64, u64, void*, const i64*, const i64*, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Improbe
 inline int Improbe(int source, int tag, u64 comm, int* flag, u64* message, CanonStatus* status) {
   MPI_Message native_message = {};
   OutStatus native_status(status);
-  const int outcome = MPI_Improbe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm), as_any(flag), &native_message, native_status.data());
+  const int outcome = MPI_Improbe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm),
+                                  as_any(flag), &native_message, native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *message = canonical(native_message);
   native_status.finish(*flag);
   return 0;
 }
 #else
-inline int Improbe(int , int , u64 , int* , u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Improbe(int, int, u64, int*, u64*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Imrecv
 inline int Imrecv(void* buf, int count, u64 datatype, u64* message, u64* request) {
   MPI_Message native_message = native<MPI_Message>(*message);
   MPI_Request native_request = {};
-  const int outcome = MPI_Imrecv(as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_message, &native_request);
+  const int outcome = MPI_Imrecv(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                 &native_message, &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *message = canonical(native_message);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Imrecv(void* , int , u64 , u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Imrecv(void*, int, u64, u64*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Imrecv_c
 inline int Imrecv_c(void* buf, i64 count, u64 datatype, u64* message, u64* request) {
   MPI_Message native_message = native<MPI_Message>(*message);
   MPI_Request native_request = {};
-  const int outcome = MPI_Imrecv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_message, &native_request);
+  const int outcome = MPI_Imrecv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                   &native_message, &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *message = canonical(native_message);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Imrecv_c(void* , i64 , u64 , u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Imrecv_c(void*, i64, u64, u64*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_allgather
-inline int Ineighbor_allgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_allgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                               int recvcount, u64 recvtype, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_allgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_allgather(as_buffer(sendbuf), sendcount,
+                                              native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                              recvcount, native<MPI_Datatype>(recvtype),
+                                              native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_allgather(const void* , int , u64 , void* , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_allgather(const void*, int, u64, void*, int, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_allgather_c
-inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                                 i64 recvcount, u64 recvtype, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_allgather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_allgather_c(as_buffer(sendbuf), sendcount,
+                                                native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                                recvcount, native<MPI_Datatype>(recvtype),
+                                                native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_allgather_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_allgather_c(const void*, i64, u64, void*, i64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_allgatherv
-inline int Ineighbor_allgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_allgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                                const int* recvcounts, const int* displs, u64 recvtype, u64 comm,
+                                u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_allgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_allgatherv(as_buffer(sendbuf), sendcount,
+                                               native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                               as_any(recvcounts), as_any(displs),
+                                               native<MPI_Datatype>(recvtype),
+                                               native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_allgatherv(const void* , int , u64 , void* , const int* , const int* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_allgatherv(const void*, int, u64, void*, const int*, const int*, u64, u64,
+                                u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_allgatherv_c
-inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                                  const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm,
+                                  u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_allgatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_allgatherv_c(as_buffer(sendbuf), sendcount,
+                                                 native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                                 as_any(recvcounts), as_any(displs),
+                                                 native<MPI_Datatype>(recvtype),
+                                                 native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_allgatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_allgatherv_c(const void*, i64, u64, void*, const i64*, const i64*, u64, u64,
+                                  u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoall
-inline int Ineighbor_alltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_alltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                              int recvcount, u64 recvtype, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoall(as_buffer(sendbuf), sendcount,
+                                             native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                             recvcount, native<MPI_Datatype>(recvtype),
+                                             native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoall(const void* , int , u64 , void* , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoall(const void*, int, u64, void*, int, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoall_c
-inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                                i64 recvcount, u64 recvtype, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoall_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoall_c(as_buffer(sendbuf), sendcount,
+                                               native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                               recvcount, native<MPI_Datatype>(recvtype),
+                                               native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoall_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoall_c(const void*, i64, u64, void*, i64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoallv
-inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                               u64 sendtype, void* recvbuf, const int* recvcounts,
+                               const int* rdispls, u64 recvtype, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoallv(as_buffer(sendbuf), as_any(sendcounts),
+                                              as_any(sdispls), native<MPI_Datatype>(sendtype),
+                                              as_buffer(recvbuf), as_any(recvcounts),
+                                              as_any(rdispls), native<MPI_Datatype>(recvtype),
+                                              native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoallv(const void* , const int* , const int* , u64 , void* , const int* , const int* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoallv(const void*, const int*, const int*, u64, void*, const int*,
+                               const int*, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoallv_c
-inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                 u64 sendtype, void* recvbuf, const i64* recvcounts,
+                                 const i64* rdispls, u64 recvtype, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoallv_c(as_buffer(sendbuf), as_any(sendcounts),
+                                                as_any(sdispls), native<MPI_Datatype>(sendtype),
+                                                as_buffer(recvbuf), as_any(recvcounts),
+                                                as_any(rdispls), native<MPI_Datatype>(recvtype),
+                                                native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoallv_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoallv_c(const void*, const i64*, const i64*, u64, void*, const i64*,
+                                 const i64*, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoallw
-inline int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request) {
+inline int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                               const u64* sendtypes, void* recvbuf, const int* recvcounts,
+                               const i64* rdispls, const u64* recvtypes, u64 comm, u64* request) {
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoallw(as_buffer(sendbuf), as_any(sendcounts),
+                                              as_any(sdispls), native_sendtypes.data(),
+                                              as_buffer(recvbuf), as_any(recvcounts),
+                                              as_any(rdispls), native_recvtypes.data(),
+                                              native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoallw(const void* , const int* , const i64* , const u64* , void* , const int* , const i64* , const u64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoallw(const void*, const int*, const i64*, const u64*, void*, const int*,
+                               const i64*, const u64*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoallw_c
-inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request) {
+inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                 const u64* sendtypes, void* recvbuf, const i64* recvcounts,
+                                 const i64* rdispls, const u64* recvtypes, u64 comm, u64* request) {
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoallw_c(as_buffer(sendbuf), as_any(sendcounts),
+                                                as_any(sdispls), native_sendtypes.data(),
+                                                as_buffer(recvbuf), as_any(recvcounts),
+                                                as_any(rdispls), native_recvtypes.data(),
+                                                native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoallw_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoallw_c(const void*, const i64*, const i64*, const u64*, void*, const i64*,
+                                 const i64*, const u64*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_create
@@ -3538,7 +4424,9 @@ inline int Info_create(u64* info) {
   return 0;
 }
 #else
-inline int Info_create(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_create(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_delete
@@ -3546,7 +4434,9 @@ inline int Info_delete(u64 info, const char* key) {
   return done(MPI_Info_delete(native<MPI_Info>(info), as_any(key)));
 }
 #else
-inline int Info_delete(u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_delete(u64, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_dup
@@ -3558,7 +4448,9 @@ inline int Info_dup(u64 info, u64* newinfo) {
   return 0;
 }
 #else
-inline int Info_dup(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_dup(u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_free
@@ -3570,15 +4462,20 @@ inline int Info_free(u64* info) {
   return 0;
 }
 #else
-inline int Info_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_free(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_get
 inline int Info_get(u64 info, const char* key, int valuelen, char* value, int* flag) {
-  return done(MPI_Info_get(native<MPI_Info>(info), as_any(key), valuelen, as_any(value), as_any(flag)));
+  return done(MPI_Info_get(native<MPI_Info>(info), as_any(key), valuelen, as_any(value),
+                           as_any(flag)));
 }
 #else
-inline int Info_get(u64 , const char* , int , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_get(u64, const char*, int, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_get_nkeys
@@ -3586,7 +4483,9 @@ inline int Info_get_nkeys(u64 info, int* nkeys) {
   return done(MPI_Info_get_nkeys(native<MPI_Info>(info), as_any(nkeys)));
 }
 #else
-inline int Info_get_nkeys(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_get_nkeys(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_get_nthkey
@@ -3594,23 +4493,31 @@ inline int Info_get_nthkey(u64 info, int n, char* key) {
   return done(MPI_Info_get_nthkey(native<MPI_Info>(info), n, as_any(key)));
 }
 #else
-inline int Info_get_nthkey(u64 , int , char* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_get_nthkey(u64, int, char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_get_string
 inline int Info_get_string(u64 info, const char* key, int* buflen, char* value, int* flag) {
-  return done(MPI_Info_get_string(native<MPI_Info>(info), as_any(key), as_any(buflen), as_any(value), as_any(flag)));
+  return done(MPI_Info_get_string(native<MPI_Info>(info), as_any(key), as_any(buflen),
+                                  as_any(value), as_any(flag)));
 }
 #else
-inline int Info_get_string(u64 , const char* , int* , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_get_string(u64, const char*, int*, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_get_valuelen
 inline int Info_get_valuelen(u64 info, const char* key, int* valuelen, int* flag) {
-  return done(MPI_Info_get_valuelen(native<MPI_Info>(info), as_any(key), as_any(valuelen), as_any(flag)));
+  return done(MPI_Info_get_valuelen(native<MPI_Info>(info), as_any(key), as_any(valuelen),
+                                    as_any(flag)));
 }
 #else
-inline int Info_get_valuelen(u64 , const char* , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_get_valuelen(u64, const char*, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_set
@@ -3618,7 +4525,9 @@ inline int Info_set(u64 info, const char* key, const char* value) {
   return done(MPI_Info_set(native<MPI_Info>(info), as_any(key), as_any(value)));
 }
 #else
-inline int Info_set(u64 , const char* , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_set(u64, const char*, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Init
@@ -3626,18 +4535,23 @@ inline int Init(int* argc, char*** argv) {
   return done(MPI_Init(as_any(argc), as_any(argv)));
 }
 #else
-inline int Init(int* , char*** ) { return abi::kErrUnsupportedOperation; }
+inline int Init(int*, char***) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Init_thread
 inline int Init_thread(int* argc, char*** argv, int required, int* provided) {
-  const int outcome = MPI_Init_thread(as_any(argc), as_any(argv), thread_level_in(required), as_any(provided));
+  const int outcome = MPI_Init_thread(as_any(argc), as_any(argv), thread_level_in(required),
+                                      as_any(provided));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *provided = thread_level_out(*provided);
   return 0;
 }
 #else
-inline int Init_thread(int* , char*** , int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Init_thread(int*, char***, int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Initialized
@@ -3645,19 +4559,26 @@ inline int Initialized(int* flag) {
   return done(MPI_Initialized(as_any(flag)));
 }
 #else
-inline int Initialized(int* ) { return abi::kErrUnsupportedOperation; }
+inline int Initialized(int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Intercomm_create
-inline int Intercomm_create(u64 local_comm, int local_leader, u64 peer_comm, int remote_leader, int tag, u64* newintercomm) {
+inline int Intercomm_create(u64 local_comm, int local_leader, u64 peer_comm, int remote_leader,
+                            int tag, u64* newintercomm) {
   MPI_Comm native_newintercomm = {};
-  const int outcome = MPI_Intercomm_create(native<MPI_Comm>(local_comm), rank_in(local_leader), native<MPI_Comm>(peer_comm), rank_in(remote_leader), tag_in(tag), &native_newintercomm);
+  const int outcome = MPI_Intercomm_create(native<MPI_Comm>(local_comm), rank_in(local_leader),
+                                           native<MPI_Comm>(peer_comm), rank_in(remote_leader),
+                                           tag_in(tag), &native_newintercomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newintercomm = canonical(native_newintercomm);
   return 0;
 }
 #else
-inline int Intercomm_create(u64 , int , u64 , int , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Intercomm_create(u64, int, u64, int, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Intercomm_merge
@@ -3669,139 +4590,196 @@ inline int Intercomm_merge(u64 intercomm, int high, u64* newintracomm) {
   return 0;
 }
 #else
-inline int Intercomm_merge(u64 , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Intercomm_merge(u64, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iprobe
 inline int Iprobe(int source, int tag, u64 comm, int* flag, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Iprobe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm), as_any(flag), native_status.data());
+  const int outcome = MPI_Iprobe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm), as_any(flag),
+                                 native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish(*flag);
   return 0;
 }
 #else
-inline int Iprobe(int , int , u64 , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Iprobe(int, int, u64, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Irecv
 inline int Irecv(void* buf, int count, u64 datatype, int source, int tag, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Irecv(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Irecv(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                rank_in(source), tag_in(tag), native<MPI_Comm>(comm),
+                                &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Irecv(void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Irecv(void*, int, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Irecv_c
-inline int Irecv_c(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, u64* request) {
+inline int Irecv_c(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm,
+                   u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Irecv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Irecv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                  rank_in(source), tag_in(tag), native<MPI_Comm>(comm),
+                                  &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Irecv_c(void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Irecv_c(void*, i64, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce
-inline int Ireduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root, u64 comm, u64* request) {
+inline int Ireduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root,
+                   u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                                  native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root),
+                                  native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ireduce(const void* , void* , int , u64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce(const void*, void*, int, u64, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce_c
-inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root, u64 comm, u64* request) {
+inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root,
+                     u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                                    native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                    rank_in(root), native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ireduce_c(const void* , void* , i64 , u64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce_c(const void*, void*, i64, u64, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce_scatter
-inline int Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype,
+                           u64 op, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce_scatter(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts), native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce_scatter(as_buffer(sendbuf), as_buffer(recvbuf),
+                                          as_any(recvcounts), native<MPI_Datatype>(datatype),
+                                          native<MPI_Op>(op), native<MPI_Comm>(comm),
+                                          &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ireduce_scatter(const void* , void* , const int* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce_scatter(const void*, void*, const int*, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce_scatter_c
-inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
+                             u64 datatype, u64 op, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce_scatter_c(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts), native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce_scatter_c(as_buffer(sendbuf), as_buffer(recvbuf),
+                                            as_any(recvcounts), native<MPI_Datatype>(datatype),
+                                            native<MPI_Op>(op), native<MPI_Comm>(comm),
+                                            &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ireduce_scatter_c(const void* , void* , const i64* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce_scatter_c(const void*, void*, const i64*, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce_scatter_block
-inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype,
+                                 u64 op, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce_scatter_block(as_buffer(sendbuf), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce_scatter_block(as_buffer(sendbuf), as_buffer(recvbuf), recvcount,
+                                                native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                                native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ireduce_scatter_block(const void* , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce_scatter_block(const void*, void*, int, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce_scatter_block_c
-inline int Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype,
+                                   u64 op, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce_scatter_block_c(as_buffer(sendbuf), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce_scatter_block_c(as_buffer(sendbuf), as_buffer(recvbuf), recvcount,
+                                                  native<MPI_Datatype>(datatype),
+                                                  native<MPI_Op>(op), native<MPI_Comm>(comm),
+                                                  &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ireduce_scatter_block_c(const void* , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce_scatter_block_c(const void*, void*, i64, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Irsend
-inline int Irsend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Irsend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                  u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Irsend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Irsend(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                 rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                 &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Irsend(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Irsend(const void*, int, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Irsend_c
-inline int Irsend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Irsend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                    u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Irsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Irsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                   rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                   &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Irsend_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Irsend_c(const void*, i64, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Is_thread_main
@@ -3809,175 +4787,256 @@ inline int Is_thread_main(int* flag) {
   return done(MPI_Is_thread_main(as_any(flag)));
 }
 #else
-inline int Is_thread_main(int* ) { return abi::kErrUnsupportedOperation; }
+inline int Is_thread_main(int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscan
-inline int Iscan(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iscan(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm,
+                 u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscan(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscan(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                                native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iscan(const void* , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscan(const void*, void*, int, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscan_c
-inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm,
+                   u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                                  native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                  native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iscan_c(const void* , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscan_c(const void*, void*, i64, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscatter
-inline int Iscatter(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Iscatter(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                    u64 recvtype, int root, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscatter(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscatter(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                   as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                                   rank_in(root), native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iscatter(const void* , int , u64 , void* , int , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscatter(const void*, int, u64, void*, int, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscatter_c
-inline int Iscatter_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Iscatter_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                      i64 recvcount, u64 recvtype, int root, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscatter_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscatter_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                     as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                                     rank_in(root), native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iscatter_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscatter_c(const void*, i64, u64, void*, i64, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscatterv
-inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype,
+                     void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscatterv(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscatterv(as_buffer(sendbuf), as_any(sendcounts), as_any(displs),
+                                    native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount,
+                                    native<MPI_Datatype>(recvtype), rank_in(root),
+                                    native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iscatterv(const void* , const int* , const int* , u64 , void* , int , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscatterv(const void*, const int*, const int*, u64, void*, int, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscatterv_c
-inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype,
+                       void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm,
+                       u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscatterv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscatterv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(displs),
+                                      native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount,
+                                      native<MPI_Datatype>(recvtype), rank_in(root),
+                                      native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Iscatterv_c(const void* , const i64* , const i64* , u64 , void* , i64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscatterv_c(const void*, const i64*, const i64*, u64, void*, i64, u64, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isend
-inline int Isend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Isend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                 u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isend(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Isend(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isend(const void*, int, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isend_c
-inline int Isend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Isend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                   u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                  rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                  &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Isend_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isend_c(const void*, i64, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isendrecv
-inline int Isendrecv(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm, u64* request) {
+inline int Isendrecv(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag,
+                     void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm,
+                     u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isendrecv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isendrecv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                    rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount,
+                                    native<MPI_Datatype>(recvtype), rank_in(source),
+                                    tag_in(recvtag), native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Isendrecv(const void* , int , u64 , int , int , void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isendrecv(const void*, int, u64, int, int, void*, int, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isendrecv_c
-inline int Isendrecv_c(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag, u64 comm, u64* request) {
+inline int Isendrecv_c(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag,
+                       void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag,
+                       u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isendrecv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isendrecv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                      rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount,
+                                      native<MPI_Datatype>(recvtype), rank_in(source),
+                                      tag_in(recvtag), native<MPI_Comm>(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Isendrecv_c(const void* , i64 , u64 , int , int , void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isendrecv_c(const void*, i64, u64, int, int, void*, i64, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isendrecv_replace
-inline int Isendrecv_replace(void* buf, int count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, u64* request) {
+inline int Isendrecv_replace(void* buf, int count, u64 datatype, int dest, int sendtag, int source,
+                             int recvtag, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isendrecv_replace(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(sendtag), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isendrecv_replace(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                            rank_in(dest), tag_in(sendtag), rank_in(source),
+                                            tag_in(recvtag), native<MPI_Comm>(comm),
+                                            &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Isendrecv_replace(void* , int , u64 , int , int , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isendrecv_replace(void*, int, u64, int, int, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isendrecv_replace_c
-inline int Isendrecv_replace_c(void* buf, i64 count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, u64* request) {
+inline int Isendrecv_replace_c(void* buf, i64 count, u64 datatype, int dest, int sendtag,
+                               int source, int recvtag, u64 comm, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isendrecv_replace_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(sendtag), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isendrecv_replace_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                              rank_in(dest), tag_in(sendtag), rank_in(source),
+                                              tag_in(recvtag), native<MPI_Comm>(comm),
+                                              &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Isendrecv_replace_c(void* , i64 , u64 , int , int , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isendrecv_replace_c(void*, i64, u64, int, int, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Issend
-inline int Issend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Issend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                  u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Issend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Issend(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                 rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                 &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Issend(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Issend(const void*, int, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Issend_c
-inline int Issend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Issend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                    u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Issend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Issend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                   rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                   &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Issend_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Issend_c(const void*, i64, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Lookup_name
@@ -3985,133 +5044,208 @@ inline int Lookup_name(const char* service_name, u64 info, char* port_name) {
   return done(MPI_Lookup_name(as_any(service_name), native<MPI_Info>(info), as_any(port_name)));
 }
 #else
-inline int Lookup_name(const char* , u64 , char* ) { return abi::kErrUnsupportedOperation; }
+inline int Lookup_name(const char*, u64, char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Mprobe
 inline int Mprobe(int source, int tag, u64 comm, u64* message, CanonStatus* status) {
   MPI_Message native_message = {};
   OutStatus native_status(status);
-  const int outcome = MPI_Mprobe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm), &native_message, native_status.data());
+  const int outcome = MPI_Mprobe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm),
+                                 &native_message, native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *message = canonical(native_message);
   native_status.finish();
   return 0;
 }
 #else
-inline int Mprobe(int , int , u64 , u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Mprobe(int, int, u64, u64*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Mrecv
 inline int Mrecv(void* buf, int count, u64 datatype, u64* message, CanonStatus* status) {
   MPI_Message native_message = native<MPI_Message>(*message);
   OutStatus native_status(status);
-  const int outcome = MPI_Mrecv(as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_message, native_status.data());
+  const int outcome = MPI_Mrecv(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                &native_message, native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *message = canonical(native_message);
   native_status.finish();
   return 0;
 }
 #else
-inline int Mrecv(void* , int , u64 , u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Mrecv(void*, int, u64, u64*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Mrecv_c
 inline int Mrecv_c(void* buf, i64 count, u64 datatype, u64* message, CanonStatus* status) {
   MPI_Message native_message = native<MPI_Message>(*message);
   OutStatus native_status(status);
-  const int outcome = MPI_Mrecv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_message, native_status.data());
+  const int outcome = MPI_Mrecv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                  &native_message, native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *message = canonical(native_message);
   native_status.finish();
   return 0;
 }
 #else
-inline int Mrecv_c(void* , i64 , u64 , u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Mrecv_c(void*, i64, u64, u64*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_allgather
-inline int Neighbor_allgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_allgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_allgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                              int recvcount, u64 recvtype, u64 comm) {
+  return done(MPI_Neighbor_allgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                     as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                                     native<MPI_Comm>(comm)));
 }
 #else
-inline int Neighbor_allgather(const void* , int , u64 , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_allgather(const void*, int, u64, void*, int, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_allgather_c
-inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_allgather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                                i64 recvcount, u64 recvtype, u64 comm) {
+  return done(MPI_Neighbor_allgather_c(as_buffer(sendbuf), sendcount,
+                                       native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                       recvcount, native<MPI_Datatype>(recvtype),
+                                       native<MPI_Comm>(comm)));
 }
 #else
-inline int Neighbor_allgather_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_allgather_c(const void*, i64, u64, void*, i64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_allgatherv
-inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_allgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                               const int* recvcounts, const int* displs, u64 recvtype, u64 comm) {
+  return done(MPI_Neighbor_allgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                      as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                                      native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
 }
 #else
-inline int Neighbor_allgatherv(const void* , int , u64 , void* , const int* , const int* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_allgatherv(const void*, int, u64, void*, const int*, const int*, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_allgatherv_c
-inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_allgatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                                 const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm) {
+  return done(MPI_Neighbor_allgatherv_c(as_buffer(sendbuf), sendcount,
+                                        native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                        as_any(recvcounts), as_any(displs),
+                                        native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
 }
 #else
-inline int Neighbor_allgatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_allgatherv_c(const void*, i64, u64, void*, const i64*, const i64*, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoall
-inline int Neighbor_alltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_alltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_alltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                             int recvcount, u64 recvtype, u64 comm) {
+  return done(MPI_Neighbor_alltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                    as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                                    native<MPI_Comm>(comm)));
 }
 #else
-inline int Neighbor_alltoall(const void* , int , u64 , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoall(const void*, int, u64, void*, int, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoall_c
-inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_alltoall_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                               i64 recvcount, u64 recvtype, u64 comm) {
+  return done(MPI_Neighbor_alltoall_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                      as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                                      native<MPI_Comm>(comm)));
 }
 #else
-inline int Neighbor_alltoall_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoall_c(const void*, i64, u64, void*, i64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoallv
-inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                              u64 sendtype, void* recvbuf, const int* recvcounts,
+                              const int* rdispls, u64 recvtype, u64 comm) {
+  return done(MPI_Neighbor_alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                     native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                     as_any(recvcounts), as_any(rdispls),
+                                     native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
 }
 #else
-inline int Neighbor_alltoallv(const void* , const int* , const int* , u64 , void* , const int* , const int* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoallv(const void*, const int*, const int*, u64, void*, const int*,
+                              const int*, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoallv_c
-inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_alltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                u64 sendtype, void* recvbuf, const i64* recvcounts,
+                                const i64* rdispls, u64 recvtype, u64 comm) {
+  return done(MPI_Neighbor_alltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                       native<MPI_Datatype>(sendtype), as_buffer(recvbuf),
+                                       as_any(recvcounts), as_any(rdispls),
+                                       native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
 }
 #else
-inline int Neighbor_alltoallv_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoallv_c(const void*, const i64*, const i64*, u64, void*, const i64*,
+                                const i64*, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoallw
-inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm) {
+inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                              const u64* sendtypes, void* recvbuf, const int* recvcounts,
+                              const i64* rdispls, const u64* recvtypes, u64 comm) {
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
-  return done(MPI_Neighbor_alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm)));
+  return done(MPI_Neighbor_alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                     native_sendtypes.data(), as_buffer(recvbuf),
+                                     as_any(recvcounts), as_any(rdispls), native_recvtypes.data(),
+                                     native<MPI_Comm>(comm)));
 }
 #else
-inline int Neighbor_alltoallw(const void* , const int* , const i64* , const u64* , void* , const int* , const i64* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoallw(const void*, const int*, const i64*, const u64*, void*, const int*,
+                              const i64*, const u64*, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoallw_c
-inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm) {
+inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                const u64* sendtypes, void* recvbuf, const i64* recvcounts,
+                                const i64* rdispls, const u64* recvtypes, u64 comm) {
   ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
   ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
-  return done(MPI_Neighbor_alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm)));
+  return done(MPI_Neighbor_alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                       native_sendtypes.data(), as_buffer(recvbuf),
+                                       as_any(recvcounts), as_any(rdispls), native_recvtypes.data(),
+                                       native<MPI_Comm>(comm)));
 }
 #else
-inline int Neighbor_alltoallw_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoallw_c(const void*, const i64*, const i64*, const u64*, void*, const i64*,
+                                const i64*, const u64*, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Op_commutative
@@ -4119,7 +5253,9 @@ inline int Op_commutative(u64 op, int* commute) {
   return done(MPI_Op_commutative(native<MPI_Op>(op), as_any(commute)));
 }
 #else
-inline int Op_commutative(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Op_commutative(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Op_create
@@ -4131,7 +5267,9 @@ inline int Op_create(void* user_fn, int commute, u64* op) {
   return 0;
 }
 #else
-inline int Op_create(void* , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Op_create(void*, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Op_create_c
@@ -4143,7 +5281,9 @@ inline int Op_create_c(void* user_fn, int commute, u64* op) {
   return 0;
 }
 #else
-inline int Op_create_c(void* , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Op_create_c(void*, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Op_free
@@ -4155,7 +5295,9 @@ inline int Op_free(u64* op) {
   return 0;
 }
 #else
-inline int Op_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Op_free(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Open_port
@@ -4163,84 +5305,119 @@ inline int Open_port(u64 info, char* port_name) {
   return done(MPI_Open_port(native<MPI_Info>(info), as_any(port_name)));
 }
 #else
-inline int Open_port(u64 , char* ) { return abi::kErrUnsupportedOperation; }
+inline int Open_port(u64, char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack
-inline int Pack(const void* inbuf, int incount, u64 datatype, void* outbuf, int outsize, int* position, u64 comm) {
+inline int Pack(const void* inbuf, int incount, u64 datatype, void* outbuf, int outsize,
+                int* position, u64 comm) {
   Based based(inbuf, incount, native<MPI_Datatype>(datatype));
-  return done(MPI_Pack(based.address(), based.count(), based.type(), as_buffer(outbuf), outsize, as_any(position), native<MPI_Comm>(comm)));
+  return done(MPI_Pack(based.address(), based.count(), based.type(), as_buffer(outbuf), outsize,
+                       as_any(position), native<MPI_Comm>(comm)));
 }
 #else
-inline int Pack(const void* , int , u64 , void* , int , int* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Pack(const void*, int, u64, void*, int, int*, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_c
-inline int Pack_c(const void* inbuf, i64 incount, u64 datatype, void* outbuf, i64 outsize, i64* position, u64 comm) {
-  return done(MPI_Pack_c(as_buffer(inbuf), incount, native<MPI_Datatype>(datatype), as_buffer(outbuf), outsize, as_any(position), native<MPI_Comm>(comm)));
+inline int Pack_c(const void* inbuf, i64 incount, u64 datatype, void* outbuf, i64 outsize,
+                  i64* position, u64 comm) {
+  return done(MPI_Pack_c(as_buffer(inbuf), incount, native<MPI_Datatype>(datatype),
+                         as_buffer(outbuf), outsize, as_any(position), native<MPI_Comm>(comm)));
 }
 #else
-inline int Pack_c(const void* , i64 , u64 , void* , i64 , i64* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_c(const void*, i64, u64, void*, i64, i64*, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_external
-inline int Pack_external(const char* datarep, const void* inbuf, int incount, u64 datatype, void* outbuf, i64 outsize, i64* position) {
-  return done(MPI_Pack_external(as_any(datarep), as_buffer(inbuf), incount, native<MPI_Datatype>(datatype), as_buffer(outbuf), outsize, as_any(position)));
+inline int Pack_external(const char* datarep, const void* inbuf, int incount, u64 datatype,
+                         void* outbuf, i64 outsize, i64* position) {
+  return done(MPI_Pack_external(as_any(datarep), as_buffer(inbuf), incount,
+                                native<MPI_Datatype>(datatype), as_buffer(outbuf), outsize,
+                                as_any(position)));
 }
 #else
-inline int Pack_external(const char* , const void* , int , u64 , void* , i64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_external(const char*, const void*, int, u64, void*, i64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_external_c
-inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount, u64 datatype, void* outbuf, i64 outsize, i64* position) {
-  return done(MPI_Pack_external_c(as_any(datarep), as_buffer(inbuf), incount, native<MPI_Datatype>(datatype), as_buffer(outbuf), outsize, as_any(position)));
+inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount, u64 datatype,
+                           void* outbuf, i64 outsize, i64* position) {
+  return done(MPI_Pack_external_c(as_any(datarep), as_buffer(inbuf), incount,
+                                  native<MPI_Datatype>(datatype), as_buffer(outbuf), outsize,
+                                  as_any(position)));
 }
 #else
-inline int Pack_external_c(const char* , const void* , i64 , u64 , void* , i64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_external_c(const char*, const void*, i64, u64, void*, i64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_external_size
 inline int Pack_external_size(const char* datarep, int incount, u64 datatype, i64* size) {
-  return done(MPI_Pack_external_size(as_any(datarep), incount, native<MPI_Datatype>(datatype), as_any(size)));
+  return done(MPI_Pack_external_size(as_any(datarep), incount, native<MPI_Datatype>(datatype),
+                                     as_any(size)));
 }
 #else
-inline int Pack_external_size(const char* , int , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_external_size(const char*, int, u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_external_size_c
 inline int Pack_external_size_c(const char* datarep, i64 incount, u64 datatype, i64* size) {
-  return done(MPI_Pack_external_size_c(as_any(datarep), incount, native<MPI_Datatype>(datatype), as_any(size)));
+  return done(MPI_Pack_external_size_c(as_any(datarep), incount, native<MPI_Datatype>(datatype),
+                                       as_any(size)));
 }
 #else
-inline int Pack_external_size_c(const char* , i64 , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_external_size_c(const char*, i64, u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_size
 inline int Pack_size(int incount, u64 datatype, u64 comm, int* size) {
-  return done(MPI_Pack_size(incount, native<MPI_Datatype>(datatype), native<MPI_Comm>(comm), as_any(size)));
+  return done(MPI_Pack_size(incount, native<MPI_Datatype>(datatype), native<MPI_Comm>(comm),
+                            as_any(size)));
 }
 #else
-inline int Pack_size(int , u64 , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_size(int, u64, u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_size_c
 inline int Pack_size_c(i64 incount, u64 datatype, u64 comm, i64* size) {
-  return done(MPI_Pack_size_c(incount, native<MPI_Datatype>(datatype), native<MPI_Comm>(comm), as_any(size)));
+  return done(MPI_Pack_size_c(incount, native<MPI_Datatype>(datatype), native<MPI_Comm>(comm),
+                              as_any(size)));
 }
 #else
-inline int Pack_size_c(i64 , u64 , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_size_c(i64, u64, u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Probe
 inline int Probe(int source, int tag, u64 comm, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Probe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Probe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm),
+                                native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Probe(int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Probe(int, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Publish_name
@@ -4248,23 +5425,35 @@ inline int Publish_name(const char* service_name, u64 info, const char* port_nam
   return done(MPI_Publish_name(as_any(service_name), native<MPI_Info>(info), as_any(port_name)));
 }
 #else
-inline int Publish_name(const char* , u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Publish_name(const char*, u64, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Put
-inline int Put(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win) {
-  return done(MPI_Put(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
+inline int Put(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank,
+               i64 target_disp, int target_count, u64 target_datatype, u64 win) {
+  return done(MPI_Put(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype),
+                      rank_in(target_rank), target_disp, target_count,
+                      native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
 }
 #else
-inline int Put(const void* , int , u64 , int , i64 , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Put(const void*, int, u64, int, i64, int, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Put_c
-inline int Put_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win) {
-  return done(MPI_Put_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
+inline int Put_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank,
+                 i64 target_disp, i64 target_count, u64 target_datatype, u64 win) {
+  return done(MPI_Put_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype),
+                        rank_in(target_rank), target_disp, target_count,
+                        native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
 }
 #else
-inline int Put_c(const void* , i64 , u64 , int , i64 , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Put_c(const void*, i64, u64, int, i64, i64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Query_thread
@@ -4275,143 +5464,217 @@ inline int Query_thread(int* provided) {
   return 0;
 }
 #else
-inline int Query_thread(int* ) { return abi::kErrUnsupportedOperation; }
+inline int Query_thread(int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Raccumulate
-inline int Raccumulate(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win, u64* request) {
+inline int Raccumulate(const void* origin_addr, int origin_count, u64 origin_datatype,
+                       int target_rank, i64 target_disp, int target_count, u64 target_datatype,
+                       u64 op, u64 win, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Raccumulate(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Raccumulate(as_buffer(origin_addr), origin_count,
+                                      native<MPI_Datatype>(origin_datatype), rank_in(target_rank),
+                                      target_disp, target_count,
+                                      native<MPI_Datatype>(target_datatype), native<MPI_Op>(op),
+                                      native<MPI_Win>(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Raccumulate(const void* , int , u64 , int , i64 , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Raccumulate(const void*, int, u64, int, i64, int, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Raccumulate_c
-inline int Raccumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win, u64* request) {
+inline int Raccumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype,
+                         int target_rank, i64 target_disp, i64 target_count, u64 target_datatype,
+                         u64 op, u64 win, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Raccumulate_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Raccumulate_c(as_buffer(origin_addr), origin_count,
+                                        native<MPI_Datatype>(origin_datatype), rank_in(target_rank),
+                                        target_disp, target_count,
+                                        native<MPI_Datatype>(target_datatype), native<MPI_Op>(op),
+                                        native<MPI_Win>(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Raccumulate_c(const void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Raccumulate_c(const void*, i64, u64, int, i64, i64, u64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Recv
-inline int Recv(void* buf, int count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status) {
+inline int Recv(void* buf, int count, u64 datatype, int source, int tag, u64 comm,
+                CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Recv(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Recv(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                               rank_in(source), tag_in(tag), native<MPI_Comm>(comm),
+                               native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Recv(void* , int , u64 , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Recv(void*, int, u64, int, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Recv_c
-inline int Recv_c(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status) {
+inline int Recv_c(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm,
+                  CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Recv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Recv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                 rank_in(source), tag_in(tag), native<MPI_Comm>(comm),
+                                 native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Recv_c(void* , i64 , u64 , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Recv_c(void*, i64, u64, int, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Recv_init
-inline int Recv_init(void* buf, int count, u64 datatype, int source, int tag, u64 comm, u64* request) {
+inline int Recv_init(void* buf, int count, u64 datatype, int source, int tag, u64 comm,
+                     u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Recv_init(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Recv_init(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                    rank_in(source), tag_in(tag), native<MPI_Comm>(comm),
+                                    &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Recv_init(void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Recv_init(void*, int, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Recv_init_c
-inline int Recv_init_c(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, u64* request) {
+inline int Recv_init_c(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm,
+                       u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Recv_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Recv_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                      rank_in(source), tag_in(tag), native<MPI_Comm>(comm),
+                                      &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Recv_init_c(void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Recv_init_c(void*, i64, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce
-inline int Reduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root, u64 comm) {
-  return done(MPI_Reduce(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root), native<MPI_Comm>(comm)));
+inline int Reduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root,
+                  u64 comm) {
+  return done(MPI_Reduce(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                         native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root),
+                         native<MPI_Comm>(comm)));
 }
 #else
-inline int Reduce(const void* , void* , int , u64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce(const void*, void*, int, u64, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_c
-inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root, u64 comm) {
-  return done(MPI_Reduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root), native<MPI_Comm>(comm)));
+inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root,
+                    u64 comm) {
+  return done(MPI_Reduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                           native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root),
+                           native<MPI_Comm>(comm)));
 }
 #else
-inline int Reduce_c(const void* , void* , i64 , u64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_c(const void*, void*, i64, u64, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_local
 inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, u64 datatype, u64 op) {
-  return done(MPI_Reduce_local(as_buffer(inbuf), as_buffer(inoutbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op)));
+  return done(MPI_Reduce_local(as_buffer(inbuf), as_buffer(inoutbuf), count,
+                               native<MPI_Datatype>(datatype), native<MPI_Op>(op)));
 }
 #else
-inline int Reduce_local(const void* , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_local(const void*, void*, int, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_local_c
 inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, u64 datatype, u64 op) {
-  return done(MPI_Reduce_local_c(as_buffer(inbuf), as_buffer(inoutbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op)));
+  return done(MPI_Reduce_local_c(as_buffer(inbuf), as_buffer(inoutbuf), count,
+                                 native<MPI_Datatype>(datatype), native<MPI_Op>(op)));
 }
 #else
-inline int Reduce_local_c(const void* , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_local_c(const void*, void*, i64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_scatter
-inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Reduce_scatter(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts), native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype,
+                          u64 op, u64 comm) {
+  return done(MPI_Reduce_scatter(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts),
+                                 native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                 native<MPI_Comm>(comm)));
 }
 #else
-inline int Reduce_scatter(const void* , void* , const int* , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_scatter(const void*, void*, const int*, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_scatter_c
-inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Reduce_scatter_c(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts), native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype,
+                            u64 op, u64 comm) {
+  return done(MPI_Reduce_scatter_c(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts),
+                                   native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                   native<MPI_Comm>(comm)));
 }
 #else
-inline int Reduce_scatter_c(const void* , void* , const i64* , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_scatter_c(const void*, void*, const i64*, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_scatter_block
-inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Reduce_scatter_block(as_buffer(sendbuf), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype,
+                                u64 op, u64 comm) {
+  return done(MPI_Reduce_scatter_block(as_buffer(sendbuf), as_buffer(recvbuf), recvcount,
+                                       native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                       native<MPI_Comm>(comm)));
 }
 #else
-inline int Reduce_scatter_block(const void* , void* , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_scatter_block(const void*, void*, int, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_scatter_block_c
-inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Reduce_scatter_block_c(as_buffer(sendbuf), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype,
+                                  u64 op, u64 comm) {
+  return done(MPI_Reduce_scatter_block_c(as_buffer(sendbuf), as_buffer(recvbuf), recvcount,
+                                         native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                                         native<MPI_Comm>(comm)));
 }
 #else
-inline int Reduce_scatter_block_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_scatter_block_c(const void*, void*, i64, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Request_free
@@ -4423,307 +5686,464 @@ inline int Request_free(u64* request) {
   return 0;
 }
 #else
-inline int Request_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Request_free(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Request_get_status
 inline int Request_get_status(u64 request, int* flag, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Request_get_status(native<MPI_Request>(request), as_any(flag), native_status.data());
+  const int outcome = MPI_Request_get_status(native<MPI_Request>(request), as_any(flag),
+                                             native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish(*flag);
   return 0;
 }
 #else
-inline int Request_get_status(u64 , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Request_get_status(u64, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rget
-inline int Rget(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request) {
+inline int Rget(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank,
+                i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rget(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rget(as_buffer(origin_addr), origin_count,
+                               native<MPI_Datatype>(origin_datatype), rank_in(target_rank),
+                               target_disp, target_count, native<MPI_Datatype>(target_datatype),
+                               native<MPI_Win>(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Rget(void* , int , u64 , int , i64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rget(void*, int, u64, int, i64, int, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rget_c
-inline int Rget_c(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request) {
+inline int Rget_c(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank,
+                  i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rget_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rget_c(as_buffer(origin_addr), origin_count,
+                                 native<MPI_Datatype>(origin_datatype), rank_in(target_rank),
+                                 target_disp, target_count, native<MPI_Datatype>(target_datatype),
+                                 native<MPI_Win>(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Rget_c(void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rget_c(void*, i64, u64, int, i64, i64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rget_accumulate
-inline int Rget_accumulate(const void* origin_addr, int origin_count, u64 origin_datatype, void* result_addr, int result_count, u64 result_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win, u64* request) {
+inline int Rget_accumulate(const void* origin_addr, int origin_count, u64 origin_datatype,
+                           void* result_addr, int result_count, u64 result_datatype,
+                           int target_rank, i64 target_disp, int target_count, u64 target_datatype,
+                           u64 op, u64 win, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rget_accumulate(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), as_buffer(result_addr), result_count, native<MPI_Datatype>(result_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rget_accumulate(as_buffer(origin_addr), origin_count,
+                                          native<MPI_Datatype>(origin_datatype),
+                                          as_buffer(result_addr), result_count,
+                                          native<MPI_Datatype>(result_datatype),
+                                          rank_in(target_rank), target_disp, target_count,
+                                          native<MPI_Datatype>(target_datatype), native<MPI_Op>(op),
+                                          native<MPI_Win>(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Rget_accumulate(const void* , int , u64 , void* , int , u64 , int , i64 , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rget_accumulate(const void*, int, u64, void*, int, u64, int, i64, int, u64, u64, u64,
+                           u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rget_accumulate_c
-inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, void* result_addr, i64 result_count, u64 result_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win, u64* request) {
+inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype,
+                             void* result_addr, i64 result_count, u64 result_datatype,
+                             int target_rank, i64 target_disp, i64 target_count,
+                             u64 target_datatype, u64 op, u64 win, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rget_accumulate_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), as_buffer(result_addr), result_count, native<MPI_Datatype>(result_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rget_accumulate_c(as_buffer(origin_addr), origin_count,
+                                            native<MPI_Datatype>(origin_datatype),
+                                            as_buffer(result_addr), result_count,
+                                            native<MPI_Datatype>(result_datatype),
+                                            rank_in(target_rank), target_disp, target_count,
+                                            native<MPI_Datatype>(target_datatype),
+                                            native<MPI_Op>(op), native<MPI_Win>(win),
+                                            &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Rget_accumulate_c(const void* , i64 , u64 , void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rget_accumulate_c(const void*, i64, u64, void*, i64, u64, int, i64, i64, u64, u64, u64,
+                             u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rput
-inline int Rput(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request) {
+inline int Rput(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank,
+                i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rput(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rput(as_buffer(origin_addr), origin_count,
+                               native<MPI_Datatype>(origin_datatype), rank_in(target_rank),
+                               target_disp, target_count, native<MPI_Datatype>(target_datatype),
+                               native<MPI_Win>(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Rput(const void* , int , u64 , int , i64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rput(const void*, int, u64, int, i64, int, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rput_c
-inline int Rput_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request) {
+inline int Rput_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank,
+                  i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rput_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rput_c(as_buffer(origin_addr), origin_count,
+                                 native<MPI_Datatype>(origin_datatype), rank_in(target_rank),
+                                 target_disp, target_count, native<MPI_Datatype>(target_datatype),
+                                 native<MPI_Win>(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Rput_c(const void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rput_c(const void*, i64, u64, int, i64, i64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rsend
 inline int Rsend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Rsend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+  return done(MPI_Rsend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest),
+                        tag_in(tag), native<MPI_Comm>(comm)));
 }
 #else
-inline int Rsend(const void* , int , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Rsend(const void*, int, u64, int, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rsend_c
 inline int Rsend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Rsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+  return done(MPI_Rsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest),
+                          tag_in(tag), native<MPI_Comm>(comm)));
 }
 #else
-inline int Rsend_c(const void* , i64 , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Rsend_c(const void*, i64, u64, int, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rsend_init
-inline int Rsend_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Rsend_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                      u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rsend_init(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Rsend_init(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                     rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                     &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Rsend_init(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rsend_init(const void*, int, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rsend_init_c
-inline int Rsend_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Rsend_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                        u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rsend_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Rsend_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                       rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                       &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Rsend_init_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rsend_init_c(const void*, i64, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scan
 inline int Scan(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Scan(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+  return done(MPI_Scan(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                       native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
 }
 #else
-inline int Scan(const void* , void* , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scan(const void*, void*, int, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scan_c
 inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Scan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+  return done(MPI_Scan_c(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                         native<MPI_Datatype>(datatype), native<MPI_Op>(op),
+                         native<MPI_Comm>(comm)));
 }
 #else
-inline int Scan_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scan_c(const void*, void*, i64, u64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scatter
-inline int Scatter(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Scatter(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Scatter(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                   u64 recvtype, int root, u64 comm) {
+  return done(MPI_Scatter(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                          as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                          rank_in(root), native<MPI_Comm>(comm)));
 }
 #else
-inline int Scatter(const void* , int , u64 , void* , int , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scatter(const void*, int, u64, void*, int, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scatter_c
-inline int Scatter_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Scatter_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Scatter_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount,
+                     u64 recvtype, int root, u64 comm) {
+  return done(MPI_Scatter_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                            as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype),
+                            rank_in(root), native<MPI_Comm>(comm)));
 }
 #else
-inline int Scatter_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scatter_c(const void*, i64, u64, void*, i64, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scatterv
-inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Scatterv(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype,
+                    void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm) {
+  return done(MPI_Scatterv(as_buffer(sendbuf), as_any(sendcounts), as_any(displs),
+                           native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount,
+                           native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
 }
 #else
-inline int Scatterv(const void* , const int* , const int* , u64 , void* , int , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scatterv(const void*, const int*, const int*, u64, void*, int, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scatterv_c
-inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Scatterv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype,
+                      void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm) {
+  return done(MPI_Scatterv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(displs),
+                             native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount,
+                             native<MPI_Datatype>(recvtype), rank_in(root),
+                             native<MPI_Comm>(comm)));
 }
 #else
-inline int Scatterv_c(const void* , const i64* , const i64* , u64 , void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scatterv_c(const void*, const i64*, const i64*, u64, void*, i64, u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Send
 inline int Send(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Send(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+  return done(MPI_Send(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest),
+                       tag_in(tag), native<MPI_Comm>(comm)));
 }
 #else
-inline int Send(const void* , int , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Send(const void*, int, u64, int, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Send_c
 inline int Send_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Send_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+  return done(MPI_Send_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest),
+                         tag_in(tag), native<MPI_Comm>(comm)));
 }
 #else
-inline int Send_c(const void* , i64 , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Send_c(const void*, i64, u64, int, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Send_init
-inline int Send_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Send_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                     u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Send_init(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Send_init(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                    rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                    &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Send_init(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Send_init(const void*, int, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Send_init_c
-inline int Send_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Send_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                       u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Send_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Send_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                      rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                      &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Send_init_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Send_init_c(const void*, i64, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Sendrecv
-inline int Sendrecv(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm, CanonStatus* status) {
+inline int Sendrecv(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag,
+                    void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm,
+                    CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Sendrecv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Sendrecv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                   rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount,
+                                   native<MPI_Datatype>(recvtype), rank_in(source), tag_in(recvtag),
+                                   native<MPI_Comm>(comm), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Sendrecv(const void* , int , u64 , int , int , void* , int , u64 , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Sendrecv(const void*, int, u64, int, int, void*, int, u64, int, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Sendrecv_c
-inline int Sendrecv_c(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag, u64 comm, CanonStatus* status) {
+inline int Sendrecv_c(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag,
+                      void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag, u64 comm,
+                      CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Sendrecv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Sendrecv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype),
+                                     rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount,
+                                     native<MPI_Datatype>(recvtype), rank_in(source),
+                                     tag_in(recvtag), native<MPI_Comm>(comm), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Sendrecv_c(const void* , i64 , u64 , int , int , void* , i64 , u64 , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Sendrecv_c(const void*, i64, u64, int, int, void*, i64, u64, int, int, u64,
+                      CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Sendrecv_replace
-inline int Sendrecv_replace(void* buf, int count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, CanonStatus* status) {
+inline int Sendrecv_replace(void* buf, int count, u64 datatype, int dest, int sendtag, int source,
+                            int recvtag, u64 comm, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Sendrecv_replace(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(sendtag), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Sendrecv_replace(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                           rank_in(dest), tag_in(sendtag), rank_in(source),
+                                           tag_in(recvtag), native<MPI_Comm>(comm),
+                                           native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Sendrecv_replace(void* , int , u64 , int , int , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Sendrecv_replace(void*, int, u64, int, int, int, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Sendrecv_replace_c
-inline int Sendrecv_replace_c(void* buf, i64 count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, CanonStatus* status) {
+inline int Sendrecv_replace_c(void* buf, i64 count, u64 datatype, int dest, int sendtag, int source,
+                              int recvtag, u64 comm, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Sendrecv_replace_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(sendtag), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Sendrecv_replace_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                             rank_in(dest), tag_in(sendtag), rank_in(source),
+                                             tag_in(recvtag), native<MPI_Comm>(comm),
+                                             native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Sendrecv_replace_c(void* , i64 , u64 , int , int , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Sendrecv_replace_c(void*, i64, u64, int, int, int, int, u64, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ssend
 inline int Ssend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Ssend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+  return done(MPI_Ssend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest),
+                        tag_in(tag), native<MPI_Comm>(comm)));
 }
 #else
-inline int Ssend(const void* , int , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Ssend(const void*, int, u64, int, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ssend_c
 inline int Ssend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Ssend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+  return done(MPI_Ssend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest),
+                          tag_in(tag), native<MPI_Comm>(comm)));
 }
 #else
-inline int Ssend_c(const void* , i64 , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Ssend_c(const void*, i64, u64, int, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ssend_init
-inline int Ssend_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Ssend_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                      u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ssend_init(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ssend_init(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                     rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                     &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ssend_init(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ssend_init(const void*, int, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ssend_init_c
-inline int Ssend_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Ssend_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                        u64* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ssend_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ssend_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype),
+                                       rank_in(dest), tag_in(tag), native<MPI_Comm>(comm),
+                                       &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *request = canonical(native_request);
   return 0;
 }
 #else
-inline int Ssend_init_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ssend_init_c(const void*, i64, u64, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Start
@@ -4735,7 +6155,9 @@ inline int Start(u64* request) {
   return 0;
 }
 #else
-inline int Start(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Start(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Startall
@@ -4744,7 +6166,9 @@ inline int Startall(int count, u64* array_of_requests) {
   return done(MPI_Startall(count, native_array_of_requests.data()));
 }
 #else
-inline int Startall(int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Startall(int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Status_set_cancelled
@@ -4756,43 +6180,54 @@ inline int Status_set_cancelled(CanonStatus* status, int flag) {
   return 0;
 }
 #else
-inline int Status_set_cancelled(CanonStatus* , int ) { return abi::kErrUnsupportedOperation; }
+inline int Status_set_cancelled(CanonStatus*, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Status_set_elements
 inline int Status_set_elements(CanonStatus* status, u64 datatype, int count) {
   InoutStatus native_status(status);
-  const int outcome = MPI_Status_set_elements(native_status.data(), native<MPI_Datatype>(datatype), count);
+  const int outcome = MPI_Status_set_elements(native_status.data(), native<MPI_Datatype>(datatype),
+                                              count);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Status_set_elements(CanonStatus* , u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int Status_set_elements(CanonStatus*, u64, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Status_set_elements_c
 inline int Status_set_elements_c(CanonStatus* status, u64 datatype, i64 count) {
   InoutStatus native_status(status);
-  const int outcome = MPI_Status_set_elements_c(native_status.data(), native<MPI_Datatype>(datatype), count);
+  const int outcome = MPI_Status_set_elements_c(native_status.data(),
+                                                native<MPI_Datatype>(datatype), count);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Status_set_elements_c(CanonStatus* , u64 , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int Status_set_elements_c(CanonStatus*, u64, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Status_set_elements_x
 inline int Status_set_elements_x(CanonStatus* status, u64 datatype, i64 count) {
   InoutStatus native_status(status);
-  const int outcome = MPI_Status_set_elements_x(native_status.data(), native<MPI_Datatype>(datatype), count);
+  const int outcome = MPI_Status_set_elements_x(native_status.data(),
+                                                native<MPI_Datatype>(datatype), count);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Status_set_elements_x(CanonStatus* , u64 , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int Status_set_elements_x(CanonStatus*, u64, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Test
@@ -4806,7 +6241,9 @@ inline int Test(u64* request, int* flag, CanonStatus* status) {
   return 0;
 }
 #else
-inline int Test(u64* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Test(u64*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Test_cancelled
@@ -4815,40 +6252,52 @@ inline int Test_cancelled(const CanonStatus* status, int* flag) {
   return done(MPI_Test_cancelled(native_status.data(), as_any(flag)));
 }
 #else
-inline int Test_cancelled(const CanonStatus* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Test_cancelled(const CanonStatus*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Testall
 inline int Testall(int count, u64* array_of_requests, int* flag, CanonStatus* array_of_statuses) {
   HandleArray<MPI_Request> native_array_of_requests(array_of_requests, count);
   StatusArray native_array_of_statuses(array_of_statuses, count);
-  return done(MPI_Testall(count, native_array_of_requests.data(), as_any(flag), native_array_of_statuses.data()));
+  return done(MPI_Testall(count, native_array_of_requests.data(), as_any(flag),
+                          native_array_of_statuses.data()));
 }
 #else
-inline int Testall(int , u64* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Testall(int, u64*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Testany
 inline int Testany(int count, u64* array_of_requests, int* index, int* flag, CanonStatus* status) {
   HandleArray<MPI_Request> native_array_of_requests(array_of_requests, count);
   OutStatus native_status(status);
-  const int outcome = MPI_Testany(count, native_array_of_requests.data(), as_any(index), as_any(flag), native_status.data());
+  const int outcome = MPI_Testany(count, native_array_of_requests.data(), as_any(index),
+                                  as_any(flag), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish(*flag);
   return 0;
 }
 #else
-inline int Testany(int , u64* , int* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Testany(int, u64*, int*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Testsome
-inline int Testsome(int incount, u64* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses) {
+inline int Testsome(int incount, u64* array_of_requests, int* outcount, int* array_of_indices,
+                    CanonStatus* array_of_statuses) {
   HandleArray<MPI_Request> native_array_of_requests(array_of_requests, incount);
   StatusArray native_array_of_statuses(array_of_statuses, incount);
-  return done(MPI_Testsome(incount, native_array_of_requests.data(), as_any(outcount), as_any(array_of_indices), native_array_of_statuses.data()));
+  return done(MPI_Testsome(incount, native_array_of_requests.data(), as_any(outcount),
+                           as_any(array_of_indices), native_array_of_statuses.data()));
 }
 #else
-inline int Testsome(int , u64* , int* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Testsome(int, u64*, int*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Topo_test
@@ -4859,7 +6308,9 @@ inline int Topo_test(u64 comm, int* status) {
   return 0;
 }
 #else
-inline int Topo_test(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Topo_test(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_commit
@@ -4871,7 +6322,9 @@ inline int Type_commit(u64* datatype) {
   return 0;
 }
 #else
-inline int Type_commit(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_commit(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_contiguous
@@ -4883,7 +6336,9 @@ inline int Type_contiguous(int count, u64 oldtype, u64* newtype) {
   return 0;
 }
 #else
-inline int Type_contiguous(int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_contiguous(int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_contiguous_c
@@ -4895,35 +6350,55 @@ inline int Type_contiguous_c(i64 count, u64 oldtype, u64* newtype) {
   return 0;
 }
 #else
-inline int Type_contiguous_c(i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_contiguous_c(i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_darray
-inline int Type_create_darray(int size, int rank, int ndims, const int* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, u64 oldtype, u64* newtype) {
+inline int Type_create_darray(int size, int rank, int ndims, const int* array_of_gsizes,
+                              const int* array_of_distribs, const int* array_of_dargs,
+                              const int* array_of_psizes, int order, u64 oldtype, u64* newtype) {
   NumberArray native_array_of_distribs(array_of_distribs, ndims, distribution_in);
   NumberArray native_array_of_dargs(array_of_dargs, ndims, distribution_argument_in);
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_darray(size, rank_in(rank), ndims, as_any(array_of_gsizes), native_array_of_distribs.data(), native_array_of_dargs.data(), as_any(array_of_psizes), order_in(order), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_darray(size, rank_in(rank), ndims, as_any(array_of_gsizes),
+                                             native_array_of_distribs.data(),
+                                             native_array_of_dargs.data(), as_any(array_of_psizes),
+                                             order_in(order), native<MPI_Datatype>(oldtype),
+                                             &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_darray(int , int , int , const int* , const int* , const int* , const int* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_darray(int, int, int, const int*, const int*, const int*, const int*, int,
+                              u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_darray_c
-inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, u64 oldtype, u64* newtype) {
+inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_of_gsizes,
+                                const int* array_of_distribs, const int* array_of_dargs,
+                                const int* array_of_psizes, int order, u64 oldtype, u64* newtype) {
   NumberArray native_array_of_distribs(array_of_distribs, ndims, distribution_in);
   NumberArray native_array_of_dargs(array_of_dargs, ndims, distribution_argument_in);
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_darray_c(size, rank_in(rank), ndims, as_any(array_of_gsizes), native_array_of_distribs.data(), native_array_of_dargs.data(), as_any(array_of_psizes), order_in(order), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_darray_c(size, rank_in(rank), ndims, as_any(array_of_gsizes),
+                                               native_array_of_distribs.data(),
+                                               native_array_of_dargs.data(),
+                                               as_any(array_of_psizes), order_in(order),
+                                               native<MPI_Datatype>(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_darray_c(int , int , int , const i64* , const int* , const int* , const int* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_darray_c(int, int, int, const i64*, const int*, const int*, const int*, int,
+                                u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_f90_complex
@@ -4935,7 +6410,9 @@ inline int Type_create_f90_complex(int p, int r, u64* newtype) {
   return 0;
 }
 #else
-inline int Type_create_f90_complex(int , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_f90_complex(int, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_f90_integer
@@ -4947,7 +6424,9 @@ inline int Type_create_f90_integer(int r, u64* newtype) {
   return 0;
 }
 #else
-inline int Type_create_f90_integer(int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_f90_integer(int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_f90_real
@@ -4959,177 +6438,252 @@ inline int Type_create_f90_real(int p, int r, u64* newtype) {
   return 0;
 }
 #else
-inline int Type_create_f90_real(int , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_f90_real(int, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hindexed
-inline int Type_create_hindexed(int count, const int* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_hindexed(int count, const int* array_of_blocklengths,
+                                const i64* array_of_displacements, u64 oldtype, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hindexed(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hindexed(count, as_any(array_of_blocklengths),
+                                               as_any(array_of_displacements),
+                                               native<MPI_Datatype>(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hindexed(int , const int* , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hindexed(int, const int*, const i64*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hindexed_c
-inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths,
+                                  const i64* array_of_displacements, u64 oldtype, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hindexed_c(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hindexed_c(count, as_any(array_of_blocklengths),
+                                                 as_any(array_of_displacements),
+                                                 native<MPI_Datatype>(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hindexed_c(i64 , const i64* , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hindexed_c(i64, const i64*, const i64*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hindexed_block
-inline int Type_create_hindexed_block(int count, int blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_hindexed_block(int count, int blocklength, const i64* array_of_displacements,
+                                      u64 oldtype, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hindexed_block(count, blocklength, as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hindexed_block(count, blocklength,
+                                                     as_any(array_of_displacements),
+                                                     native<MPI_Datatype>(oldtype),
+                                                     &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hindexed_block(int , int , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hindexed_block(int, int, const i64*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hindexed_block_c
-inline int Type_create_hindexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_hindexed_block_c(i64 count, i64 blocklength,
+                                        const i64* array_of_displacements, u64 oldtype,
+                                        u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hindexed_block_c(count, blocklength, as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hindexed_block_c(count, blocklength,
+                                                       as_any(array_of_displacements),
+                                                       native<MPI_Datatype>(oldtype),
+                                                       &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hindexed_block_c(i64 , i64 , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hindexed_block_c(i64, i64, const i64*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hvector
 inline int Type_create_hvector(int count, int blocklength, i64 stride, u64 oldtype, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hvector(count, blocklength, stride, native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hvector(count, blocklength, stride,
+                                              native<MPI_Datatype>(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hvector(int , int , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hvector(int, int, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hvector_c
-inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, u64 oldtype, u64* newtype) {
+inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, u64 oldtype,
+                                 u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hvector_c(count, blocklength, stride, native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hvector_c(count, blocklength, stride,
+                                                native<MPI_Datatype>(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hvector_c(i64 , i64 , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hvector_c(i64, i64, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_indexed_block
-inline int Type_create_indexed_block(int count, int blocklength, const int* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_indexed_block(int count, int blocklength, const int* array_of_displacements,
+                                     u64 oldtype, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_indexed_block(count, blocklength, as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_indexed_block(count, blocklength,
+                                                    as_any(array_of_displacements),
+                                                    native<MPI_Datatype>(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_indexed_block(int , int , const int* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_indexed_block(int, int, const int*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_indexed_block_c
-inline int Type_create_indexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_indexed_block_c(i64 count, i64 blocklength,
+                                       const i64* array_of_displacements, u64 oldtype,
+                                       u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_indexed_block_c(count, blocklength, as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_indexed_block_c(count, blocklength,
+                                                      as_any(array_of_displacements),
+                                                      native<MPI_Datatype>(oldtype),
+                                                      &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_indexed_block_c(i64 , i64 , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_indexed_block_c(i64, i64, const i64*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_resized
 inline int Type_create_resized(u64 oldtype, i64 lb, i64 extent, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_resized(native<MPI_Datatype>(oldtype), lb, extent, &native_newtype);
+  const int outcome = MPI_Type_create_resized(native<MPI_Datatype>(oldtype), lb, extent,
+                                              &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_resized(u64 , i64 , i64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_resized(u64, i64, i64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_resized_c
 inline int Type_create_resized_c(u64 oldtype, i64 lb, i64 extent, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_resized_c(native<MPI_Datatype>(oldtype), lb, extent, &native_newtype);
+  const int outcome = MPI_Type_create_resized_c(native<MPI_Datatype>(oldtype), lb, extent,
+                                                &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_resized_c(u64 , i64 , i64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_resized_c(u64, i64, i64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_struct
-inline int Type_create_struct(int count, const int* array_of_blocklengths, const i64* array_of_displacements, const u64* array_of_types, u64* newtype) {
+inline int Type_create_struct(int count, const int* array_of_blocklengths,
+                              const i64* array_of_displacements, const u64* array_of_types,
+                              u64* newtype) {
   ConstHandleArray<MPI_Datatype> native_array_of_types(array_of_types, count);
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_struct(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native_array_of_types.data(), &native_newtype);
+  const int outcome = MPI_Type_create_struct(count, as_any(array_of_blocklengths),
+                                             as_any(array_of_displacements),
+                                             native_array_of_types.data(), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_struct(int , const int* , const i64* , const u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_struct(int, const int*, const i64*, const u64*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_struct_c
-inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, const u64* array_of_types, u64* newtype) {
+inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths,
+                                const i64* array_of_displacements, const u64* array_of_types,
+                                u64* newtype) {
   ConstHandleArray<MPI_Datatype> native_array_of_types(array_of_types, count);
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_struct_c(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native_array_of_types.data(), &native_newtype);
+  const int outcome = MPI_Type_create_struct_c(count, as_any(array_of_blocklengths),
+                                               as_any(array_of_displacements),
+                                               native_array_of_types.data(), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_struct_c(i64 , const i64* , const i64* , const u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_struct_c(i64, const i64*, const i64*, const u64*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_subarray
-inline int Type_create_subarray(int ndims, const int* array_of_sizes, const int* array_of_subsizes, const int* array_of_starts, int order, u64 oldtype, u64* newtype) {
+inline int Type_create_subarray(int ndims, const int* array_of_sizes, const int* array_of_subsizes,
+                                const int* array_of_starts, int order, u64 oldtype, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_subarray(ndims, as_any(array_of_sizes), as_any(array_of_subsizes), as_any(array_of_starts), order_in(order), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_subarray(ndims, as_any(array_of_sizes),
+                                               as_any(array_of_subsizes), as_any(array_of_starts),
+                                               order_in(order), native<MPI_Datatype>(oldtype),
+                                               &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_subarray(int , const int* , const int* , const int* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_subarray(int, const int*, const int*, const int*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_subarray_c
-inline int Type_create_subarray_c(int ndims, const i64* array_of_sizes, const i64* array_of_subsizes, const i64* array_of_starts, int order, u64 oldtype, u64* newtype) {
+inline int Type_create_subarray_c(int ndims, const i64* array_of_sizes,
+                                  const i64* array_of_subsizes, const i64* array_of_starts,
+                                  int order, u64 oldtype, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_subarray_c(ndims, as_any(array_of_sizes), as_any(array_of_subsizes), as_any(array_of_starts), order_in(order), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_subarray_c(ndims, as_any(array_of_sizes),
+                                                 as_any(array_of_subsizes), as_any(array_of_starts),
+                                                 order_in(order), native<MPI_Datatype>(oldtype),
+                                                 &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_subarray_c(int , const i64* , const i64* , const i64* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_subarray_c(int, const i64*, const i64*, const i64*, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_delete_attr
@@ -5137,7 +6691,9 @@ inline int Type_delete_attr(u64 datatype, int type_keyval) {
   return done(MPI_Type_delete_attr(native<MPI_Datatype>(datatype), keyval_in(type_keyval)));
 }
 #else
-inline int Type_delete_attr(u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int Type_delete_attr(u64, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_dup
@@ -5149,7 +6705,9 @@ inline int Type_dup(u64 oldtype, u64* newtype) {
   return 0;
 }
 #else
-inline int Type_dup(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_dup(u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_free
@@ -5161,15 +6719,20 @@ inline int Type_free(u64* datatype) {
   return 0;
 }
 #else
-inline int Type_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_free(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_attr
 inline int Type_get_attr(u64 datatype, int type_keyval, void* attribute_val, int* flag) {
-  return done(MPI_Type_get_attr(native<MPI_Datatype>(datatype), keyval_in(type_keyval), as_any(attribute_val), as_any(flag)));
+  return done(MPI_Type_get_attr(native<MPI_Datatype>(datatype), keyval_in(type_keyval),
+                                as_any(attribute_val), as_any(flag)));
 }
 #else
-inline int Type_get_attr(u64 , int , void* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_attr(u64, int, void*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_extent
@@ -5177,7 +6740,9 @@ inline int Type_get_extent(u64 datatype, i64* lb, i64* extent) {
   return done(MPI_Type_get_extent(native<MPI_Datatype>(datatype), as_any(lb), as_any(extent)));
 }
 #else
-inline int Type_get_extent(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_extent(u64, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_extent_c
@@ -5185,7 +6750,9 @@ inline int Type_get_extent_c(u64 datatype, i64* lb, i64* extent) {
   return done(MPI_Type_get_extent_c(native<MPI_Datatype>(datatype), as_any(lb), as_any(extent)));
 }
 #else
-inline int Type_get_extent_c(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_extent_c(u64, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_extent_x
@@ -5193,63 +6760,87 @@ inline int Type_get_extent_x(u64 datatype, i64* lb, i64* extent) {
   return done(MPI_Type_get_extent_x(native<MPI_Datatype>(datatype), as_any(lb), as_any(extent)));
 }
 #else
-inline int Type_get_extent_x(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_extent_x(u64, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_name
 inline int Type_get_name(u64 datatype, char* type_name, int* resultlen) {
-  return done(MPI_Type_get_name(native<MPI_Datatype>(datatype), as_any(type_name), as_any(resultlen)));
+  return done(MPI_Type_get_name(native<MPI_Datatype>(datatype), as_any(type_name),
+                                as_any(resultlen)));
 }
 #else
-inline int Type_get_name(u64 , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_name(u64, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_true_extent
 inline int Type_get_true_extent(u64 datatype, i64* true_lb, i64* true_extent) {
-  return done(MPI_Type_get_true_extent(native<MPI_Datatype>(datatype), as_any(true_lb), as_any(true_extent)));
+  return done(MPI_Type_get_true_extent(native<MPI_Datatype>(datatype), as_any(true_lb),
+                                       as_any(true_extent)));
 }
 #else
-inline int Type_get_true_extent(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_true_extent(u64, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_true_extent_c
 inline int Type_get_true_extent_c(u64 datatype, i64* true_lb, i64* true_extent) {
-  return done(MPI_Type_get_true_extent_c(native<MPI_Datatype>(datatype), as_any(true_lb), as_any(true_extent)));
+  return done(MPI_Type_get_true_extent_c(native<MPI_Datatype>(datatype), as_any(true_lb),
+                                         as_any(true_extent)));
 }
 #else
-inline int Type_get_true_extent_c(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_true_extent_c(u64, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_true_extent_x
 inline int Type_get_true_extent_x(u64 datatype, i64* true_lb, i64* true_extent) {
-  return done(MPI_Type_get_true_extent_x(native<MPI_Datatype>(datatype), as_any(true_lb), as_any(true_extent)));
+  return done(MPI_Type_get_true_extent_x(native<MPI_Datatype>(datatype), as_any(true_lb),
+                                         as_any(true_extent)));
 }
 #else
-inline int Type_get_true_extent_x(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_true_extent_x(u64, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_indexed
-inline int Type_indexed(int count, const int* array_of_blocklengths, const int* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_indexed(int count, const int* array_of_blocklengths,
+                        const int* array_of_displacements, u64 oldtype, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_indexed(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_indexed(count, as_any(array_of_blocklengths),
+                                       as_any(array_of_displacements),
+                                       native<MPI_Datatype>(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_indexed(int , const int* , const int* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_indexed(int, const int*, const int*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_indexed_c
-inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths,
+                          const i64* array_of_displacements, u64 oldtype, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_indexed_c(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_indexed_c(count, as_any(array_of_blocklengths),
+                                         as_any(array_of_displacements),
+                                         native<MPI_Datatype>(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_indexed_c(i64 , const i64* , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_indexed_c(i64, const i64*, const i64*, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_match_size
@@ -5261,15 +6852,20 @@ inline int Type_match_size(int typeclass, int size, u64* datatype) {
   return 0;
 }
 #else
-inline int Type_match_size(int , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_match_size(int, int, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_set_attr
 inline int Type_set_attr(u64 datatype, int type_keyval, void* attribute_val) {
-  return done(MPI_Type_set_attr(native<MPI_Datatype>(datatype), keyval_in(type_keyval), as_any(attribute_val)));
+  return done(MPI_Type_set_attr(native<MPI_Datatype>(datatype), keyval_in(type_keyval),
+                                as_any(attribute_val)));
 }
 #else
-inline int Type_set_attr(u64 , int , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_set_attr(u64, int, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_set_name
@@ -5277,7 +6873,9 @@ inline int Type_set_name(u64 datatype, const char* type_name) {
   return done(MPI_Type_set_name(native<MPI_Datatype>(datatype), as_any(type_name)));
 }
 #else
-inline int Type_set_name(u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_set_name(u64, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_size
@@ -5285,7 +6883,9 @@ inline int Type_size(u64 datatype, int* size) {
   return done(MPI_Type_size(native<MPI_Datatype>(datatype), as_any(size)));
 }
 #else
-inline int Type_size(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_size(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_size_c
@@ -5293,7 +6893,9 @@ inline int Type_size_c(u64 datatype, i64* size) {
   return done(MPI_Type_size_c(native<MPI_Datatype>(datatype), as_any(size)));
 }
 #else
-inline int Type_size_c(u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_size_c(u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_size_x
@@ -5301,64 +6903,88 @@ inline int Type_size_x(u64 datatype, i64* size) {
   return done(MPI_Type_size_x(native<MPI_Datatype>(datatype), as_any(size)));
 }
 #else
-inline int Type_size_x(u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_size_x(u64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_vector
 inline int Type_vector(int count, int blocklength, int stride, u64 oldtype, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_vector(count, blocklength, stride, native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_vector(count, blocklength, stride, native<MPI_Datatype>(oldtype),
+                                      &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_vector(int , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_vector(int, int, int, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_vector_c
 inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, u64 oldtype, u64* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_vector_c(count, blocklength, stride, native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_vector_c(count, blocklength, stride, native<MPI_Datatype>(oldtype),
+                                        &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newtype = canonical(native_newtype);
   return 0;
 }
 #else
-inline int Type_vector_c(i64 , i64 , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_vector_c(i64, i64, i64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Unpack
-inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount, u64 datatype, u64 comm) {
+inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
+                  u64 datatype, u64 comm) {
   Based based(outbuf, outcount, native<MPI_Datatype>(datatype));
-  return done(MPI_Unpack(as_buffer(inbuf), insize, as_any(position), based.address(), based.count(), based.type(), native<MPI_Comm>(comm)));
+  return done(MPI_Unpack(as_buffer(inbuf), insize, as_any(position), based.address(), based.count(),
+                         based.type(), native<MPI_Comm>(comm)));
 }
 #else
-inline int Unpack(const void* , int , int* , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Unpack(const void*, int, int*, void*, int, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Unpack_c
-inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, u64 datatype, u64 comm) {
-  return done(MPI_Unpack_c(as_buffer(inbuf), insize, as_any(position), as_buffer(outbuf), outcount, native<MPI_Datatype>(datatype), native<MPI_Comm>(comm)));
+inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount,
+                    u64 datatype, u64 comm) {
+  return done(MPI_Unpack_c(as_buffer(inbuf), insize, as_any(position), as_buffer(outbuf), outcount,
+                           native<MPI_Datatype>(datatype), native<MPI_Comm>(comm)));
 }
 #else
-inline int Unpack_c(const void* , i64 , i64* , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Unpack_c(const void*, i64, i64*, void*, i64, u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Unpack_external
-inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, int outcount, u64 datatype) {
-  return done(MPI_Unpack_external(as_any(datarep), as_buffer(inbuf), insize, as_any(position), as_buffer(outbuf), outcount, native<MPI_Datatype>(datatype)));
+inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                           void* outbuf, int outcount, u64 datatype) {
+  return done(MPI_Unpack_external(as_any(datarep), as_buffer(inbuf), insize, as_any(position),
+                                  as_buffer(outbuf), outcount, native<MPI_Datatype>(datatype)));
 }
 #else
-inline int Unpack_external(const char* , const void* , i64 , i64* , void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Unpack_external(const char*, const void*, i64, i64*, void*, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Unpack_external_c
-inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, u64 datatype) {
-  return done(MPI_Unpack_external_c(as_any(datarep), as_buffer(inbuf), insize, as_any(position), as_buffer(outbuf), outcount, native<MPI_Datatype>(datatype)));
+inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                             void* outbuf, i64 outcount, u64 datatype) {
+  return done(MPI_Unpack_external_c(as_any(datarep), as_buffer(inbuf), insize, as_any(position),
+                                    as_buffer(outbuf), outcount, native<MPI_Datatype>(datatype)));
 }
 #else
-inline int Unpack_external_c(const char* , const void* , i64 , i64* , void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Unpack_external_c(const char*, const void*, i64, i64*, void*, i64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Unpublish_name
@@ -5366,7 +6992,9 @@ inline int Unpublish_name(const char* service_name, u64 info, const char* port_n
   return done(MPI_Unpublish_name(as_any(service_name), native<MPI_Info>(info), as_any(port_name)));
 }
 #else
-inline int Unpublish_name(const char* , u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Unpublish_name(const char*, u64, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Wait
@@ -5380,7 +7008,9 @@ inline int Wait(u64* request, CanonStatus* status) {
   return 0;
 }
 #else
-inline int Wait(u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Wait(u64*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Waitall
@@ -5390,78 +7020,102 @@ inline int Waitall(int count, u64* array_of_requests, CanonStatus* array_of_stat
   return done(MPI_Waitall(count, native_array_of_requests.data(), native_array_of_statuses.data()));
 }
 #else
-inline int Waitall(int , u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Waitall(int, u64*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Waitany
 inline int Waitany(int count, u64* array_of_requests, int* index, CanonStatus* status) {
   HandleArray<MPI_Request> native_array_of_requests(array_of_requests, count);
   OutStatus native_status(status);
-  const int outcome = MPI_Waitany(count, native_array_of_requests.data(), as_any(index), native_status.data());
+  const int outcome = MPI_Waitany(count, native_array_of_requests.data(), as_any(index),
+                                  native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Waitany(int , u64* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Waitany(int, u64*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Waitsome
-inline int Waitsome(int incount, u64* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses) {
+inline int Waitsome(int incount, u64* array_of_requests, int* outcount, int* array_of_indices,
+                    CanonStatus* array_of_statuses) {
   HandleArray<MPI_Request> native_array_of_requests(array_of_requests, incount);
   StatusArray native_array_of_statuses(array_of_statuses, incount);
-  return done(MPI_Waitsome(incount, native_array_of_requests.data(), as_any(outcount), as_any(array_of_indices), native_array_of_statuses.data()));
+  return done(MPI_Waitsome(incount, native_array_of_requests.data(), as_any(outcount),
+                           as_any(array_of_indices), native_array_of_statuses.data()));
 }
 #else
-inline int Waitsome(int , u64* , int* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Waitsome(int, u64*, int*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_allocate
 inline int Win_allocate(i64 size, int disp_unit, u64 info, u64 comm, void* baseptr, u64* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_allocate(size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), as_any(baseptr), &native_win);
+  const int outcome = MPI_Win_allocate(size, disp_unit, native<MPI_Info>(info),
+                                       native<MPI_Comm>(comm), as_any(baseptr), &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *win = canonical(native_win);
   return 0;
 }
 #else
-inline int Win_allocate(i64 , int , u64 , u64 , void* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_allocate(i64, int, u64, u64, void*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_allocate_c
 inline int Win_allocate_c(i64 size, i64 disp_unit, u64 info, u64 comm, void* baseptr, u64* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_allocate_c(size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), as_any(baseptr), &native_win);
+  const int outcome = MPI_Win_allocate_c(size, disp_unit, native<MPI_Info>(info),
+                                         native<MPI_Comm>(comm), as_any(baseptr), &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *win = canonical(native_win);
   return 0;
 }
 #else
-inline int Win_allocate_c(i64 , i64 , u64 , u64 , void* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_allocate_c(i64, i64, u64, u64, void*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_allocate_shared
-inline int Win_allocate_shared(i64 size, int disp_unit, u64 info, u64 comm, void* baseptr, u64* win) {
+inline int Win_allocate_shared(i64 size, int disp_unit, u64 info, u64 comm, void* baseptr,
+                               u64* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_allocate_shared(size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), as_any(baseptr), &native_win);
+  const int outcome = MPI_Win_allocate_shared(size, disp_unit, native<MPI_Info>(info),
+                                              native<MPI_Comm>(comm), as_any(baseptr), &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *win = canonical(native_win);
   return 0;
 }
 #else
-inline int Win_allocate_shared(i64 , int , u64 , u64 , void* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_allocate_shared(i64, int, u64, u64, void*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_allocate_shared_c
-inline int Win_allocate_shared_c(i64 size, i64 disp_unit, u64 info, u64 comm, void* baseptr, u64* win) {
+inline int Win_allocate_shared_c(i64 size, i64 disp_unit, u64 info, u64 comm, void* baseptr,
+                                 u64* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_allocate_shared_c(size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), as_any(baseptr), &native_win);
+  const int outcome = MPI_Win_allocate_shared_c(size, disp_unit, native<MPI_Info>(info),
+                                                native<MPI_Comm>(comm), as_any(baseptr),
+                                                &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *win = canonical(native_win);
   return 0;
 }
 #else
-inline int Win_allocate_shared_c(i64 , i64 , u64 , u64 , void* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_allocate_shared_c(i64, i64, u64, u64, void*, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_attach
@@ -5469,7 +7123,9 @@ inline int Win_attach(u64 win, void* base, i64 size) {
   return done(MPI_Win_attach(native<MPI_Win>(win), as_buffer(base), size));
 }
 #else
-inline int Win_attach(u64 , void* , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_attach(u64, void*, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_complete
@@ -5477,43 +7133,54 @@ inline int Win_complete(u64 win) {
   return done(MPI_Win_complete(native<MPI_Win>(win)));
 }
 #else
-inline int Win_complete(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_complete(u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_create
 inline int Win_create(void* base, i64 size, int disp_unit, u64 info, u64 comm, u64* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_create(as_buffer(base), size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), &native_win);
+  const int outcome = MPI_Win_create(as_buffer(base), size, disp_unit, native<MPI_Info>(info),
+                                     native<MPI_Comm>(comm), &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *win = canonical(native_win);
   return 0;
 }
 #else
-inline int Win_create(void* , i64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_create(void*, i64, int, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_create_c
 inline int Win_create_c(void* base, i64 size, i64 disp_unit, u64 info, u64 comm, u64* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_create_c(as_buffer(base), size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), &native_win);
+  const int outcome = MPI_Win_create_c(as_buffer(base), size, disp_unit, native<MPI_Info>(info),
+                                       native<MPI_Comm>(comm), &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *win = canonical(native_win);
   return 0;
 }
 #else
-inline int Win_create_c(void* , i64 , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_create_c(void*, i64, i64, u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_create_dynamic
 inline int Win_create_dynamic(u64 info, u64 comm, u64* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_create_dynamic(native<MPI_Info>(info), native<MPI_Comm>(comm), &native_win);
+  const int outcome = MPI_Win_create_dynamic(native<MPI_Info>(info), native<MPI_Comm>(comm),
+                                             &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *win = canonical(native_win);
   return 0;
 }
 #else
-inline int Win_create_dynamic(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_create_dynamic(u64, u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_delete_attr
@@ -5521,7 +7188,9 @@ inline int Win_delete_attr(u64 win, int win_keyval) {
   return done(MPI_Win_delete_attr(native<MPI_Win>(win), keyval_in(win_keyval)));
 }
 #else
-inline int Win_delete_attr(u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int Win_delete_attr(u64, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_detach
@@ -5529,7 +7198,9 @@ inline int Win_detach(u64 win, const void* base) {
   return done(MPI_Win_detach(native<MPI_Win>(win), as_buffer(base)));
 }
 #else
-inline int Win_detach(u64 , const void* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_detach(u64, const void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_fence
@@ -5537,7 +7208,9 @@ inline int Win_fence(int assertion, u64 win) {
   return done(MPI_Win_fence(win_assert_in(assertion), native<MPI_Win>(win)));
 }
 #else
-inline int Win_fence(int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_fence(int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_flush
@@ -5545,7 +7218,9 @@ inline int Win_flush(int rank, u64 win) {
   return done(MPI_Win_flush(rank_in(rank), native<MPI_Win>(win)));
 }
 #else
-inline int Win_flush(int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_flush(int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_flush_all
@@ -5553,7 +7228,9 @@ inline int Win_flush_all(u64 win) {
   return done(MPI_Win_flush_all(native<MPI_Win>(win)));
 }
 #else
-inline int Win_flush_all(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_flush_all(u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_flush_local
@@ -5561,7 +7238,9 @@ inline int Win_flush_local(int rank, u64 win) {
   return done(MPI_Win_flush_local(rank_in(rank), native<MPI_Win>(win)));
 }
 #else
-inline int Win_flush_local(int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_flush_local(int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_flush_local_all
@@ -5569,7 +7248,9 @@ inline int Win_flush_local_all(u64 win) {
   return done(MPI_Win_flush_local_all(native<MPI_Win>(win)));
 }
 #else
-inline int Win_flush_local_all(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_flush_local_all(u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_free
@@ -5581,15 +7262,20 @@ inline int Win_free(u64* win) {
   return 0;
 }
 #else
-inline int Win_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_free(u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_get_attr
 inline int Win_get_attr(u64 win, int win_keyval, void* attribute_val, int* flag) {
-  return done(MPI_Win_get_attr(native<MPI_Win>(win), keyval_in(win_keyval), as_any(attribute_val), as_any(flag)));
+  return done(MPI_Win_get_attr(native<MPI_Win>(win), keyval_in(win_keyval), as_any(attribute_val),
+                               as_any(flag)));
 }
 #else
-inline int Win_get_attr(u64 , int , void* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_get_attr(u64, int, void*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_get_group
@@ -5601,7 +7287,9 @@ inline int Win_get_group(u64 win, u64* group) {
   return 0;
 }
 #else
-inline int Win_get_group(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_get_group(u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_get_info
@@ -5613,7 +7301,9 @@ inline int Win_get_info(u64 win, u64* info_used) {
   return 0;
 }
 #else
-inline int Win_get_info(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_get_info(u64, u64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_get_name
@@ -5621,15 +7311,20 @@ inline int Win_get_name(u64 win, char* win_name, int* resultlen) {
   return done(MPI_Win_get_name(native<MPI_Win>(win), as_any(win_name), as_any(resultlen)));
 }
 #else
-inline int Win_get_name(u64 , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_get_name(u64, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_lock
 inline int Win_lock(int lock_type, int rank, int assertion, u64 win) {
-  return done(MPI_Win_lock(lock_type_in(lock_type), rank_in(rank), win_assert_in(assertion), native<MPI_Win>(win)));
+  return done(MPI_Win_lock(lock_type_in(lock_type), rank_in(rank), win_assert_in(assertion),
+                           native<MPI_Win>(win)));
 }
 #else
-inline int Win_lock(int , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_lock(int, int, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_lock_all
@@ -5637,15 +7332,20 @@ inline int Win_lock_all(int assertion, u64 win) {
   return done(MPI_Win_lock_all(win_assert_in(assertion), native<MPI_Win>(win)));
 }
 #else
-inline int Win_lock_all(int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_lock_all(int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_post
 inline int Win_post(u64 group, int assertion, u64 win) {
-  return done(MPI_Win_post(native<MPI_Group>(group), win_assert_in(assertion), native<MPI_Win>(win)));
+  return done(MPI_Win_post(native<MPI_Group>(group), win_assert_in(assertion),
+                           native<MPI_Win>(win)));
 }
 #else
-inline int Win_post(u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_post(u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_set_attr
@@ -5653,7 +7353,9 @@ inline int Win_set_attr(u64 win, int win_keyval, void* attribute_val) {
   return done(MPI_Win_set_attr(native<MPI_Win>(win), keyval_in(win_keyval), as_any(attribute_val)));
 }
 #else
-inline int Win_set_attr(u64 , int , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_set_attr(u64, int, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_set_errhandler
@@ -5661,7 +7363,9 @@ inline int Win_set_errhandler(u64 win, u64 errhandler) {
   return done(MPI_Win_set_errhandler(native<MPI_Win>(win), native<MPI_Errhandler>(errhandler)));
 }
 #else
-inline int Win_set_errhandler(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_set_errhandler(u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_set_info
@@ -5669,7 +7373,9 @@ inline int Win_set_info(u64 win, u64 info) {
   return done(MPI_Win_set_info(native<MPI_Win>(win), native<MPI_Info>(info)));
 }
 #else
-inline int Win_set_info(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_set_info(u64, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_set_name
@@ -5677,31 +7383,42 @@ inline int Win_set_name(u64 win, const char* win_name) {
   return done(MPI_Win_set_name(native<MPI_Win>(win), as_any(win_name)));
 }
 #else
-inline int Win_set_name(u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_set_name(u64, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_shared_query
 inline int Win_shared_query(u64 win, int rank, i64* size, int* disp_unit, void* baseptr) {
-  return done(MPI_Win_shared_query(native<MPI_Win>(win), rank_in(rank), as_any(size), as_any(disp_unit), as_any(baseptr)));
+  return done(MPI_Win_shared_query(native<MPI_Win>(win), rank_in(rank), as_any(size),
+                                   as_any(disp_unit), as_any(baseptr)));
 }
 #else
-inline int Win_shared_query(u64 , int , i64* , int* , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_shared_query(u64, int, i64*, int*, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_shared_query_c
 inline int Win_shared_query_c(u64 win, int rank, i64* size, i64* disp_unit, void* baseptr) {
-  return done(MPI_Win_shared_query_c(native<MPI_Win>(win), rank_in(rank), as_any(size), as_any(disp_unit), as_any(baseptr)));
+  return done(MPI_Win_shared_query_c(native<MPI_Win>(win), rank_in(rank), as_any(size),
+                                     as_any(disp_unit), as_any(baseptr)));
 }
 #else
-inline int Win_shared_query_c(u64 , int , i64* , i64* , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_shared_query_c(u64, int, i64*, i64*, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_start
 inline int Win_start(u64 group, int assertion, u64 win) {
-  return done(MPI_Win_start(native<MPI_Group>(group), win_assert_in(assertion), native<MPI_Win>(win)));
+  return done(MPI_Win_start(native<MPI_Group>(group), win_assert_in(assertion),
+                            native<MPI_Win>(win)));
 }
 #else
-inline int Win_start(u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_start(u64, int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_sync
@@ -5709,7 +7426,9 @@ inline int Win_sync(u64 win) {
   return done(MPI_Win_sync(native<MPI_Win>(win)));
 }
 #else
-inline int Win_sync(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_sync(u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_test
@@ -5717,7 +7436,9 @@ inline int Win_test(u64 win, int* flag) {
   return done(MPI_Win_test(native<MPI_Win>(win), as_any(flag)));
 }
 #else
-inline int Win_test(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_test(u64, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_unlock
@@ -5725,7 +7446,9 @@ inline int Win_unlock(int rank, u64 win) {
   return done(MPI_Win_unlock(rank_in(rank), native<MPI_Win>(win)));
 }
 #else
-inline int Win_unlock(int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_unlock(int, u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_unlock_all
@@ -5733,7 +7456,9 @@ inline int Win_unlock_all(u64 win) {
   return done(MPI_Win_unlock_all(native<MPI_Win>(win)));
 }
 #else
-inline int Win_unlock_all(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_unlock_all(u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_wait
@@ -5741,7 +7466,9 @@ inline int Win_wait(u64 win) {
   return done(MPI_Win_wait(native<MPI_Win>(win)));
 }
 #else
-inline int Win_wait(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_wait(u64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Wtick
@@ -5749,7 +7476,9 @@ inline double Wtick() {
   return MPI_Wtick();
 }
 #else
-inline double Wtick() { return {}; }
+inline double Wtick() {
+  return {};
+}
 #endif
 
 #ifdef FERMATA_HAS_Wtime
@@ -5757,7 +7486,9 @@ inline double Wtime() {
   return MPI_Wtime();
 }
 #else
-inline double Wtime() { return {}; }
+inline double Wtime() {
+  return {};
+}
 #endif
 
 inline u64 predefined(u32 kind, u32 number) {

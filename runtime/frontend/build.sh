@@ -24,7 +24,7 @@ front libmpi.so.40 ompi
 # Open MPI's Fortran functions, in terms of its C functions; calls within go through no table.
 mkdir -p "$out/ompi"
 gcc -x c++ "${flags[@]}" -Wl,-soname,libmpi_mpifh.so.40 -Wl,-z,now -Wl,-z,defs \
-  -o "$out/ompi/libmpi_mpifh.so.40.new" runtime/frontend/ompi_fortran/*.cpp \
+  -o "$out/ompi/libmpi_mpifh.so.40.new" runtime/frontend/bindings/fortran/*.cpp \
   -x none "$out/ompi/libmpi.so.40"
 mv "$out/ompi/libmpi_mpifh.so.40.new" "$out/ompi/libmpi_mpifh.so.40"
 front libmpich.so.12 mpich
@@ -51,7 +51,7 @@ bindings() {
   read -ra includes <<< "$(mpicxx.openmpi -showme:incdirs)"
   g++ -std=c++20 -O2 -g -fPIC -shared -fno-inline -Wall -Wextra -Werror -Wno-cast-function-type \
     -Iruntime "${includes[@]/#/-isystem}" -Wl,-soname,$soname -Wl,-z,now -Wl,-z,defs \
-    -Wl,--as-needed -o "$out/ompi/$soname.new" runtime/frontend/ompi_cxx/*.cpp \
+    -Wl,--as-needed -o "$out/ompi/$soname.new" runtime/frontend/bindings/cxx/*.cpp \
     "$out/ompi/libmpi.so.40"
   mv "$out/ompi/$soname.new" "$out/ompi/$soname"
 }

@@ -22,6 +22,7 @@
 //            upper code (it has no upper thread register).
 #pragma once
 
+#include "base/rank.gen.h"  // NeedKind, Cause, Phase, RankState, Report
 #include "base/types.h"
 #include "halves/layout.h"
 #include "halves/versions.gen.h"
@@ -66,41 +67,14 @@ struct Count {  // one pair of a list in the mailbox
                 // has sent to this rank
 };
 
-// A rank cannot continue before another one has made a step (control/protocol, words.rs).
-enum class NeedKind : u32 {
-  kMessage = 1,  // it has sent so many messages to the needy rank
-  kReceipt = 2,  // it has matched so many messages of the needy rank
-  kRoom = 3,     // parked, it has taken in so many messages of the needy rank
-};
-// Why such a rank does not park instead.
-enum class Cause : u64 {
-  kOthers = 0,  // only because other ranks need it
-  kOwn = 1,     // whatever they need
-};
 inline u64 need_key(NeedKind kind, u32 rank) { return u64(kind) << 32 | rank; }
 inline NeedKind kind_of_need(const Count& need) { return NeedKind(need.key >> 32); }
 inline u32 rank_of_need(const Count& need) { return u32(need.key); }
-
-// The life of one checkpoint as the rank sees it; set by the agent, read by the parked MPI thread.
-enum class Phase : u32 {
-  kRun = 0,      // no checkpoint; a parked thread returns to the application
-  kGather = 1,   // requested; targets not known yet (targets_version == 0) or being refined
-  kDrain = 2,    // every rank is parked on the newest targets: complete pending non-blocking
-                 // collectives, report SENT, then wait for expected_version to become `pending`
-  kSave = 3,     // every rank has drained: call LauncherCalls::hold() (there images are cut)
-};
 
 // Why a rank with Crossing::connections above 0 cannot be saved.
 inline constexpr const char* kConnected =
     "the rank is connected to processes outside the job (MPI_Comm_spawn, MPI_Comm_connect, "
     "MPI_Open_port); after MPI_Comm_disconnect and MPI_Close_port it can be saved";
-
-// What the application's rank looks like to the agent.
-enum class RankState : u32 {
-  kStarting = 0,    // MPI_Init has not returned yet
-  kRunning = 1,     // may be checkpointed
-  kFinalizing = 2,  // MPI_Finalize has been entered
-};
 
 struct Mailbox {  // at kMailbox
   static constexpr u64 kCapacity = kMailboxBytes / 3 / sizeof(Count);
@@ -111,23 +85,6 @@ struct Mailbox {  // at kMailbox
 static_assert(sizeof(Mailbox) <= kMailboxBytes);
 
 // ---------------------------------------------------------------------------------------------
-// Messages of the safe-state protocol that the MPI thread sends through the agent.
-enum class Report : u32 {
-  kReady = 1,       // payload: u32 world_rank, u32 world_size. MPI_Init has returned.
-  kFinalizing = 2,  // payload: none. MPI_Finalize is being entered.
-  kRaise = 3,       // payload: Count {comm_id, seq}: entering a collective beyond its target
-  kParked = 4,      // payload: u64 targets_version, then Count[] {comm_id, seq}: all own clocks
-  kSent = 5,        // payload: Count[] {world rank of receiver, messages sent to it so far}
-  kDrained = 6,     // payload: u64 messages kept, u64 their bytes
-  kFailed = 7,      // payload: text, why this rank cannot take part; the checkpoint is given up
-  kRebuilt = 8,     // payload: none. After a restart: every MPI object exists again.
-  kHeld = 9,        // payload: text, why this rank runs on instead of parking
-  kAsk = 10,        // payload: u32 whether it waits for the answer until all ranks have asked,
-                    // u32 whether the program has a function to save itself
-  kNeeds = 11,      // payload: Cause, then Count[] {need_key, count}: what this rank waits for and
-                    // must have; none: it waits for nobody any more
-};
-
 struct LowerCalls {
   u32 version;       // kCrossingVersion
   u32 mpi_calls_hash_low;  // of the generated table's shape; must equal the front end's, whose

@@ -373,35 +373,55 @@ inline constexpr u64 kWeightsEmpty = 11;
 
 struct MpiCalls {
   int (*Abort)(u64 comm, int errorcode);
-  int (*Accumulate)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win);
-  int (*Accumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win);
-  int (*Allgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm);
-  int (*Allgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm);
-  int (*Allgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm);
-  int (*Allgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm);
+  int (*Accumulate)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank,
+                    i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win);
+  int (*Accumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype,
+                      int target_rank, i64 target_disp, i64 target_count, u64 target_datatype,
+                      u64 op, u64 win);
+  int (*Allgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                   u64 recvtype, u64 comm);
+  int (*Allgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount,
+                     u64 recvtype, u64 comm);
+  int (*Allgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                    const int* recvcounts, const int* displs, u64 recvtype, u64 comm);
+  int (*Allgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                      const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm);
   int (*Alloc_mem)(i64 size, u64 info, void* baseptr);
   int (*Allreduce)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm);
   int (*Allreduce_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm);
-  int (*Alltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm);
-  int (*Alltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm);
-  int (*Alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm);
-  int (*Alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm);
-  int (*Alltoallw)(const void* sendbuf, const int* sendcounts, const int* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const u64* recvtypes, u64 comm);
-  int (*Alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm);
+  int (*Alltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                  u64 recvtype, u64 comm);
+  int (*Alltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount,
+                    u64 recvtype, u64 comm);
+  int (*Alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype,
+                   void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype,
+                   u64 comm);
+  int (*Alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype,
+                     void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype,
+                     u64 comm);
+  int (*Alltoallw)(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                   const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls,
+                   const u64* recvtypes, u64 comm);
+  int (*Alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                     const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls,
+                     const u64* recvtypes, u64 comm);
   int (*Barrier)(u64 comm);
   int (*Bcast)(void* buffer, int count, u64 datatype, int root, u64 comm);
   int (*Bcast_c)(void* buffer, i64 count, u64 datatype, int root, u64 comm);
   int (*Bsend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm);
   int (*Bsend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Bsend_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Bsend_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
+  int (*Bsend_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                    u64* request);
+  int (*Bsend_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                      u64* request);
   int (*Buffer_attach)(void* buffer, int size);
   int (*Buffer_attach_c)(void* buffer, i64 size);
   int (*Buffer_detach)(void* buffer_addr, int* size);
   int (*Buffer_detach_c)(void* buffer_addr, i64* size);
   int (*Cancel)(u64* request);
   int (*Cart_coords)(u64 comm, int rank, int maxdims, int* coords);
-  int (*Cart_create)(u64 comm_old, int ndims, const int* dims, const int* periods, int reorder, u64* comm_cart);
+  int (*Cart_create)(u64 comm_old, int ndims, const int* dims, const int* periods, int reorder,
+                     u64* comm_cart);
   int (*Cart_get)(u64 comm, int maxdims, int* dims, int* periods, int* coords);
   int (*Cart_map)(u64 comm, int ndims, const int* dims, const int* periods, int* newrank);
   int (*Cart_rank)(u64 comm, const int* coords, int* rank);
@@ -435,23 +455,34 @@ struct MpiCalls {
   int (*Comm_set_info)(u64 comm, u64 info);
   int (*Comm_set_name)(u64 comm, const char* comm_name);
   int (*Comm_size)(u64 comm, int* size);
-  int (*Comm_spawn)(const char* command, char** argv, int maxprocs, u64 info, int root, u64 comm, u64* intercomm, int* array_of_errcodes);
-  int (*Comm_spawn_multiple)(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, const u64* array_of_info, int root, u64 comm, u64* intercomm, int* array_of_errcodes);
+  int (*Comm_spawn)(const char* command, char** argv, int maxprocs, u64 info, int root, u64 comm,
+                    u64* intercomm, int* array_of_errcodes);
+  int (*Comm_spawn_multiple)(int count, char** array_of_commands, char*** array_of_argv,
+                             const int* array_of_maxprocs, const u64* array_of_info, int root,
+                             u64 comm, u64* intercomm, int* array_of_errcodes);
   int (*Comm_split)(u64 comm, int color, int key, u64* newcomm);
   int (*Comm_split_type)(u64 comm, int split_type, int key, u64 info, u64* newcomm);
   int (*Comm_test_inter)(u64 comm, int* flag);
-  int (*Compare_and_swap)(const void* origin_addr, const void* compare_addr, void* result_addr, u64 datatype, int target_rank, i64 target_disp, u64 win);
+  int (*Compare_and_swap)(const void* origin_addr, const void* compare_addr, void* result_addr,
+                          u64 datatype, int target_rank, i64 target_disp, u64 win);
   int (*Dims_create)(int nnodes, int ndims, int* dims);
-  int (*Dist_graph_create)(u64 comm_old, int n, const int* sources, const int* degrees, const int* destinations, const int* weights, u64 info, int reorder, u64* comm_dist_graph);
-  int (*Dist_graph_create_adjacent)(u64 comm_old, int indegree, const int* sources, const int* sourceweights, int outdegree, const int* destinations, const int* destweights, u64 info, int reorder, u64* comm_dist_graph);
-  int (*Dist_graph_neighbors)(u64 comm, int maxindegree, int* sources, int* sourceweights, int maxoutdegree, int* destinations, int* destweights);
+  int (*Dist_graph_create)(u64 comm_old, int n, const int* sources, const int* degrees,
+                           const int* destinations, const int* weights, u64 info, int reorder,
+                           u64* comm_dist_graph);
+  int (*Dist_graph_create_adjacent)(u64 comm_old, int indegree, const int* sources,
+                                    const int* sourceweights, int outdegree,
+                                    const int* destinations, const int* destweights, u64 info,
+                                    int reorder, u64* comm_dist_graph);
+  int (*Dist_graph_neighbors)(u64 comm, int maxindegree, int* sources, int* sourceweights,
+                              int maxoutdegree, int* destinations, int* destweights);
   int (*Dist_graph_neighbors_count)(u64 comm, int* indegree, int* outdegree, int* weighted);
   int (*Errhandler_free)(u64* errhandler);
   int (*Error_class)(int errorcode, int* errorclass);
   int (*Error_string)(int errorcode, char* text, int* resultlen);
   int (*Exscan)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm);
   int (*Exscan_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm);
-  int (*Fetch_and_op)(const void* origin_addr, void* result_addr, u64 datatype, int target_rank, i64 target_disp, u64 op, u64 win);
+  int (*Fetch_and_op)(const void* origin_addr, void* result_addr, u64 datatype, int target_rank,
+                      i64 target_disp, u64 op, u64 win);
   int (*File_close)(u64* fh);
   int (*File_delete)(const char* filename, u64 info);
   int (*File_get_amode)(u64 fh, int* amode);
@@ -480,9 +511,12 @@ struct MpiCalls {
   int (*File_iwrite_all)(u64 fh, const void* buf, int count, u64 datatype, u64* request);
   int (*File_iwrite_all_c)(u64 fh, const void* buf, i64 count, u64 datatype, u64* request);
   int (*File_iwrite_at)(u64 fh, i64 offset, const void* buf, int count, u64 datatype, u64* request);
-  int (*File_iwrite_at_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, u64* request);
-  int (*File_iwrite_at_all)(u64 fh, i64 offset, const void* buf, int count, u64 datatype, u64* request);
-  int (*File_iwrite_at_all_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, u64* request);
+  int (*File_iwrite_at_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype,
+                          u64* request);
+  int (*File_iwrite_at_all)(u64 fh, i64 offset, const void* buf, int count, u64 datatype,
+                            u64* request);
+  int (*File_iwrite_at_all_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype,
+                              u64* request);
   int (*File_iwrite_shared)(u64 fh, const void* buf, int count, u64 datatype, u64* request);
   int (*File_iwrite_shared_c)(u64 fh, const void* buf, i64 count, u64 datatype, u64* request);
   int (*File_open)(u64 comm, const char* filename, int amode, u64 info, u64* fh);
@@ -495,9 +529,12 @@ struct MpiCalls {
   int (*File_read_all_begin_c)(u64 fh, void* buf, i64 count, u64 datatype);
   int (*File_read_all_end)(u64 fh, void* buf, CanonStatus* status);
   int (*File_read_at)(u64 fh, i64 offset, void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_read_at_c)(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_read_at_all)(u64 fh, i64 offset, void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_read_at_all_c)(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, CanonStatus* status);
+  int (*File_read_at_c)(u64 fh, i64 offset, void* buf, i64 count, u64 datatype,
+                        CanonStatus* status);
+  int (*File_read_at_all)(u64 fh, i64 offset, void* buf, int count, u64 datatype,
+                          CanonStatus* status);
+  int (*File_read_at_all_c)(u64 fh, i64 offset, void* buf, i64 count, u64 datatype,
+                            CanonStatus* status);
   int (*File_read_at_all_begin)(u64 fh, i64 offset, void* buf, int count, u64 datatype);
   int (*File_read_at_all_begin_c)(u64 fh, i64 offset, void* buf, i64 count, u64 datatype);
   int (*File_read_at_all_end)(u64 fh, void* buf, CanonStatus* status);
@@ -523,15 +560,20 @@ struct MpiCalls {
   int (*File_write_all_begin)(u64 fh, const void* buf, int count, u64 datatype);
   int (*File_write_all_begin_c)(u64 fh, const void* buf, i64 count, u64 datatype);
   int (*File_write_all_end)(u64 fh, const void* buf, CanonStatus* status);
-  int (*File_write_at)(u64 fh, i64 offset, const void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_write_at_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_write_at_all)(u64 fh, i64 offset, const void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_write_at_all_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, CanonStatus* status);
+  int (*File_write_at)(u64 fh, i64 offset, const void* buf, int count, u64 datatype,
+                       CanonStatus* status);
+  int (*File_write_at_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype,
+                         CanonStatus* status);
+  int (*File_write_at_all)(u64 fh, i64 offset, const void* buf, int count, u64 datatype,
+                           CanonStatus* status);
+  int (*File_write_at_all_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype,
+                             CanonStatus* status);
   int (*File_write_at_all_begin)(u64 fh, i64 offset, const void* buf, int count, u64 datatype);
   int (*File_write_at_all_begin_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype);
   int (*File_write_at_all_end)(u64 fh, const void* buf, CanonStatus* status);
   int (*File_write_ordered)(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_write_ordered_c)(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status);
+  int (*File_write_ordered_c)(u64 fh, const void* buf, i64 count, u64 datatype,
+                              CanonStatus* status);
   int (*File_write_ordered_begin)(u64 fh, const void* buf, int count, u64 datatype);
   int (*File_write_ordered_begin_c)(u64 fh, const void* buf, i64 count, u64 datatype);
   int (*File_write_ordered_end)(u64 fh, const void* buf, CanonStatus* status);
@@ -540,14 +582,24 @@ struct MpiCalls {
   int (*Finalize)();
   int (*Finalized)(int* flag);
   int (*Free_mem)(void* base);
-  int (*Gather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm);
-  int (*Gather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm);
-  int (*Gatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm);
-  int (*Gatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm);
-  int (*Get)(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win);
-  int (*Get_c)(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win);
-  int (*Get_accumulate)(const void* origin_addr, int origin_count, u64 origin_datatype, void* result_addr, int result_count, u64 result_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win);
-  int (*Get_accumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, void* result_addr, i64 result_count, u64 result_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win);
+  int (*Gather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                u64 recvtype, int root, u64 comm);
+  int (*Gather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount,
+                  u64 recvtype, int root, u64 comm);
+  int (*Gatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                 const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm);
+  int (*Gatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                   const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm);
+  int (*Get)(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank,
+             i64 target_disp, int target_count, u64 target_datatype, u64 win);
+  int (*Get_c)(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank,
+               i64 target_disp, i64 target_count, u64 target_datatype, u64 win);
+  int (*Get_accumulate)(const void* origin_addr, int origin_count, u64 origin_datatype,
+                        void* result_addr, int result_count, u64 result_datatype, int target_rank,
+                        i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win);
+  int (*Get_accumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype,
+                          void* result_addr, i64 result_count, u64 result_datatype, int target_rank,
+                          i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win);
   int (*Get_address)(const void* location, i64* address);
   int (*Get_count)(const CanonStatus* status, u64 datatype, int* count);
   int (*Get_count_c)(const CanonStatus* status, u64 datatype, i64* count);
@@ -557,7 +609,8 @@ struct MpiCalls {
   int (*Get_library_version)(char* version, int* resultlen);
   int (*Get_processor_name)(char* name, int* resultlen);
   int (*Get_version)(int* version, int* subversion);
-  int (*Graph_create)(u64 comm_old, int nnodes, const int* index, const int* edges, int reorder, u64* comm_graph);
+  int (*Graph_create)(u64 comm_old, int nnodes, const int* index, const int* edges, int reorder,
+                      u64* comm_graph);
   int (*Graph_get)(u64 comm, int maxindex, int maxedges, int* index, int* edges);
   int (*Graph_map)(u64 comm, int nnodes, const int* index, const int* edges, int* newrank);
   int (*Graph_neighbors)(u64 comm, int rank, int maxneighbors, int* neighbors);
@@ -575,42 +628,86 @@ struct MpiCalls {
   int (*Group_size)(u64 group, int* size);
   int (*Group_translate_ranks)(u64 group1, int n, const int* ranks1, u64 group2, int* ranks2);
   int (*Group_union)(u64 group1, u64 group2, u64* newgroup);
-  int (*Iallgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Iallgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Iallgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm, u64* request);
-  int (*Iallgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm, u64* request);
-  int (*Iallreduce)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Iallreduce_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Ialltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ialltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ialltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm, u64* request);
-  int (*Ialltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm, u64* request);
-  int (*Ialltoallw)(const void* sendbuf, const int* sendcounts, const int* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const u64* recvtypes, u64 comm, u64* request);
-  int (*Ialltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request);
+  int (*Iallgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                    u64 recvtype, u64 comm, u64* request);
+  int (*Iallgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                      i64 recvcount, u64 recvtype, u64 comm, u64* request);
+  int (*Iallgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                     const int* recvcounts, const int* displs, u64 recvtype, u64 comm,
+                     u64* request);
+  int (*Iallgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                       const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm,
+                       u64* request);
+  int (*Iallreduce)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm,
+                    u64* request);
+  int (*Iallreduce_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm,
+                      u64* request);
+  int (*Ialltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                   u64 recvtype, u64 comm, u64* request);
+  int (*Ialltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount,
+                     u64 recvtype, u64 comm, u64* request);
+  int (*Ialltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype,
+                    void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype,
+                    u64 comm, u64* request);
+  int (*Ialltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype,
+                      void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype,
+                      u64 comm, u64* request);
+  int (*Ialltoallw)(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                    const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls,
+                    const u64* recvtypes, u64 comm, u64* request);
+  int (*Ialltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                      const u64* sendtypes, void* recvbuf, const i64* recvcounts,
+                      const i64* rdispls, const u64* recvtypes, u64 comm, u64* request);
   int (*Ibarrier)(u64 comm, u64* request);
   int (*Ibcast)(void* buffer, int count, u64 datatype, int root, u64 comm, u64* request);
   int (*Ibcast_c)(void* buffer, i64 count, u64 datatype, int root, u64 comm, u64* request);
-  int (*Ibsend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Ibsend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Iexscan)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Iexscan_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Igather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Igather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Igatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Igatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm, u64* request);
+  int (*Ibsend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                u64* request);
+  int (*Ibsend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                  u64* request);
+  int (*Iexscan)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm,
+                 u64* request);
+  int (*Iexscan_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm,
+                   u64* request);
+  int (*Igather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                 u64 recvtype, int root, u64 comm, u64* request);
+  int (*Igather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount,
+                   u64 recvtype, int root, u64 comm, u64* request);
+  int (*Igatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                  const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm,
+                  u64* request);
+  int (*Igatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                    const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm,
+                    u64* request);
   int (*Improbe)(int source, int tag, u64 comm, int* flag, u64* message, CanonStatus* status);
   int (*Imrecv)(void* buf, int count, u64 datatype, u64* message, u64* request);
   int (*Imrecv_c)(void* buf, i64 count, u64 datatype, u64* message, u64* request);
-  int (*Ineighbor_allgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_allgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_allgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_allgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_alltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_alltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_alltoallw)(const void* sendbuf, const int* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request);
-  int (*Ineighbor_alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request);
+  int (*Ineighbor_allgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                             int recvcount, u64 recvtype, u64 comm, u64* request);
+  int (*Ineighbor_allgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                               i64 recvcount, u64 recvtype, u64 comm, u64* request);
+  int (*Ineighbor_allgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                              const int* recvcounts, const int* displs, u64 recvtype, u64 comm,
+                              u64* request);
+  int (*Ineighbor_allgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                                const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm,
+                                u64* request);
+  int (*Ineighbor_alltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                            int recvcount, u64 recvtype, u64 comm, u64* request);
+  int (*Ineighbor_alltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                              i64 recvcount, u64 recvtype, u64 comm, u64* request);
+  int (*Ineighbor_alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                             u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls,
+                             u64 recvtype, u64 comm, u64* request);
+  int (*Ineighbor_alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                               u64 sendtype, void* recvbuf, const i64* recvcounts,
+                               const i64* rdispls, u64 recvtype, u64 comm, u64* request);
+  int (*Ineighbor_alltoallw)(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                             const u64* sendtypes, void* recvbuf, const int* recvcounts,
+                             const i64* rdispls, const u64* recvtypes, u64 comm, u64* request);
+  int (*Ineighbor_alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                               const u64* sendtypes, void* recvbuf, const i64* recvcounts,
+                               const i64* rdispls, const u64* recvtypes, u64 comm, u64* request);
   int (*Info_create)(u64* info);
   int (*Info_delete)(u64 info, const char* key);
   int (*Info_dup)(u64 info, u64* newinfo);
@@ -624,110 +721,193 @@ struct MpiCalls {
   int (*Init)(int* argc, char*** argv);
   int (*Init_thread)(int* argc, char*** argv, int required, int* provided);
   int (*Initialized)(int* flag);
-  int (*Intercomm_create)(u64 local_comm, int local_leader, u64 peer_comm, int remote_leader, int tag, u64* newintercomm);
+  int (*Intercomm_create)(u64 local_comm, int local_leader, u64 peer_comm, int remote_leader,
+                          int tag, u64* newintercomm);
   int (*Intercomm_merge)(u64 intercomm, int high, u64* newintracomm);
   int (*Iprobe)(int source, int tag, u64 comm, int* flag, CanonStatus* status);
   int (*Irecv)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, u64* request);
   int (*Irecv_c)(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, u64* request);
-  int (*Ireduce)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root, u64 comm, u64* request);
-  int (*Ireduce_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root, u64 comm, u64* request);
-  int (*Ireduce_scatter)(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Ireduce_scatter_c)(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Ireduce_scatter_block)(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Ireduce_scatter_block_c)(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Irsend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Irsend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
+  int (*Ireduce)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root,
+                 u64 comm, u64* request);
+  int (*Ireduce_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root,
+                   u64 comm, u64* request);
+  int (*Ireduce_scatter)(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype,
+                         u64 op, u64 comm, u64* request);
+  int (*Ireduce_scatter_c)(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype,
+                           u64 op, u64 comm, u64* request);
+  int (*Ireduce_scatter_block)(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype,
+                               u64 op, u64 comm, u64* request);
+  int (*Ireduce_scatter_block_c)(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype,
+                                 u64 op, u64 comm, u64* request);
+  int (*Irsend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                u64* request);
+  int (*Irsend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                  u64* request);
   int (*Is_thread_main)(int* flag);
-  int (*Iscan)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Iscan_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Iscatter)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Iscatter_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Iscatterv)(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Iscatterv_c)(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request);
+  int (*Iscan)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm,
+               u64* request);
+  int (*Iscan_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm,
+                 u64* request);
+  int (*Iscatter)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                  u64 recvtype, int root, u64 comm, u64* request);
+  int (*Iscatter_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount,
+                    u64 recvtype, int root, u64 comm, u64* request);
+  int (*Iscatterv)(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype,
+                   void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request);
+  int (*Iscatterv_c)(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype,
+                     void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request);
   int (*Isend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Isend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Isendrecv)(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm, u64* request);
-  int (*Isendrecv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag, u64 comm, u64* request);
-  int (*Isendrecv_replace)(void* buf, int count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, u64* request);
-  int (*Isendrecv_replace_c)(void* buf, i64 count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, u64* request);
-  int (*Issend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Issend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
+  int (*Isend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                 u64* request);
+  int (*Isendrecv)(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag,
+                   void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm,
+                   u64* request);
+  int (*Isendrecv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag,
+                     void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag, u64 comm,
+                     u64* request);
+  int (*Isendrecv_replace)(void* buf, int count, u64 datatype, int dest, int sendtag, int source,
+                           int recvtag, u64 comm, u64* request);
+  int (*Isendrecv_replace_c)(void* buf, i64 count, u64 datatype, int dest, int sendtag, int source,
+                             int recvtag, u64 comm, u64* request);
+  int (*Issend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                u64* request);
+  int (*Issend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                  u64* request);
   int (*Lookup_name)(const char* service_name, u64 info, char* port_name);
   int (*Mprobe)(int source, int tag, u64 comm, u64* message, CanonStatus* status);
   int (*Mrecv)(void* buf, int count, u64 datatype, u64* message, CanonStatus* status);
   int (*Mrecv_c)(void* buf, i64 count, u64 datatype, u64* message, CanonStatus* status);
-  int (*Neighbor_allgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm);
-  int (*Neighbor_allgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm);
-  int (*Neighbor_allgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm);
-  int (*Neighbor_allgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm);
-  int (*Neighbor_alltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm);
-  int (*Neighbor_alltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm);
-  int (*Neighbor_alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm);
-  int (*Neighbor_alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm);
-  int (*Neighbor_alltoallw)(const void* sendbuf, const int* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm);
-  int (*Neighbor_alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm);
+  int (*Neighbor_allgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                            int recvcount, u64 recvtype, u64 comm);
+  int (*Neighbor_allgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                              i64 recvcount, u64 recvtype, u64 comm);
+  int (*Neighbor_allgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                             const int* recvcounts, const int* displs, u64 recvtype, u64 comm);
+  int (*Neighbor_allgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                               const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm);
+  int (*Neighbor_alltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf,
+                           int recvcount, u64 recvtype, u64 comm);
+  int (*Neighbor_alltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf,
+                             i64 recvcount, u64 recvtype, u64 comm);
+  int (*Neighbor_alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                            u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls,
+                            u64 recvtype, u64 comm);
+  int (*Neighbor_alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                              u64 sendtype, void* recvbuf, const i64* recvcounts,
+                              const i64* rdispls, u64 recvtype, u64 comm);
+  int (*Neighbor_alltoallw)(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                            const u64* sendtypes, void* recvbuf, const int* recvcounts,
+                            const i64* rdispls, const u64* recvtypes, u64 comm);
+  int (*Neighbor_alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                              const u64* sendtypes, void* recvbuf, const i64* recvcounts,
+                              const i64* rdispls, const u64* recvtypes, u64 comm);
   int (*Op_commutative)(u64 op, int* commute);
   int (*Op_create)(void* user_fn, int commute, u64* op);
   int (*Op_create_c)(void* user_fn, int commute, u64* op);
   int (*Op_free)(u64* op);
   int (*Open_port)(u64 info, char* port_name);
-  int (*Pack)(const void* inbuf, int incount, u64 datatype, void* outbuf, int outsize, int* position, u64 comm);
-  int (*Pack_c)(const void* inbuf, i64 incount, u64 datatype, void* outbuf, i64 outsize, i64* position, u64 comm);
-  int (*Pack_external)(const char* datarep, const void* inbuf, int incount, u64 datatype, void* outbuf, i64 outsize, i64* position);
-  int (*Pack_external_c)(const char* datarep, const void* inbuf, i64 incount, u64 datatype, void* outbuf, i64 outsize, i64* position);
+  int (*Pack)(const void* inbuf, int incount, u64 datatype, void* outbuf, int outsize,
+              int* position, u64 comm);
+  int (*Pack_c)(const void* inbuf, i64 incount, u64 datatype, void* outbuf, i64 outsize,
+                i64* position, u64 comm);
+  int (*Pack_external)(const char* datarep, const void* inbuf, int incount, u64 datatype,
+                       void* outbuf, i64 outsize, i64* position);
+  int (*Pack_external_c)(const char* datarep, const void* inbuf, i64 incount, u64 datatype,
+                         void* outbuf, i64 outsize, i64* position);
   int (*Pack_external_size)(const char* datarep, int incount, u64 datatype, i64* size);
   int (*Pack_external_size_c)(const char* datarep, i64 incount, u64 datatype, i64* size);
   int (*Pack_size)(int incount, u64 datatype, u64 comm, int* size);
   int (*Pack_size_c)(i64 incount, u64 datatype, u64 comm, i64* size);
   int (*Probe)(int source, int tag, u64 comm, CanonStatus* status);
   int (*Publish_name)(const char* service_name, u64 info, const char* port_name);
-  int (*Put)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win);
-  int (*Put_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win);
+  int (*Put)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank,
+             i64 target_disp, int target_count, u64 target_datatype, u64 win);
+  int (*Put_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank,
+               i64 target_disp, i64 target_count, u64 target_datatype, u64 win);
   int (*Query_thread)(int* provided);
-  int (*Raccumulate)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win, u64* request);
-  int (*Raccumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win, u64* request);
-  int (*Recv)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status);
-  int (*Recv_c)(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status);
+  int (*Raccumulate)(const void* origin_addr, int origin_count, u64 origin_datatype,
+                     int target_rank, i64 target_disp, int target_count, u64 target_datatype,
+                     u64 op, u64 win, u64* request);
+  int (*Raccumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype,
+                       int target_rank, i64 target_disp, i64 target_count, u64 target_datatype,
+                       u64 op, u64 win, u64* request);
+  int (*Recv)(void* buf, int count, u64 datatype, int source, int tag, u64 comm,
+              CanonStatus* status);
+  int (*Recv_c)(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm,
+                CanonStatus* status);
   int (*Recv_init)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, u64* request);
-  int (*Recv_init_c)(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, u64* request);
-  int (*Reduce)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root, u64 comm);
-  int (*Reduce_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root, u64 comm);
+  int (*Recv_init_c)(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm,
+                     u64* request);
+  int (*Reduce)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root,
+                u64 comm);
+  int (*Reduce_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root,
+                  u64 comm);
   int (*Reduce_local)(const void* inbuf, void* inoutbuf, int count, u64 datatype, u64 op);
   int (*Reduce_local_c)(const void* inbuf, void* inoutbuf, i64 count, u64 datatype, u64 op);
-  int (*Reduce_scatter)(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype, u64 op, u64 comm);
-  int (*Reduce_scatter_c)(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype, u64 op, u64 comm);
-  int (*Reduce_scatter_block)(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype, u64 op, u64 comm);
-  int (*Reduce_scatter_block_c)(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype, u64 op, u64 comm);
+  int (*Reduce_scatter)(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype,
+                        u64 op, u64 comm);
+  int (*Reduce_scatter_c)(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype,
+                          u64 op, u64 comm);
+  int (*Reduce_scatter_block)(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype,
+                              u64 op, u64 comm);
+  int (*Reduce_scatter_block_c)(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype,
+                                u64 op, u64 comm);
   int (*Request_free)(u64* request);
   int (*Request_get_status)(u64 request, int* flag, CanonStatus* status);
-  int (*Rget)(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request);
-  int (*Rget_c)(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request);
-  int (*Rget_accumulate)(const void* origin_addr, int origin_count, u64 origin_datatype, void* result_addr, int result_count, u64 result_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win, u64* request);
-  int (*Rget_accumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, void* result_addr, i64 result_count, u64 result_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win, u64* request);
-  int (*Rput)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request);
-  int (*Rput_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request);
+  int (*Rget)(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank,
+              i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request);
+  int (*Rget_c)(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank,
+                i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request);
+  int (*Rget_accumulate)(const void* origin_addr, int origin_count, u64 origin_datatype,
+                         void* result_addr, int result_count, u64 result_datatype, int target_rank,
+                         i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win,
+                         u64* request);
+  int (*Rget_accumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype,
+                           void* result_addr, i64 result_count, u64 result_datatype,
+                           int target_rank, i64 target_disp, i64 target_count, u64 target_datatype,
+                           u64 op, u64 win, u64* request);
+  int (*Rput)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank,
+              i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request);
+  int (*Rput_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank,
+                i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request);
   int (*Rsend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm);
   int (*Rsend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Rsend_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Rsend_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
+  int (*Rsend_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                    u64* request);
+  int (*Rsend_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                      u64* request);
   int (*Scan)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm);
   int (*Scan_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm);
-  int (*Scatter)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm);
-  int (*Scatter_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm);
-  int (*Scatterv)(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm);
-  int (*Scatterv_c)(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm);
+  int (*Scatter)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount,
+                 u64 recvtype, int root, u64 comm);
+  int (*Scatter_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount,
+                   u64 recvtype, int root, u64 comm);
+  int (*Scatterv)(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype,
+                  void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm);
+  int (*Scatterv_c)(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype,
+                    void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm);
   int (*Send)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm);
   int (*Send_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Send_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Send_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Sendrecv)(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm, CanonStatus* status);
-  int (*Sendrecv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag, u64 comm, CanonStatus* status);
-  int (*Sendrecv_replace)(void* buf, int count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, CanonStatus* status);
-  int (*Sendrecv_replace_c)(void* buf, i64 count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, CanonStatus* status);
+  int (*Send_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                   u64* request);
+  int (*Send_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                     u64* request);
+  int (*Sendrecv)(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag,
+                  void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm,
+                  CanonStatus* status);
+  int (*Sendrecv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag,
+                    void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag, u64 comm,
+                    CanonStatus* status);
+  int (*Sendrecv_replace)(void* buf, int count, u64 datatype, int dest, int sendtag, int source,
+                          int recvtag, u64 comm, CanonStatus* status);
+  int (*Sendrecv_replace_c)(void* buf, i64 count, u64 datatype, int dest, int sendtag, int source,
+                            int recvtag, u64 comm, CanonStatus* status);
   int (*Ssend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm);
   int (*Ssend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Ssend_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Ssend_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
+  int (*Ssend_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
+                    u64* request);
+  int (*Ssend_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm,
+                      u64* request);
   int (*Start)(u64* request);
   int (*Startall)(int count, u64* array_of_requests);
   int (*Status_set_cancelled)(CanonStatus* status, int flag);
@@ -738,30 +918,47 @@ struct MpiCalls {
   int (*Test_cancelled)(const CanonStatus* status, int* flag);
   int (*Testall)(int count, u64* array_of_requests, int* flag, CanonStatus* array_of_statuses);
   int (*Testany)(int count, u64* array_of_requests, int* index, int* flag, CanonStatus* status);
-  int (*Testsome)(int incount, u64* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
+  int (*Testsome)(int incount, u64* array_of_requests, int* outcount, int* array_of_indices,
+                  CanonStatus* array_of_statuses);
   int (*Topo_test)(u64 comm, int* status);
   int (*Type_commit)(u64* datatype);
   int (*Type_contiguous)(int count, u64 oldtype, u64* newtype);
   int (*Type_contiguous_c)(i64 count, u64 oldtype, u64* newtype);
-  int (*Type_create_darray)(int size, int rank, int ndims, const int* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, u64 oldtype, u64* newtype);
-  int (*Type_create_darray_c)(int size, int rank, int ndims, const i64* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, u64 oldtype, u64* newtype);
+  int (*Type_create_darray)(int size, int rank, int ndims, const int* array_of_gsizes,
+                            const int* array_of_distribs, const int* array_of_dargs,
+                            const int* array_of_psizes, int order, u64 oldtype, u64* newtype);
+  int (*Type_create_darray_c)(int size, int rank, int ndims, const i64* array_of_gsizes,
+                              const int* array_of_distribs, const int* array_of_dargs,
+                              const int* array_of_psizes, int order, u64 oldtype, u64* newtype);
   int (*Type_create_f90_complex)(int p, int r, u64* newtype);
   int (*Type_create_f90_integer)(int r, u64* newtype);
   int (*Type_create_f90_real)(int p, int r, u64* newtype);
-  int (*Type_create_hindexed)(int count, const int* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_create_hindexed_c)(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_create_hindexed_block)(int count, int blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_create_hindexed_block_c)(i64 count, i64 blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype);
+  int (*Type_create_hindexed)(int count, const int* array_of_blocklengths,
+                              const i64* array_of_displacements, u64 oldtype, u64* newtype);
+  int (*Type_create_hindexed_c)(i64 count, const i64* array_of_blocklengths,
+                                const i64* array_of_displacements, u64 oldtype, u64* newtype);
+  int (*Type_create_hindexed_block)(int count, int blocklength, const i64* array_of_displacements,
+                                    u64 oldtype, u64* newtype);
+  int (*Type_create_hindexed_block_c)(i64 count, i64 blocklength, const i64* array_of_displacements,
+                                      u64 oldtype, u64* newtype);
   int (*Type_create_hvector)(int count, int blocklength, i64 stride, u64 oldtype, u64* newtype);
   int (*Type_create_hvector_c)(i64 count, i64 blocklength, i64 stride, u64 oldtype, u64* newtype);
-  int (*Type_create_indexed_block)(int count, int blocklength, const int* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_create_indexed_block_c)(i64 count, i64 blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype);
+  int (*Type_create_indexed_block)(int count, int blocklength, const int* array_of_displacements,
+                                   u64 oldtype, u64* newtype);
+  int (*Type_create_indexed_block_c)(i64 count, i64 blocklength, const i64* array_of_displacements,
+                                     u64 oldtype, u64* newtype);
   int (*Type_create_resized)(u64 oldtype, i64 lb, i64 extent, u64* newtype);
   int (*Type_create_resized_c)(u64 oldtype, i64 lb, i64 extent, u64* newtype);
-  int (*Type_create_struct)(int count, const int* array_of_blocklengths, const i64* array_of_displacements, const u64* array_of_types, u64* newtype);
-  int (*Type_create_struct_c)(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, const u64* array_of_types, u64* newtype);
-  int (*Type_create_subarray)(int ndims, const int* array_of_sizes, const int* array_of_subsizes, const int* array_of_starts, int order, u64 oldtype, u64* newtype);
-  int (*Type_create_subarray_c)(int ndims, const i64* array_of_sizes, const i64* array_of_subsizes, const i64* array_of_starts, int order, u64 oldtype, u64* newtype);
+  int (*Type_create_struct)(int count, const int* array_of_blocklengths,
+                            const i64* array_of_displacements, const u64* array_of_types,
+                            u64* newtype);
+  int (*Type_create_struct_c)(i64 count, const i64* array_of_blocklengths,
+                              const i64* array_of_displacements, const u64* array_of_types,
+                              u64* newtype);
+  int (*Type_create_subarray)(int ndims, const int* array_of_sizes, const int* array_of_subsizes,
+                              const int* array_of_starts, int order, u64 oldtype, u64* newtype);
+  int (*Type_create_subarray_c)(int ndims, const i64* array_of_sizes, const i64* array_of_subsizes,
+                                const i64* array_of_starts, int order, u64 oldtype, u64* newtype);
   int (*Type_delete_attr)(u64 datatype, int type_keyval);
   int (*Type_dup)(u64 oldtype, u64* newtype);
   int (*Type_free)(u64* datatype);
@@ -773,8 +970,10 @@ struct MpiCalls {
   int (*Type_get_true_extent)(u64 datatype, i64* true_lb, i64* true_extent);
   int (*Type_get_true_extent_c)(u64 datatype, i64* true_lb, i64* true_extent);
   int (*Type_get_true_extent_x)(u64 datatype, i64* true_lb, i64* true_extent);
-  int (*Type_indexed)(int count, const int* array_of_blocklengths, const int* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_indexed_c)(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype);
+  int (*Type_indexed)(int count, const int* array_of_blocklengths,
+                      const int* array_of_displacements, u64 oldtype, u64* newtype);
+  int (*Type_indexed_c)(i64 count, const i64* array_of_blocklengths,
+                        const i64* array_of_displacements, u64 oldtype, u64* newtype);
   int (*Type_match_size)(int typeclass, int size, u64* datatype);
   int (*Type_set_attr)(u64 datatype, int type_keyval, void* attribute_val);
   int (*Type_set_name)(u64 datatype, const char* type_name);
@@ -783,19 +982,25 @@ struct MpiCalls {
   int (*Type_size_x)(u64 datatype, i64* size);
   int (*Type_vector)(int count, int blocklength, int stride, u64 oldtype, u64* newtype);
   int (*Type_vector_c)(i64 count, i64 blocklength, i64 stride, u64 oldtype, u64* newtype);
-  int (*Unpack)(const void* inbuf, int insize, int* position, void* outbuf, int outcount, u64 datatype, u64 comm);
-  int (*Unpack_c)(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, u64 datatype, u64 comm);
-  int (*Unpack_external)(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, int outcount, u64 datatype);
-  int (*Unpack_external_c)(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, u64 datatype);
+  int (*Unpack)(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
+                u64 datatype, u64 comm);
+  int (*Unpack_c)(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount,
+                  u64 datatype, u64 comm);
+  int (*Unpack_external)(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                         void* outbuf, int outcount, u64 datatype);
+  int (*Unpack_external_c)(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                           void* outbuf, i64 outcount, u64 datatype);
   int (*Unpublish_name)(const char* service_name, u64 info, const char* port_name);
   int (*Wait)(u64* request, CanonStatus* status);
   int (*Waitall)(int count, u64* array_of_requests, CanonStatus* array_of_statuses);
   int (*Waitany)(int count, u64* array_of_requests, int* index, CanonStatus* status);
-  int (*Waitsome)(int incount, u64* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
+  int (*Waitsome)(int incount, u64* array_of_requests, int* outcount, int* array_of_indices,
+                  CanonStatus* array_of_statuses);
   int (*Win_allocate)(i64 size, int disp_unit, u64 info, u64 comm, void* baseptr, u64* win);
   int (*Win_allocate_c)(i64 size, i64 disp_unit, u64 info, u64 comm, void* baseptr, u64* win);
   int (*Win_allocate_shared)(i64 size, int disp_unit, u64 info, u64 comm, void* baseptr, u64* win);
-  int (*Win_allocate_shared_c)(i64 size, i64 disp_unit, u64 info, u64 comm, void* baseptr, u64* win);
+  int (*Win_allocate_shared_c)(i64 size, i64 disp_unit, u64 info, u64 comm, void* baseptr,
+                               u64* win);
   int (*Win_attach)(u64 win, void* base, i64 size);
   int (*Win_complete)(u64 win);
   int (*Win_create)(void* base, i64 size, int disp_unit, u64 info, u64 comm, u64* win);
@@ -831,7 +1036,8 @@ struct MpiCalls {
   double (*Wtick)();
   double (*Wtime)();
   // A receive and the wait for it; *left: its request, if a checkpoint came first, or 0.
-  int (*receive)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status, u64* left);
+  int (*receive)(void* buf, int count, u64 datatype, int source, int tag, u64 comm,
+                 CanonStatus* status, u64* left);
   // Test and Testall, repeated until *done or until a checkpoint is pending.
   int (*wait)(u64* request, int* done, CanonStatus* status);
   int (*wait_all)(int count, u64* requests, int* done, CanonStatus* statuses);

@@ -112,7 +112,7 @@ void die(const char* what, const char* where, i32 error, const char* advice) {
   message << "\n  hint: " << advice << "\n";
   take_out_control(message.data);
   sys::say(message.data);
-  sys::exit_group(70);
+  sys::exit_group(kExitLauncher);
 }
 
 }  // namespace fermata::launch

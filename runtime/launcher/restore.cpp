@@ -33,7 +33,7 @@ void check_crossing(const image::ImageHeader& h, const char* path) {
 }
 
 void check_fits(const image::ImageHeader& h, const char* path, u32 world_rank, u32 world_size) {
-  if (h.machine != 62) die("the image is for another machine", path, 0, kAdvice);
+  if (h.machine != kElfMachine) die("the image is for another machine", path, 0, kAdvice);
   check_crossing(h, path);
   if (h.world_rank != world_rank || h.world_size != world_size)
     die("the image belongs to another rank or job size", path, 0,
@@ -56,7 +56,7 @@ void restore_memory(const image::Reader& reader, const LowerCalls* lower, const 
   const memory::World world{lower->gather, reader.header->world_rank, reader.header->world_size};
   Status mapped = memory::restore_objects(reader, world, trouble);
   if (mapped) mapped = memory::map_regions(reader, path, trouble);
-  if (!mapped && trouble.silent) sys::exit_group(70);
+  if (!mapped && trouble.silent) sys::exit_group(kExitLauncher);
   if (!mapped) die(trouble.what, trouble.where.data, mapped.error, trouble.advice);
 }
 
@@ -219,7 +219,8 @@ bool has_helpers(const image::Reader& reader) {
 
 void look_at_image() {
   Path path;
-  path << config.restore << "/rank-" << (config.rank[0] ? config.rank : "0") << ".img";
+  path << config.restore << "/" << kImageBefore << (config.rank[0] ? config.rank : "0")
+       << kImageBehind;
   image::Reader reader;
   Message why;
   const Status opened = image::open_image(path.data, config.key, config.image_mac, reader, why);
@@ -239,7 +240,7 @@ void look_at_image() {
 void restore_rank(const LowerCalls* lower, const char* directory, u32 world_rank, u32 world_size) {
   static Path path;
   static image::Reader reader;
-  path << directory << "/rank-" << world_rank << ".img";
+  path << directory << "/" << kImageBefore << world_rank << kImageBehind;
   Message why;
   Status opened = faults::failing(Fault::kRestoreBegun);
   if (opened) opened = image::open_image(path.data, config.key, config.image_mac, reader, why);

@@ -71,7 +71,7 @@ void add_threads(image::Writer& writer, u32 job_pid) {
 void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid) {
   image::ImageHeader& h = writer.header();
   const Crossing& shared = crossing();
-  h.machine = 62;
+  h.machine = kElfMachine;
   // Those of the front end, which may have been made by the Fermata before this one.
   h.crossing_version = shared.version;
   h.calls_hash = served_calls_hash(shared.version);

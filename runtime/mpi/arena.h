@@ -15,6 +15,7 @@
 
 #include <new>
 
+#include "base/rank.gen.h"
 #include "base/types.h"
 #include "halves/layout.h"
 #include "sys/sys.h"
@@ -49,7 +50,7 @@ inline Arena& arena() { return *reinterpret_cast<Arena*>(kMpiArena); }
   Message text;
   text << "fermata: " << what << "\n";
   (void)sys::write(2, text.data, text.size);
-  sys::exit_group(70);
+  sys::exit_group(kExitLauncher);
 }
 
 inline void arena_map_to(u64 end) {

@@ -49,8 +49,10 @@ inline int Add_error_string(int errorcode, const char* text);
 inline int Alloc_mem(i64 size, Slot* info, void* baseptr);
 inline int Bsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm);
 inline int Bsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm);
-inline int Bsend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
-inline int Bsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
+inline int Bsend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                      Slot** request);
+inline int Bsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                        Slot** request);
 inline int Buffer_attach(void* buffer, int size);
 inline int Buffer_attach_c(void* buffer, i64 size);
 inline int Buffer_detach(void* buffer_addr, int* size);
@@ -58,7 +60,8 @@ inline int Buffer_detach_c(void* buffer_addr, i64* size);
 inline int Buffer_flush();
 inline int Buffer_iflush(Slot** request);
 inline int Cancel(Slot** request);
-inline int Cart_create(Slot* comm_old, int ndims, const int* dims, const int* periods, int reorder, Slot** comm_cart);
+inline int Cart_create(Slot* comm_old, int ndims, const int* dims, const int* periods, int reorder,
+                       Slot** comm_cart);
 inline int Cart_sub(Slot* comm, const int* remain_dims, Slot** newcomm);
 inline int Close_port(const char* port_name);
 inline int Comm_accept(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm);
@@ -69,9 +72,11 @@ inline int Comm_compare(Slot* comm1, Slot* comm2, int* result);
 inline int Comm_connect(const char* port_name, Slot* info, int root, Slot* comm, Slot** newcomm);
 inline int Comm_create(Slot* comm, Slot* group, Slot** newcomm);
 inline int Comm_create_errhandler(void* comm_errhandler_fn, Slot** errhandler);
-inline int Comm_create_from_group(Slot* group, const char* stringtag, Slot* info, Slot* errhandler, Slot** newcomm);
+inline int Comm_create_from_group(Slot* group, const char* stringtag, Slot* info, Slot* errhandler,
+                                  Slot** newcomm);
 inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm);
-inline int Comm_create_keyval(void* comm_copy_attr_fn, void* comm_delete_attr_fn, int* comm_keyval, void* extra_state);
+inline int Comm_create_keyval(void* comm_copy_attr_fn, void* comm_delete_attr_fn, int* comm_keyval,
+                              void* extra_state);
 inline int Comm_delete_attr(Slot* comm, int comm_keyval);
 inline int Comm_detach_buffer(Slot* comm, void* buffer_addr, int* size);
 inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size);
@@ -97,13 +102,21 @@ inline int Comm_set_errhandler(Slot* comm, Slot* errhandler);
 inline int Comm_set_info(Slot* comm, Slot* info);
 inline int Comm_set_name(Slot* comm, const char* comm_name);
 inline int Comm_size(Slot* comm, int* size);
-inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes);
-inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, Slot* const* array_of_info, int root, Slot* comm, Slot** intercomm, int* array_of_errcodes);
+inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root,
+                      Slot* comm, Slot** intercomm, int* array_of_errcodes);
+inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv,
+                               const int* array_of_maxprocs, Slot* const* array_of_info, int root,
+                               Slot* comm, Slot** intercomm, int* array_of_errcodes);
 inline int Comm_split(Slot* comm, int color, int key, Slot** newcomm);
 inline int Comm_split_type(Slot* comm, int split_type, int key, Slot* info, Slot** newcomm);
 inline int Comm_test_inter(Slot* comm, int* flag);
-inline int Dist_graph_create(Slot* comm_old, int n, const int* sources, const int* degrees, const int* destinations, const int* weights, Slot* info, int reorder, Slot** comm_dist_graph);
-inline int Dist_graph_create_adjacent(Slot* comm_old, int indegree, const int* sources, const int* sourceweights, int outdegree, const int* destinations, const int* destweights, Slot* info, int reorder, Slot** comm_dist_graph);
+inline int Dist_graph_create(Slot* comm_old, int n, const int* sources, const int* degrees,
+                             const int* destinations, const int* weights, Slot* info, int reorder,
+                             Slot** comm_dist_graph);
+inline int Dist_graph_create_adjacent(Slot* comm_old, int indegree, const int* sources,
+                                      const int* sourceweights, int outdegree,
+                                      const int* destinations, const int* destweights, Slot* info,
+                                      int reorder, Slot** comm_dist_graph);
 inline int Errhandler_free(Slot** errhandler);
 inline int Error_class(int errorcode, int* errorclass);
 inline int Error_string(int errorcode, char* text, int* resultlen);
@@ -121,22 +134,31 @@ inline int File_iread(Slot* fh, void* buf, int count, Slot* datatype, Slot** req
 inline int File_iread_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
 inline int File_iread_all(Slot* fh, void* buf, int count, Slot* datatype, Slot** request);
 inline int File_iread_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iread_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iread_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iread_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iread_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iread_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype,
+                         Slot** request);
+inline int File_iread_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
+                           Slot** request);
+inline int File_iread_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype,
+                             Slot** request);
+inline int File_iread_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
+                               Slot** request);
 inline int File_iread_shared(Slot* fh, void* buf, int count, Slot* datatype, Slot** request);
 inline int File_iread_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
 inline int File_iwrite(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request);
 inline int File_iwrite_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request);
 inline int File_iwrite_all(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request);
 inline int File_iwrite_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iwrite_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iwrite_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iwrite_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iwrite_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iwrite_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype,
+                          Slot** request);
+inline int File_iwrite_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
+                            Slot** request);
+inline int File_iwrite_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype,
+                              Slot** request);
+inline int File_iwrite_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
+                                Slot** request);
 inline int File_iwrite_shared(Slot* fh, const void* buf, int count, Slot* datatype, Slot** request);
-inline int File_iwrite_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request);
+inline int File_iwrite_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+                                Slot** request);
 inline int File_open(Slot* comm, const char* filename, int amode, Slot* info, Slot** fh);
 inline int File_read_all_begin(Slot* fh, void* buf, int count, Slot* datatype);
 inline int File_read_all_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype);
@@ -155,34 +177,45 @@ inline int File_seek_shared(Slot* fh, i64 offset, int whence);
 inline int File_set_atomicity(Slot* fh, int flag);
 inline int File_set_errhandler(Slot* file, Slot* errhandler);
 inline int File_set_info(Slot* fh, Slot* info);
-inline int File_set_view(Slot* fh, i64 disp, Slot* etype, Slot* filetype, const char* datarep, Slot* info);
+inline int File_set_view(Slot* fh, i64 disp, Slot* etype, Slot* filetype, const char* datarep,
+                         Slot* info);
 inline int File_write_all_begin(Slot* fh, const void* buf, int count, Slot* datatype);
 inline int File_write_all_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype);
 inline int File_write_all_end(Slot* fh, const void* buf, CanonStatus* status);
-inline int File_write_at_all_begin(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype);
-inline int File_write_at_all_begin_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype);
+inline int File_write_at_all_begin(Slot* fh, i64 offset, const void* buf, int count,
+                                   Slot* datatype);
+inline int File_write_at_all_begin_c(Slot* fh, i64 offset, const void* buf, i64 count,
+                                     Slot* datatype);
 inline int File_write_at_all_end(Slot* fh, const void* buf, CanonStatus* status);
-inline int File_write_ordered(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_ordered_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_write_ordered(Slot* fh, const void* buf, int count, Slot* datatype,
+                              CanonStatus* status);
+inline int File_write_ordered_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+                                CanonStatus* status);
 inline int File_write_ordered_begin(Slot* fh, const void* buf, int count, Slot* datatype);
 inline int File_write_ordered_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype);
 inline int File_write_ordered_end(Slot* fh, const void* buf, CanonStatus* status);
-inline int File_write_shared(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_write_shared(Slot* fh, const void* buf, int count, Slot* datatype,
+                             CanonStatus* status);
+inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+                               CanonStatus* status);
 inline int Finalize();
 inline int Finalized(int* flag);
 inline int Free_mem(void* base);
-inline int Get(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
-inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
+inline int Get(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank,
+               i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
+inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
+                 i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
 inline int Get_count(const CanonStatus* status, Slot* datatype, int* count);
 inline int Get_count_c(const CanonStatus* status, Slot* datatype, i64* count);
 inline int Get_elements(const CanonStatus* status, Slot* datatype, int* count);
 inline int Get_elements_c(const CanonStatus* status, Slot* datatype, i64* count);
 inline int Get_elements_x(const CanonStatus* status, Slot* datatype, i64* count);
 inline int Get_hw_resource_info(Slot** hw_info);
-inline int Graph_create(Slot* comm_old, int nnodes, const int* index, const int* edges, int reorder, Slot** comm_graph);
+inline int Graph_create(Slot* comm_old, int nnodes, const int* index, const int* edges, int reorder,
+                        Slot** comm_graph);
 inline int Grequest_complete(Slot* request);
-inline int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state, Slot** request);
+inline int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state,
+                          Slot** request);
 inline int Group_compare(Slot* group1, Slot* group2, int* result);
 inline int Group_difference(Slot* group1, Slot* group2, Slot** newgroup);
 inline int Group_excl(Slot* group, int n, const int* ranks, Slot** newgroup);
@@ -196,8 +229,10 @@ inline int Group_rank(Slot* group, int* rank);
 inline int Group_size(Slot* group, int* size);
 inline int Group_translate_ranks(Slot* group1, int n, const int* ranks1, Slot* group2, int* ranks2);
 inline int Group_union(Slot* group1, Slot* group2, Slot** newgroup);
-inline int Ibsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
-inline int Ibsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
+inline int Ibsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                  Slot** request);
+inline int Ibsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                    Slot** request);
 inline int Improbe(int source, int tag, Slot* comm, int* flag, Slot** message, CanonStatus* status);
 inline int Imrecv(void* buf, int count, Slot* datatype, Slot** message, Slot** request);
 inline int Imrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, Slot** request);
@@ -215,23 +250,40 @@ inline int Info_set(Slot* info, const char* key, const char* value);
 inline int Init(int* argc, char*** argv);
 inline int Init_thread(int* argc, char*** argv, int required, int* provided);
 inline int Initialized(int* flag);
-inline int Intercomm_create(Slot* local_comm, int local_leader, Slot* peer_comm, int remote_leader, int tag, Slot** newintercomm);
-inline int Intercomm_create_from_groups(Slot* local_group, int local_leader, Slot* remote_group, int remote_leader, const char* stringtag, Slot* info, Slot* errhandler, Slot** newintercomm);
+inline int Intercomm_create(Slot* local_comm, int local_leader, Slot* peer_comm, int remote_leader,
+                            int tag, Slot** newintercomm);
+inline int Intercomm_create_from_groups(Slot* local_group, int local_leader, Slot* remote_group,
+                                        int remote_leader, const char* stringtag, Slot* info,
+                                        Slot* errhandler, Slot** newintercomm);
 inline int Intercomm_merge(Slot* intercomm, int high, Slot** newintracomm);
 inline int Iprobe(int source, int tag, Slot* comm, int* flag, CanonStatus* status);
-inline int Irecv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm, Slot** request);
-inline int Irecv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot** request);
-inline int Irsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
-inline int Irsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
+inline int Irecv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
+                 Slot** request);
+inline int Irecv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
+                   Slot** request);
+inline int Irsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                  Slot** request);
+inline int Irsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                    Slot** request);
 inline int Is_thread_main(int* flag);
-inline int Isend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
-inline int Isend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
-inline int Isendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, Slot** request);
-inline int Isendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, Slot** request);
-inline int Isendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, Slot** request);
-inline int Isendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, Slot** request);
-inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
-inline int Issend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
+inline int Isend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                 Slot** request);
+inline int Isend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                   Slot** request);
+inline int Isendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag,
+                     void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag,
+                     Slot* comm, Slot** request);
+inline int Isendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag,
+                       void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag,
+                       Slot* comm, Slot** request);
+inline int Isendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag,
+                             int source, int recvtag, Slot* comm, Slot** request);
+inline int Isendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag,
+                               int source, int recvtag, Slot* comm, Slot** request);
+inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                  Slot** request);
+inline int Issend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                    Slot** request);
 inline int Lookup_name(const char* service_name, Slot* info, char* port_name);
 inline int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* status);
 inline int Mrecv(void* buf, int count, Slot* datatype, Slot** message, CanonStatus* status);
@@ -244,47 +296,90 @@ inline int Parrived(Slot* request, int partition, int* flag);
 inline int Pready(int partition, Slot* request);
 inline int Pready_list(int length, const int* array_of_partitions, Slot* request);
 inline int Pready_range(int partition_low, int partition_high, Slot* request);
-inline int Precv_init(void* buf, int partitions, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot* info, Slot** request);
+inline int Precv_init(void* buf, int partitions, i64 count, Slot* datatype, int source, int tag,
+                      Slot* comm, Slot* info, Slot** request);
 inline int Probe(int source, int tag, Slot* comm, CanonStatus* status);
-inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot* info, Slot** request);
+inline int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype, int dest, int tag,
+                      Slot* comm, Slot* info, Slot** request);
 inline int Publish_name(const char* service_name, Slot* info, const char* port_name);
-inline int Put(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
-inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
+inline int Put(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank,
+               i64 target_disp, int target_count, Slot* target_datatype, Slot* win);
+inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
+                 i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
 inline int Query_thread(int* provided);
-inline int Raccumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
-inline int Raccumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
-inline int Recv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm, CanonStatus* status);
-inline int Recv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, CanonStatus* status);
-inline int Recv_init(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm, Slot** request);
-inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot** request);
-inline int Register_datarep(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
-inline int Register_datarep_c(const char* datarep, void* read_conversion_fn, void* write_conversion_fn, void* dtype_file_extent_fn, void* extra_state);
+inline int Raccumulate(const void* origin_addr, int origin_count, Slot* origin_datatype,
+                       int target_rank, i64 target_disp, int target_count, Slot* target_datatype,
+                       Slot* op, Slot* win, Slot** request);
+inline int Raccumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
+                         int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype,
+                         Slot* op, Slot* win, Slot** request);
+inline int Recv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
+                CanonStatus* status);
+inline int Recv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
+                  CanonStatus* status);
+inline int Recv_init(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
+                     Slot** request);
+inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
+                       Slot** request);
+inline int Register_datarep(const char* datarep, void* read_conversion_fn,
+                            void* write_conversion_fn, void* dtype_file_extent_fn,
+                            void* extra_state);
+inline int Register_datarep_c(const char* datarep, void* read_conversion_fn,
+                              void* write_conversion_fn, void* dtype_file_extent_fn,
+                              void* extra_state);
 inline int Remove_error_class(int errorclass);
 inline int Remove_error_code(int errorcode);
 inline int Remove_error_string(int errorcode);
 inline int Request_free(Slot** request);
 inline int Request_get_status(Slot* request, int* flag, CanonStatus* status);
-inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag, front::StatusList array_of_statuses);
-inline int Request_get_status_any(int count, Slot* const* array_of_requests, int* index, int* flag, CanonStatus* status);
-inline int Request_get_status_some(int incount, Slot* const* array_of_requests, int* outcount, int* array_of_indices, front::StatusList array_of_statuses);
-inline int Rget(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request);
-inline int Rget_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request);
-inline int Rget_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
-inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request);
-inline int Rput(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* win, Slot** request);
-inline int Rput_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request);
+inline int Request_get_status_all(int count, Slot* const* array_of_requests, int* flag,
+                                  front::StatusList array_of_statuses);
+inline int Request_get_status_any(int count, Slot* const* array_of_requests, int* index, int* flag,
+                                  CanonStatus* status);
+inline int Request_get_status_some(int incount, Slot* const* array_of_requests, int* outcount,
+                                   int* array_of_indices, front::StatusList array_of_statuses);
+inline int Rget(void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank,
+                i64 target_disp, int target_count, Slot* target_datatype, Slot* win,
+                Slot** request);
+inline int Rget_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
+                  i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win,
+                  Slot** request);
+inline int Rget_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype,
+                           void* result_addr, int result_count, Slot* result_datatype,
+                           int target_rank, i64 target_disp, int target_count,
+                           Slot* target_datatype, Slot* op, Slot* win, Slot** request);
+inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
+                             void* result_addr, i64 result_count, Slot* result_datatype,
+                             int target_rank, i64 target_disp, i64 target_count,
+                             Slot* target_datatype, Slot* op, Slot* win, Slot** request);
+inline int Rput(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank,
+                i64 target_disp, int target_count, Slot* target_datatype, Slot* win,
+                Slot** request);
+inline int Rput_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
+                  i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win,
+                  Slot** request);
 inline int Rsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm);
 inline int Rsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm);
-inline int Rsend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
-inline int Rsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
+inline int Rsend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                      Slot** request);
+inline int Rsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                        Slot** request);
 inline int Send(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm);
 inline int Send_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm);
-inline int Send_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
-inline int Send_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
-inline int Sendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, CanonStatus* status);
-inline int Sendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, CanonStatus* status);
-inline int Sendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, CanonStatus* status);
-inline int Sendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, CanonStatus* status);
+inline int Send_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                     Slot** request);
+inline int Send_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                       Slot** request);
+inline int Sendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag,
+                    void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag,
+                    Slot* comm, CanonStatus* status);
+inline int Sendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag,
+                      void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag,
+                      Slot* comm, CanonStatus* status);
+inline int Sendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag, int source,
+                            int recvtag, Slot* comm, CanonStatus* status);
+inline int Sendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag,
+                              int source, int recvtag, Slot* comm, CanonStatus* status);
 inline int Session_attach_buffer(Slot* session, void* buffer, int size);
 inline int Session_attach_buffer_c(Slot* session, void* buffer, i64 size);
 inline int Session_call_errhandler(Slot* session, int errorcode);
@@ -303,8 +398,10 @@ inline int Session_init(Slot* info, Slot* errhandler, Slot** session);
 inline int Session_set_errhandler(Slot* session, Slot* errhandler);
 inline int Ssend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm);
 inline int Ssend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm);
-inline int Ssend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
-inline int Ssend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request);
+inline int Ssend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
+                      Slot** request);
+inline int Ssend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                        Slot** request);
 inline int Start(Slot** request);
 inline int Startall(int count, front::RequestList array_of_requests);
 inline int Status_set_cancelled(CanonStatus* status, int flag);
@@ -313,41 +410,75 @@ inline int Status_set_elements_c(CanonStatus* status, Slot* datatype, i64 count)
 inline int Status_set_elements_x(CanonStatus* status, Slot* datatype, i64 count);
 inline int Test(Slot** request, int* flag, CanonStatus* status);
 inline int Test_cancelled(const CanonStatus* status, int* flag);
-inline int Testall(int count, front::RequestList array_of_requests, int* flag, front::StatusList array_of_statuses);
-inline int Testany(int count, front::RequestList array_of_requests, int* index, int* flag, CanonStatus* status);
-inline int Testsome(int incount, front::RequestList array_of_requests, int* outcount, int* array_of_indices, front::StatusList array_of_statuses);
+inline int Testall(int count, front::RequestList array_of_requests, int* flag,
+                   front::StatusList array_of_statuses);
+inline int Testany(int count, front::RequestList array_of_requests, int* index, int* flag,
+                   CanonStatus* status);
+inline int Testsome(int incount, front::RequestList array_of_requests, int* outcount,
+                    int* array_of_indices, front::StatusList array_of_statuses);
 inline int Type_commit(Slot** datatype);
 inline int Type_contiguous(int count, Slot* oldtype, Slot** newtype);
 inline int Type_contiguous_c(i64 count, Slot* oldtype, Slot** newtype);
-inline int Type_create_darray(int size, int rank, int ndims, const int* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, Slot* oldtype, Slot** newtype);
-inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, Slot* oldtype, Slot** newtype);
+inline int Type_create_darray(int size, int rank, int ndims, const int* array_of_gsizes,
+                              const int* array_of_distribs, const int* array_of_dargs,
+                              const int* array_of_psizes, int order, Slot* oldtype, Slot** newtype);
+inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_of_gsizes,
+                                const int* array_of_distribs, const int* array_of_dargs,
+                                const int* array_of_psizes, int order, Slot* oldtype,
+                                Slot** newtype);
 inline int Type_create_f90_complex(int p, int r, Slot** newtype);
 inline int Type_create_f90_integer(int r, Slot** newtype);
 inline int Type_create_f90_real(int p, int r, Slot** newtype);
-inline int Type_create_hindexed(int count, const int* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
-inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
-inline int Type_create_hindexed_block(int count, int blocklength, const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
-inline int Type_create_hindexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
-inline int Type_create_hvector(int count, int blocklength, i64 stride, Slot* oldtype, Slot** newtype);
-inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype);
-inline int Type_create_indexed_block(int count, int blocklength, const int* array_of_displacements, Slot* oldtype, Slot** newtype);
-inline int Type_create_indexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
-inline int Type_create_keyval(void* type_copy_attr_fn, void* type_delete_attr_fn, int* type_keyval, void* extra_state);
+inline int Type_create_hindexed(int count, const int* array_of_blocklengths,
+                                const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
+inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths,
+                                  const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
+inline int Type_create_hindexed_block(int count, int blocklength, const i64* array_of_displacements,
+                                      Slot* oldtype, Slot** newtype);
+inline int Type_create_hindexed_block_c(i64 count, i64 blocklength,
+                                        const i64* array_of_displacements, Slot* oldtype,
+                                        Slot** newtype);
+inline int Type_create_hvector(int count, int blocklength, i64 stride, Slot* oldtype,
+                               Slot** newtype);
+inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype,
+                                 Slot** newtype);
+inline int Type_create_indexed_block(int count, int blocklength, const int* array_of_displacements,
+                                     Slot* oldtype, Slot** newtype);
+inline int Type_create_indexed_block_c(i64 count, i64 blocklength,
+                                       const i64* array_of_displacements, Slot* oldtype,
+                                       Slot** newtype);
+inline int Type_create_keyval(void* type_copy_attr_fn, void* type_delete_attr_fn, int* type_keyval,
+                              void* extra_state);
 inline int Type_create_resized(Slot* oldtype, i64 lb, i64 extent, Slot** newtype);
 inline int Type_create_resized_c(Slot* oldtype, i64 lb, i64 extent, Slot** newtype);
-inline int Type_create_struct(int count, const int* array_of_blocklengths, const i64* array_of_displacements, Slot* const* array_of_types, Slot** newtype);
-inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* const* array_of_types, Slot** newtype);
-inline int Type_create_subarray(int ndims, const int* array_of_sizes, const int* array_of_subsizes, const int* array_of_starts, int order, Slot* oldtype, Slot** newtype);
-inline int Type_create_subarray_c(int ndims, const i64* array_of_sizes, const i64* array_of_subsizes, const i64* array_of_starts, int order, Slot* oldtype, Slot** newtype);
+inline int Type_create_struct(int count, const int* array_of_blocklengths,
+                              const i64* array_of_displacements, Slot* const* array_of_types,
+                              Slot** newtype);
+inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths,
+                                const i64* array_of_displacements, Slot* const* array_of_types,
+                                Slot** newtype);
+inline int Type_create_subarray(int ndims, const int* array_of_sizes, const int* array_of_subsizes,
+                                const int* array_of_starts, int order, Slot* oldtype,
+                                Slot** newtype);
+inline int Type_create_subarray_c(int ndims, const i64* array_of_sizes,
+                                  const i64* array_of_subsizes, const i64* array_of_starts,
+                                  int order, Slot* oldtype, Slot** newtype);
 inline int Type_delete_attr(Slot* datatype, int type_keyval);
 inline int Type_dup(Slot* oldtype, Slot** newtype);
 inline int Type_free(Slot** datatype);
 inline int Type_free_keyval(int* type_keyval);
 inline int Type_get_attr(Slot* datatype, int type_keyval, void* attribute_val, int* flag);
-inline int Type_get_contents(Slot* datatype, int max_integers, int max_addresses, int max_datatypes, int* array_of_integers, i64* array_of_addresses, Slot** array_of_datatypes);
-inline int Type_get_contents_c(Slot* datatype, i64 max_integers, i64 max_addresses, i64 max_large_counts, i64 max_datatypes, int* array_of_integers, i64* array_of_addresses, i64* array_of_large_counts, Slot** array_of_datatypes);
-inline int Type_get_envelope(Slot* datatype, int* num_integers, int* num_addresses, int* num_datatypes, int* combiner);
-inline int Type_get_envelope_c(Slot* datatype, i64* num_integers, i64* num_addresses, i64* num_large_counts, i64* num_datatypes, int* combiner);
+inline int Type_get_contents(Slot* datatype, int max_integers, int max_addresses, int max_datatypes,
+                             int* array_of_integers, i64* array_of_addresses,
+                             Slot** array_of_datatypes);
+inline int Type_get_contents_c(Slot* datatype, i64 max_integers, i64 max_addresses,
+                               i64 max_large_counts, i64 max_datatypes, int* array_of_integers,
+                               i64* array_of_addresses, i64* array_of_large_counts,
+                               Slot** array_of_datatypes);
+inline int Type_get_envelope(Slot* datatype, int* num_integers, int* num_addresses,
+                             int* num_datatypes, int* combiner);
+inline int Type_get_envelope_c(Slot* datatype, i64* num_integers, i64* num_addresses,
+                               i64* num_large_counts, i64* num_datatypes, int* combiner);
 inline int Type_get_extent(Slot* datatype, i64* lb, i64* extent);
 inline int Type_get_extent_c(Slot* datatype, i64* lb, i64* extent);
 inline int Type_get_extent_x(Slot* datatype, i64* lb, i64* extent);
@@ -356,8 +487,10 @@ inline int Type_get_true_extent(Slot* datatype, i64* true_lb, i64* true_extent);
 inline int Type_get_true_extent_c(Slot* datatype, i64* true_lb, i64* true_extent);
 inline int Type_get_true_extent_x(Slot* datatype, i64* true_lb, i64* true_extent);
 inline int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_type);
-inline int Type_indexed(int count, const int* array_of_blocklengths, const int* array_of_displacements, Slot* oldtype, Slot** newtype);
-inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
+inline int Type_indexed(int count, const int* array_of_blocklengths,
+                        const int* array_of_displacements, Slot* oldtype, Slot** newtype);
+inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths,
+                          const i64* array_of_displacements, Slot* oldtype, Slot** newtype);
 inline int Type_match_size(int typeclass, int size, Slot** datatype);
 inline int Type_set_attr(Slot* datatype, int type_keyval, void* attribute_val);
 inline int Type_set_name(Slot* datatype, const char* type_name);
@@ -368,13 +501,19 @@ inline int Type_vector(int count, int blocklength, int stride, Slot* oldtype, Sl
 inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype);
 inline int Unpublish_name(const char* service_name, Slot* info, const char* port_name);
 inline int Wait(Slot** request, CanonStatus* status);
-inline int Waitall(int count, front::RequestList array_of_requests, front::StatusList array_of_statuses);
-inline int Waitany(int count, front::RequestList array_of_requests, int* index, CanonStatus* status);
-inline int Waitsome(int incount, front::RequestList array_of_requests, int* outcount, int* array_of_indices, front::StatusList array_of_statuses);
+inline int Waitall(int count, front::RequestList array_of_requests,
+                   front::StatusList array_of_statuses);
+inline int Waitany(int count, front::RequestList array_of_requests, int* index,
+                   CanonStatus* status);
+inline int Waitsome(int incount, front::RequestList array_of_requests, int* outcount,
+                    int* array_of_indices, front::StatusList array_of_statuses);
 inline int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
-inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
-inline int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
-inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win);
+inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr,
+                          Slot** win);
+inline int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr,
+                               Slot** win);
+inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr,
+                                 Slot** win);
 inline int Win_attach(Slot* win, void* base, i64 size);
 inline int Win_call_errhandler(Slot* win, int errorcode);
 inline int Win_complete(Slot* win);
@@ -382,7 +521,8 @@ inline int Win_create(void* base, i64 size, int disp_unit, Slot* info, Slot* com
 inline int Win_create_c(void* base, i64 size, i64 disp_unit, Slot* info, Slot* comm, Slot** win);
 inline int Win_create_dynamic(Slot* info, Slot* comm, Slot** win);
 inline int Win_create_errhandler(void* win_errhandler_fn, Slot** errhandler);
-inline int Win_create_keyval(void* win_copy_attr_fn, void* win_delete_attr_fn, int* win_keyval, void* extra_state);
+inline int Win_create_keyval(void* win_copy_attr_fn, void* win_delete_attr_fn, int* win_keyval,
+                             void* extra_state);
 inline int Win_delete_attr(Slot* win, int win_keyval);
 inline int Win_detach(Slot* win, const void* base);
 inline int Win_fence(int assertion, Slot* win);
@@ -412,114 +552,255 @@ inline double Wtime();
 // icollective: 45 functions
 inline int Comm_idup(Slot* comm, Slot** newcomm, Slot** request);
 inline int Comm_idup_with_info(Slot* comm, Slot* info, Slot** newcomm, Slot** request);
-inline int Iallgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Iallgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Iallgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm, Slot** request);
-inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot** request);
-inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot** request);
-inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot** request);
-inline int Ialltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ialltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ialltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request);
-inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request);
+inline int Iallgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                      int recvcount, Slot* recvtype, Slot* comm, Slot** request);
+inline int Iallgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                        i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
+inline int Iallgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                       const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm,
+                       Slot** request);
+inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                         const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm,
+                         Slot** request);
+inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                      Slot* comm, Slot** request);
+inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                        Slot* comm, Slot** request);
+inline int Ialltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                     int recvcount, Slot* recvtype, Slot* comm, Slot** request);
+inline int Ialltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                       i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
+inline int Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                      Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls,
+                      Slot* recvtype, Slot* comm, Slot** request);
+inline int Ialltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                        Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls,
+                        Slot* recvtype, Slot* comm, Slot** request);
+inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                      Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                      const int* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request);
+inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                        Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                        const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request);
 inline int Ibarrier(Slot* comm, Slot** request);
 inline int Ibcast(void* buffer, int count, Slot* datatype, int root, Slot* comm, Slot** request);
 inline int Ibcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot** request);
-inline int Iexscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot** request);
-inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot** request);
-inline int Igather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
-inline int Igather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
-inline int Igatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm, Slot** request);
-inline int Igatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm, Slot** request);
-inline int Ineighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ineighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ineighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request);
-inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request);
-inline int Ireduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm, Slot** request);
-inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, int root, Slot* comm, Slot** request);
-inline int Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype, Slot* op, Slot* comm, Slot** request);
-inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm, Slot** request);
-inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm, Slot** request);
-inline int Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype, Slot* op, Slot* comm, Slot** request);
-inline int Iscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot** request);
-inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot** request);
-inline int Iscatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
-inline int Iscatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
-inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
-inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
+inline int Iexscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                   Slot* comm, Slot** request);
+inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                     Slot* comm, Slot** request);
+inline int Igather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
+                   Slot* recvtype, int root, Slot* comm, Slot** request);
+inline int Igather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                     i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
+inline int Igatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                    const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm,
+                    Slot** request);
+inline int Igatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                      const i64* recvcounts, const i64* displs, Slot* recvtype, int root,
+                      Slot* comm, Slot** request);
+inline int Ineighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                               int recvcount, Slot* recvtype, Slot* comm, Slot** request);
+inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                                 i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
+inline int Ineighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                                const int* recvcounts, const int* displs, Slot* recvtype,
+                                Slot* comm, Slot** request);
+inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                                  const i64* recvcounts, const i64* displs, Slot* recvtype,
+                                  Slot* comm, Slot** request);
+inline int Ineighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                              int recvcount, Slot* recvtype, Slot* comm, Slot** request);
+inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                                i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
+inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                               Slot* sendtype, void* recvbuf, const int* recvcounts,
+                               const int* rdispls, Slot* recvtype, Slot* comm, Slot** request);
+inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                 Slot* sendtype, void* recvbuf, const i64* recvcounts,
+                                 const i64* rdispls, Slot* recvtype, Slot* comm, Slot** request);
+inline int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                               Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                               const i64* rdispls, Slot* const* recvtypes, Slot* comm,
+                               Slot** request);
+inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                 Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                                 const i64* rdispls, Slot* const* recvtypes, Slot* comm,
+                                 Slot** request);
+inline int Ireduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                   int root, Slot* comm, Slot** request);
+inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                     int root, Slot* comm, Slot** request);
+inline int Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
+                           Slot* datatype, Slot* op, Slot* comm, Slot** request);
+inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
+                             Slot* datatype, Slot* op, Slot* comm, Slot** request);
+inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype,
+                                 Slot* op, Slot* comm, Slot** request);
+inline int Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount,
+                                   Slot* datatype, Slot* op, Slot* comm, Slot** request);
+inline int Iscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                 Slot* comm, Slot** request);
+inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                   Slot* comm, Slot** request);
+inline int Iscatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                    int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
+inline int Iscatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                      i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
+inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype,
+                     void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm,
+                     Slot** request);
+inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs,
+                       Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root,
+                       Slot* comm, Slot** request);
 
 // pcollective: 43 functions
-inline int Allgather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Allgatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Allreduce_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int Alltoall_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Alltoallw_init(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request);
-inline int Alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request);
+inline int Allgather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                          int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
+inline int Allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                            i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
+inline int Allgatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                           const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm,
+                           Slot* info, Slot** request);
+inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                             const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm,
+                             Slot* info, Slot** request);
+inline int Allreduce_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                          Slot* comm, Slot* info, Slot** request);
+inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                            Slot* comm, Slot* info, Slot** request);
+inline int Alltoall_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                         int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
+inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                           i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
+inline int Alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                          Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls,
+                          Slot* recvtype, Slot* comm, Slot* info, Slot** request);
+inline int Alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                            Slot* sendtype, void* recvbuf, const i64* recvcounts,
+                            const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info,
+                            Slot** request);
+inline int Alltoallw_init(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                          Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                          const int* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info,
+                          Slot** request);
+inline int Alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                            Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                            const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info,
+                            Slot** request);
 inline int Barrier_init(Slot* comm, Slot* info, Slot** request);
-inline int Bcast_init(void* buffer, int count, Slot* datatype, int root, Slot* comm, Slot* info, Slot** request);
-inline int Bcast_init_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot* info, Slot** request);
-inline int Exscan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int Gather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
-inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
-inline int Gatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
-inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
-inline int Neighbor_allgather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Neighbor_allgatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Neighbor_alltoall_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Neighbor_alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request);
-inline int Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request);
-inline int Reduce_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm, Slot* info, Slot** request);
-inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, int root, Slot* comm, Slot* info, Slot** request);
-inline int Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int Reduce_scatter_init(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int Scan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
-inline int Scatter_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
-inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
-inline int Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
-inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request);
+inline int Bcast_init(void* buffer, int count, Slot* datatype, int root, Slot* comm, Slot* info,
+                      Slot** request);
+inline int Bcast_init_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot* info,
+                        Slot** request);
+inline int Exscan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                       Slot* comm, Slot* info, Slot** request);
+inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                         Slot* comm, Slot* info, Slot** request);
+inline int Gather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                       int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info,
+                       Slot** request);
+inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                         i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info,
+                         Slot** request);
+inline int Gatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                        const int* recvcounts, const int* displs, Slot* recvtype, int root,
+                        Slot* comm, Slot* info, Slot** request);
+inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                          const i64* recvcounts, const i64* displs, Slot* recvtype, int root,
+                          Slot* comm, Slot* info, Slot** request);
+inline int Neighbor_allgather_init(const void* sendbuf, int sendcount, Slot* sendtype,
+                                   void* recvbuf, int recvcount, Slot* recvtype, Slot* comm,
+                                   Slot* info, Slot** request);
+inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
+                                     void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm,
+                                     Slot* info, Slot** request);
+inline int Neighbor_allgatherv_init(const void* sendbuf, int sendcount, Slot* sendtype,
+                                    void* recvbuf, const int* recvcounts, const int* displs,
+                                    Slot* recvtype, Slot* comm, Slot* info, Slot** request);
+inline int Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
+                                      void* recvbuf, const i64* recvcounts, const i64* displs,
+                                      Slot* recvtype, Slot* comm, Slot* info, Slot** request);
+inline int Neighbor_alltoall_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                                  int recvcount, Slot* recvtype, Slot* comm, Slot* info,
+                                  Slot** request);
+inline int Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
+                                    void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm,
+                                    Slot* info, Slot** request);
+inline int Neighbor_alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                                   Slot* sendtype, void* recvbuf, const int* recvcounts,
+                                   const int* rdispls, Slot* recvtype, Slot* comm, Slot* info,
+                                   Slot** request);
+inline int Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                     Slot* sendtype, void* recvbuf, const i64* recvcounts,
+                                     const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info,
+                                     Slot** request);
+inline int Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                                   Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                                   const i64* rdispls, Slot* const* recvtypes, Slot* comm,
+                                   Slot* info, Slot** request);
+inline int Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                     Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                                     const i64* rdispls, Slot* const* recvtypes, Slot* comm,
+                                     Slot* info, Slot** request);
+inline int Reduce_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                       int root, Slot* comm, Slot* info, Slot** request);
+inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                         int root, Slot* comm, Slot* info, Slot** request);
+inline int Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int recvcount,
+                                     Slot* datatype, Slot* op, Slot* comm, Slot* info,
+                                     Slot** request);
+inline int Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, i64 recvcount,
+                                       Slot* datatype, Slot* op, Slot* comm, Slot* info,
+                                       Slot** request);
+inline int Reduce_scatter_init(const void* sendbuf, void* recvbuf, const int* recvcounts,
+                               Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
+inline int Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
+                                 Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request);
+inline int Scan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                     Slot* comm, Slot* info, Slot** request);
+inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                       Slot* comm, Slot* info, Slot** request);
+inline int Scatter_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                        int recvcount, Slot* recvtype, int root, Slot* comm, Slot* info,
+                        Slot** request);
+inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                          i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info,
+                          Slot** request);
+inline int Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs,
+                         Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root,
+                         Slot* comm, Slot* info, Slot** request);
+inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs,
+                           Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root,
+                           Slot* comm, Slot* info, Slot** request);
 
 // absent: 3 functions
-inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false, int* is_set);
+inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false,
+                                    int* is_set);
 inline int Abi_set_fortran_booleans(int logical_size, void* logical_true, void* logical_false);
 inline int Abi_set_fortran_info(Slot* info);
 
 // plain: 61 functions
-inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
-inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win);
+inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype,
+                      int target_rank, i64 target_disp, int target_count, Slot* target_datatype,
+                      Slot* op, Slot* win);
+inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
+                        int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype,
+                        Slot* op, Slot* win);
 inline int Cart_coords(Slot* comm, int rank, int maxdims, int* coords);
 inline int Cart_get(Slot* comm, int maxdims, int* dims, int* periods, int* coords);
 inline int Cart_map(Slot* comm, int ndims, const int* dims, const int* periods, int* newrank);
 inline int Cart_rank(Slot* comm, const int* coords, int* rank);
 inline int Cart_shift(Slot* comm, int direction, int disp, int* rank_source, int* rank_dest);
 inline int Cartdim_get(Slot* comm, int* ndims);
-inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* win);
+inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr,
+                            Slot* datatype, int target_rank, i64 target_disp, Slot* win);
 inline int Dims_create(int nnodes, int ndims, int* dims);
-inline int Dist_graph_neighbors(Slot* comm, int maxindegree, int* sources, int* sourceweights, int maxoutdegree, int* destinations, int* destweights);
+inline int Dist_graph_neighbors(Slot* comm, int maxindegree, int* sources, int* sourceweights,
+                                int maxoutdegree, int* destinations, int* destweights);
 inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree, int* weighted);
-inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* op, Slot* win);
+inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank,
+                        i64 target_disp, Slot* op, Slot* win);
 inline int File_get_atomicity(Slot* fh, int* flag);
 inline int File_get_byte_offset(Slot* fh, i64 offset, i64* disp);
 inline int File_get_position(Slot* fh, i64* offset);
@@ -528,15 +809,25 @@ inline int File_get_type_extent(Slot* fh, Slot* datatype, i64* extent);
 inline int File_get_type_extent_c(Slot* fh, Slot* datatype, i64* extent);
 inline int File_read(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
 inline int File_read_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_read_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_read_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_read_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype,
+                        CanonStatus* status);
+inline int File_read_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
+                          CanonStatus* status);
 inline int File_seek(Slot* fh, i64 offset, int whence);
 inline int File_write(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
 inline int File_write_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_write_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win);
-inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win);
+inline int File_write_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype,
+                         CanonStatus* status);
+inline int File_write_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
+                           CanonStatus* status);
+inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype,
+                          void* result_addr, int result_count, Slot* result_datatype,
+                          int target_rank, i64 target_disp, int target_count, Slot* target_datatype,
+                          Slot* op, Slot* win);
+inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
+                            void* result_addr, i64 result_count, Slot* result_datatype,
+                            int target_rank, i64 target_disp, i64 target_count,
+                            Slot* target_datatype, Slot* op, Slot* win);
 inline int Get_address(const void* location, i64* address);
 inline int Get_library_version(char* version, int* resultlen);
 inline int Get_processor_name(char* name, int* resultlen);
@@ -547,10 +838,14 @@ inline int Graph_neighbors(Slot* comm, int rank, int maxneighbors, int* neighbor
 inline int Graph_neighbors_count(Slot* comm, int rank, int* nneighbors);
 inline int Graphdims_get(Slot* comm, int* nnodes, int* nedges);
 inline int Op_commutative(Slot* op, int* commute);
-inline int Pack(const void* inbuf, int incount, Slot* datatype, void* outbuf, int outsize, int* position, Slot* comm);
-inline int Pack_c(const void* inbuf, i64 incount, Slot* datatype, void* outbuf, i64 outsize, i64* position, Slot* comm);
-inline int Pack_external(const char* datarep, const void* inbuf, int incount, Slot* datatype, void* outbuf, i64 outsize, i64* position);
-inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount, Slot* datatype, void* outbuf, i64 outsize, i64* position);
+inline int Pack(const void* inbuf, int incount, Slot* datatype, void* outbuf, int outsize,
+                int* position, Slot* comm);
+inline int Pack_c(const void* inbuf, i64 incount, Slot* datatype, void* outbuf, i64 outsize,
+                  i64* position, Slot* comm);
+inline int Pack_external(const char* datarep, const void* inbuf, int incount, Slot* datatype,
+                         void* outbuf, i64 outsize, i64* position);
+inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount, Slot* datatype,
+                           void* outbuf, i64 outsize, i64* position);
 inline int Pack_external_size(const char* datarep, int incount, Slot* datatype, i64* size);
 inline int Pack_external_size_c(const char* datarep, i64 incount, Slot* datatype, i64* size);
 inline int Pack_size(int incount, Slot* datatype, Slot* comm, int* size);
@@ -558,10 +853,14 @@ inline int Pack_size_c(i64 incount, Slot* datatype, Slot* comm, i64* size);
 inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, Slot* datatype, Slot* op);
 inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, Slot* datatype, Slot* op);
 inline int Topo_test(Slot* comm, int* status);
-inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount, Slot* datatype, Slot* comm);
-inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, Slot* datatype, Slot* comm);
-inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, int outcount, Slot* datatype);
-inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, Slot* datatype);
+inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
+                  Slot* datatype, Slot* comm);
+inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount,
+                    Slot* datatype, Slot* comm);
+inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                           void* outbuf, int outcount, Slot* datatype);
+inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                             void* outbuf, i64 outcount, Slot* datatype);
 inline int Win_flush(int rank, Slot* win);
 inline int Win_flush_all(Slot* win);
 inline int Win_flush_local(int rank, Slot* win);
@@ -570,62 +869,120 @@ inline int Win_sync(Slot* win);
 inline double Wtick();
 
 // collective: 54 functions
-inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm);
-inline int Allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm);
-inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm);
-inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm);
-inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm);
-inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm);
-inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm);
-inline int Alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm);
-inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm);
-inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm);
-inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* const* recvtypes, Slot* comm);
-inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm);
+inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                     int recvcount, Slot* recvtype, Slot* comm);
+inline int Allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                       i64 recvcount, Slot* recvtype, Slot* comm);
+inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                      const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm);
+inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                        const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm);
+inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                     Slot* comm);
+inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                       Slot* comm);
+inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                    int recvcount, Slot* recvtype, Slot* comm);
+inline int Alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                      i64 recvcount, Slot* recvtype, Slot* comm);
+inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype,
+                     void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype,
+                     Slot* comm);
+inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                       Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls,
+                       Slot* recvtype, Slot* comm);
+inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                     Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                     const int* rdispls, Slot* const* recvtypes, Slot* comm);
+inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                       Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                       const i64* rdispls, Slot* const* recvtypes, Slot* comm);
 inline int Barrier(Slot* comm);
 inline int Bcast(void* buffer, int count, Slot* datatype, int root, Slot* comm);
 inline int Bcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm);
-inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm);
-inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm);
+inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                  Slot* comm);
+inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                    Slot* comm);
 inline int File_preallocate(Slot* fh, i64 size);
 inline int File_read_all(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
 inline int File_read_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_read_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_read_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, CanonStatus* status);
+inline int File_read_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype,
+                            CanonStatus* status);
+inline int File_read_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
+                              CanonStatus* status);
 inline int File_set_size(Slot* fh, i64 size);
 inline int File_sync(Slot* fh);
-inline int File_write_all(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_write_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm);
-inline int Gather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm);
-inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm);
-inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm);
-inline int Neighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm);
-inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm);
-inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm);
-inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm);
-inline int Neighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm);
-inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm);
-inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm);
-inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm);
-inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm);
-inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm);
-inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm);
-inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, int root, Slot* comm);
-inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype, Slot* op, Slot* comm);
-inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm);
-inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm);
-inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype, Slot* op, Slot* comm);
-inline int Scan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm);
-inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm);
-inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm);
-inline int Scatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm);
-inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm);
-inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm);
+inline int File_write_all(Slot* fh, const void* buf, int count, Slot* datatype,
+                          CanonStatus* status);
+inline int File_write_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+                            CanonStatus* status);
+inline int File_write_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype,
+                             CanonStatus* status);
+inline int File_write_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
+                               CanonStatus* status);
+inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
+                  Slot* recvtype, int root, Slot* comm);
+inline int Gather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                    i64 recvcount, Slot* recvtype, int root, Slot* comm);
+inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                   const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm);
+inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                     const i64* recvcounts, const i64* displs, Slot* recvtype, int root,
+                     Slot* comm);
+inline int Neighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                              int recvcount, Slot* recvtype, Slot* comm);
+inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                                i64 recvcount, Slot* recvtype, Slot* comm);
+inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                               const int* recvcounts, const int* displs, Slot* recvtype,
+                               Slot* comm);
+inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                                 const i64* recvcounts, const i64* displs, Slot* recvtype,
+                                 Slot* comm);
+inline int Neighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                             int recvcount, Slot* recvtype, Slot* comm);
+inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                               i64 recvcount, Slot* recvtype, Slot* comm);
+inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                              Slot* sendtype, void* recvbuf, const int* recvcounts,
+                              const int* rdispls, Slot* recvtype, Slot* comm);
+inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                Slot* sendtype, void* recvbuf, const i64* recvcounts,
+                                const i64* rdispls, Slot* recvtype, Slot* comm);
+inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                              Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                              const i64* rdispls, Slot* const* recvtypes, Slot* comm);
+inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                                const i64* rdispls, Slot* const* recvtypes, Slot* comm);
+inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root,
+                  Slot* comm);
+inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                    int root, Slot* comm);
+inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype,
+                          Slot* op, Slot* comm);
+inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
+                            Slot* datatype, Slot* op, Slot* comm);
+inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype,
+                                Slot* op, Slot* comm);
+inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype,
+                                  Slot* op, Slot* comm);
+inline int Scan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                Slot* comm);
+inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                  Slot* comm);
+inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
+                   Slot* recvtype, int root, Slot* comm);
+inline int Scatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                     i64 recvcount, Slot* recvtype, int root, Slot* comm);
+inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype,
+                    void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm);
+inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype,
+                      void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm);
 
-inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false, int* is_set) {
+inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false,
+                                    int* is_set) {
   (void)logical_size;
   (void)logical_true;
   (void)logical_false;
@@ -645,127 +1002,155 @@ inline int Abi_set_fortran_info(Slot* info) {
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win) {
+inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype,
+                      int target_rank, i64 target_disp, int target_count, Slot* target_datatype,
+                      Slot* op, Slot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower_mpi().Accumulate(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
+  return lower_mpi().Accumulate(origin_addr, origin_count, origin_datatype->real, target_rank,
+                                real_displacement(win, target_rank, target_disp), target_count,
+                                target_datatype->real, op->real, win->real);
 }
 
-inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win) {
+inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
+                        int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype,
+                        Slot* op, Slot* win) {
   if (!(fits_int(origin_count) && fits_int(target_count))) {
     LowerScope scope;
     if (const int error = access_error(win, target_rank)) return error;
-    return lower_mpi().Accumulate_c(origin_addr, origin_count, origin_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
+    return lower_mpi().Accumulate_c(origin_addr, origin_count, origin_datatype->real, target_rank,
+                                    real_displacement(win, target_rank, target_disp), target_count,
+                                    target_datatype->real, op->real, win->real);
   }
-  int error = Accumulate(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win);
-  return error;
+  return Accumulate(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
+                    int(target_count), target_datatype, op, win);
 }
 
-inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
+inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                     int recvcount, Slot* recvtype, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
   const BlockingCall open;
-  return lower_mpi().Allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
+  return lower_mpi().Allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                               recvtype->real, comm->real);
 }
 
-inline int Allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
+inline int Allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                       i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
     const BlockingCall open;
-    return lower_mpi().Allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
+    return lower_mpi().Allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                                   recvtype->real, comm->real);
   }
-  int error = Allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
-  return error;
+  return Allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
 }
 
-inline int Allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+inline int Allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                            i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Allgather_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm, info, request);
-  return error;
+  return Allgather_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm,
+                        info, request);
 }
 
-inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm) {
+inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                      const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
   const BlockingCall open;
-  return lower_mpi().Allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
+  return lower_mpi().Allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
+                                recvtype->real, comm->real);
 }
 
-inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
+inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                     Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
   return lower_mpi().Allreduce(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
 }
 
-inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
+inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                       Slot* comm) {
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
     return lower_mpi().Allreduce_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
   }
-  int error = Allreduce(sendbuf, recvbuf, int(count), datatype, op, comm);
-  return error;
+  return Allreduce(sendbuf, recvbuf, int(count), datatype, op, comm);
 }
 
-inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
+inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                            Slot* comm, Slot* info, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Allreduce_init(sendbuf, recvbuf, int(count), datatype, op, comm, info, request);
-  return error;
+  return Allreduce_init(sendbuf, recvbuf, int(count), datatype, op, comm, info, request);
 }
 
-inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
+inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                    int recvcount, Slot* recvtype, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
   const BlockingCall open;
-  return lower_mpi().Alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
+  return lower_mpi().Alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                              recvtype->real, comm->real);
 }
 
-inline int Alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
+inline int Alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                      i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
     const BlockingCall open;
-    return lower_mpi().Alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
+    return lower_mpi().Alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                                  recvtype->real, comm->real);
   }
-  int error = Alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
-  return error;
+  return Alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
 }
 
-inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                           i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Alltoall_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm, info, request);
-  return error;
+  return Alltoall_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm,
+                       info, request);
 }
 
-inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm) {
+inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype,
+                     void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype,
+                     Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
   const BlockingCall open;
-  return lower_mpi().Alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
+  return lower_mpi().Alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts,
+                               rdispls, recvtype->real, comm->real);
 }
 
-inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* const* recvtypes, Slot* comm) {
+inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                     Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                     const int* rdispls, Slot* const* recvtypes, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   int sends = 0, receives = 0;
   front::peer_counts(comm, &sends, &receives);
   Scratch<u64> real_sendtypes(sends);
-  for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) && i < sends; i++)
+  for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
+       i < sends; i++)
     real_sendtypes[i] = sendtypes[i]->real;
   Scratch<u64> real_recvtypes(receives);
   for (int i = 0; recvtypes != nullptr && i < receives; i++)
     real_recvtypes[i] = recvtypes[i]->real;
   const BlockingCall open;
-  return lower_mpi().Alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, recvtypes == sendtypes ? real_sendtypes.data() : real_recvtypes.data(), comm->real);
+  return lower_mpi().Alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf,
+                               recvcounts, rdispls,
+                               recvtypes == sendtypes ? real_sendtypes.data()
+                               : real_recvtypes.data(), comm->real);
 }
 
 inline int Barrier(Slot* comm) {
@@ -778,7 +1163,7 @@ inline int Barrier(Slot* comm) {
 inline int Bcast(void* buffer, int count, Slot* datatype, int root, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
+  if (root == abi::kProcNull) datatype = unread(kDatatype);
   const BlockingCall open;
   return lower_mpi().Bcast(buffer, count, datatype->real, root, comm->real);
 }
@@ -787,41 +1172,38 @@ inline int Bcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
+    if (root == abi::kProcNull) datatype = unread(kDatatype);
     const BlockingCall open;
     return lower_mpi().Bcast_c(buffer, count, datatype->real, root, comm->real);
   }
-  int error = Bcast(buffer, int(count), datatype, root, comm);
-  return error;
+  return Bcast(buffer, int(count), datatype, root, comm);
 }
 
-inline int Bcast_init_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot* info, Slot** request) {
+inline int Bcast_init_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot* info,
+                        Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Bcast_init(buffer, int(count), datatype, root, comm, info, request);
-  return error;
+  return Bcast_init(buffer, int(count), datatype, root, comm, info, request);
 }
 
 inline int Bsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Bsend(buf, int(count), datatype, dest, tag, comm);
-  return error;
+  return Bsend(buf, int(count), datatype, dest, tag, comm);
 }
 
-inline int Bsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request) {
+inline int Bsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                        Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Bsend_init(buf, int(count), datatype, dest, tag, comm, request);
-  return error;
+  return Bsend_init(buf, int(count), datatype, dest, tag, comm, request);
 }
 
 inline int Buffer_attach_c(void* buffer, i64 size) {
   if (!(fits_int(size))) return abi::kErrValueTooLarge;
-  int error = Buffer_attach(buffer, int(size));
-  return error;
+  return Buffer_attach(buffer, int(size));
 }
 
 inline int Buffer_detach_c(void* buffer_addr, i64* size) {
   int small_size = 0;
-  int error = Buffer_detach(buffer_addr, &small_size);
+  const int error = Buffer_detach(buffer_addr, &small_size);
   *size = small_size;
   return error;
 }
@@ -858,21 +1240,23 @@ inline int Cartdim_get(Slot* comm, int* ndims) {
 
 inline int Comm_attach_buffer_c(Slot* comm, void* buffer, i64 size) {
   if (!(fits_int(size))) return abi::kErrValueTooLarge;
-  int error = Comm_attach_buffer(comm, buffer, int(size));
-  return error;
+  return Comm_attach_buffer(comm, buffer, int(size));
 }
 
 inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size) {
   int small_size = 0;
-  int error = Comm_detach_buffer(comm, buffer_addr, &small_size);
+  const int error = Comm_detach_buffer(comm, buffer_addr, &small_size);
   *size = small_size;
   return error;
 }
 
-inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* win) {
+inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr,
+                            Slot* datatype, int target_rank, i64 target_disp, Slot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower_mpi().Compare_and_swap(origin_addr, compare_addr, result_addr, datatype->real, target_rank, real_displacement(win, target_rank, target_disp), win->real);
+  return lower_mpi().Compare_and_swap(origin_addr, compare_addr, result_addr, datatype->real,
+                                      target_rank, real_displacement(win, target_rank, target_disp),
+                                      win->real);
 }
 
 inline int Dims_create(int nnodes, int ndims, int* dims) {
@@ -880,9 +1264,11 @@ inline int Dims_create(int nnodes, int ndims, int* dims) {
   return lower_mpi().Dims_create(nnodes, ndims, dims);
 }
 
-inline int Dist_graph_neighbors(Slot* comm, int maxindegree, int* sources, int* sourceweights, int maxoutdegree, int* destinations, int* destweights) {
+inline int Dist_graph_neighbors(Slot* comm, int maxindegree, int* sources, int* sourceweights,
+                                int maxoutdegree, int* destinations, int* destweights) {
   LowerScope scope;
-  return lower_mpi().Dist_graph_neighbors(comm->real, maxindegree, sources, sourceweights, maxoutdegree, destinations, destweights);
+  return lower_mpi().Dist_graph_neighbors(comm->real, maxindegree, sources, sourceweights,
+                                          maxoutdegree, destinations, destweights);
 }
 
 inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree, int* weighted) {
@@ -890,34 +1276,38 @@ inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree,
   return lower_mpi().Dist_graph_neighbors_count(comm->real, indegree, outdegree, weighted);
 }
 
-inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
+inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                  Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
   return lower_mpi().Exscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
 }
 
-inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
+inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                    Slot* comm) {
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
     return lower_mpi().Exscan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
   }
-  int error = Exscan(sendbuf, recvbuf, int(count), datatype, op, comm);
-  return error;
+  return Exscan(sendbuf, recvbuf, int(count), datatype, op, comm);
 }
 
-inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
+inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                         Slot* comm, Slot* info, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Exscan_init(sendbuf, recvbuf, int(count), datatype, op, comm, info, request);
-  return error;
+  return Exscan_init(sendbuf, recvbuf, int(count), datatype, op, comm, info, request);
 }
 
-inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank, i64 target_disp, Slot* op, Slot* win) {
+inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank,
+                        i64 target_disp, Slot* op, Slot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower_mpi().Fetch_and_op(origin_addr, result_addr, datatype->real, target_rank, real_displacement(win, target_rank, target_disp), op->real, win->real);
+  return lower_mpi().Fetch_and_op(origin_addr, result_addr, datatype->real, target_rank,
+                                  real_displacement(win, target_rank, target_disp), op->real,
+                                  win->real);
 }
 
 inline int File_get_atomicity(Slot* fh, int* flag) {
@@ -947,69 +1337,64 @@ inline int File_get_type_extent(Slot* fh, Slot* datatype, i64* extent) {
 
 inline int File_get_type_extent_c(Slot* fh, Slot* datatype, i64* extent) {
   i64 small_extent = 0;
-  int error = File_get_type_extent(fh, datatype, &small_extent);
+  const int error = File_get_type_extent(fh, datatype, &small_extent);
   *extent = small_extent;
   return error;
 }
 
 inline int File_iread_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_iread(fh, buf, int(count), datatype, request);
-  return error;
+  return File_iread(fh, buf, int(count), datatype, request);
 }
 
 inline int File_iread_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_iread_all(fh, buf, int(count), datatype, request);
-  return error;
+  return File_iread_all(fh, buf, int(count), datatype, request);
 }
 
-inline int File_iread_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, Slot** request) {
+inline int File_iread_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
+                           Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_iread_at(fh, offset, buf, int(count), datatype, request);
-  return error;
+  return File_iread_at(fh, offset, buf, int(count), datatype, request);
 }
 
-inline int File_iread_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, Slot** request) {
+inline int File_iread_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
+                               Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_iread_at_all(fh, offset, buf, int(count), datatype, request);
-  return error;
+  return File_iread_at_all(fh, offset, buf, int(count), datatype, request);
 }
 
 inline int File_iread_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_iread_shared(fh, buf, int(count), datatype, request);
-  return error;
+  return File_iread_shared(fh, buf, int(count), datatype, request);
 }
 
 inline int File_iwrite_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_iwrite(fh, buf, int(count), datatype, request);
-  return error;
+  return File_iwrite(fh, buf, int(count), datatype, request);
 }
 
 inline int File_iwrite_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_iwrite_all(fh, buf, int(count), datatype, request);
-  return error;
+  return File_iwrite_all(fh, buf, int(count), datatype, request);
 }
 
-inline int File_iwrite_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, Slot** request) {
+inline int File_iwrite_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
+                            Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_iwrite_at(fh, offset, buf, int(count), datatype, request);
-  return error;
+  return File_iwrite_at(fh, offset, buf, int(count), datatype, request);
 }
 
-inline int File_iwrite_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, Slot** request) {
+inline int File_iwrite_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
+                                Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_iwrite_at_all(fh, offset, buf, int(count), datatype, request);
-  return error;
+  return File_iwrite_at_all(fh, offset, buf, int(count), datatype, request);
 }
 
-inline int File_iwrite_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request) {
+inline int File_iwrite_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+                                Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_iwrite_shared(fh, buf, int(count), datatype, request);
-  return error;
+  return File_iwrite_shared(fh, buf, int(count), datatype, request);
 }
 
 inline int File_preallocate(Slot* fh, i64 size) {
@@ -1028,8 +1413,7 @@ inline int File_read_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStat
     LowerScope scope;
     return lower_mpi().File_read_c(fh->real, buf, count, datatype->real, status);
   }
-  int error = File_read(fh, buf, int(count), datatype, status);
-  return error;
+  return File_read(fh, buf, int(count), datatype, status);
 }
 
 inline int File_read_all(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status) {
@@ -1044,68 +1428,65 @@ inline int File_read_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, Canon
     const BlockingCall open;
     return lower_mpi().File_read_all_c(fh->real, buf, count, datatype->real, status);
   }
-  int error = File_read_all(fh, buf, int(count), datatype, status);
-  return error;
+  return File_read_all(fh, buf, int(count), datatype, status);
 }
 
 inline int File_read_all_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_read_all_begin(fh, buf, int(count), datatype);
-  return error;
+  return File_read_all_begin(fh, buf, int(count), datatype);
 }
 
-inline int File_read_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, CanonStatus* status) {
+inline int File_read_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype,
+                        CanonStatus* status) {
   LowerScope scope;
   return lower_mpi().File_read_at(fh->real, offset, buf, count, datatype->real, status);
 }
 
-inline int File_read_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_read_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
+                          CanonStatus* status) {
   if (!(fits_int(count))) {
     LowerScope scope;
     return lower_mpi().File_read_at_c(fh->real, offset, buf, count, datatype->real, status);
   }
-  int error = File_read_at(fh, offset, buf, int(count), datatype, status);
-  return error;
+  return File_read_at(fh, offset, buf, int(count), datatype, status);
 }
 
-inline int File_read_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype, CanonStatus* status) {
+inline int File_read_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype,
+                            CanonStatus* status) {
   CollectiveScope scope(fh);
   const BlockingCall open;
   return lower_mpi().File_read_at_all(fh->real, offset, buf, count, datatype->real, status);
 }
 
-inline int File_read_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_read_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
+                              CanonStatus* status) {
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
     const BlockingCall open;
     return lower_mpi().File_read_at_all_c(fh->real, offset, buf, count, datatype->real, status);
   }
-  int error = File_read_at_all(fh, offset, buf, int(count), datatype, status);
-  return error;
+  return File_read_at_all(fh, offset, buf, int(count), datatype, status);
 }
 
 inline int File_read_at_all_begin_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_read_at_all_begin(fh, offset, buf, int(count), datatype);
-  return error;
+  return File_read_at_all_begin(fh, offset, buf, int(count), datatype);
 }
 
-inline int File_read_ordered_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_read_ordered_c(Slot* fh, void* buf, i64 count, Slot* datatype,
+                               CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_read_ordered(fh, buf, int(count), datatype, status);
-  return error;
+  return File_read_ordered(fh, buf, int(count), datatype, status);
 }
 
 inline int File_read_ordered_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_read_ordered_begin(fh, buf, int(count), datatype);
-  return error;
+  return File_read_ordered_begin(fh, buf, int(count), datatype);
 }
 
 inline int File_read_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_read_shared(fh, buf, int(count), datatype, status);
-  return error;
+  return File_read_shared(fh, buf, int(count), datatype, status);
 }
 
 inline int File_seek(Slot* fh, i64 offset, int whence) {
@@ -1135,143 +1516,165 @@ inline int File_write_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Ca
     LowerScope scope;
     return lower_mpi().File_write_c(fh->real, buf, count, datatype->real, status);
   }
-  int error = File_write(fh, buf, int(count), datatype, status);
-  return error;
+  return File_write(fh, buf, int(count), datatype, status);
 }
 
-inline int File_write_all(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status) {
+inline int File_write_all(Slot* fh, const void* buf, int count, Slot* datatype,
+                          CanonStatus* status) {
   CollectiveScope scope(fh);
   const BlockingCall open;
   return lower_mpi().File_write_all(fh->real, buf, count, datatype->real, status);
 }
 
-inline int File_write_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_write_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+                            CanonStatus* status) {
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
     const BlockingCall open;
     return lower_mpi().File_write_all_c(fh->real, buf, count, datatype->real, status);
   }
-  int error = File_write_all(fh, buf, int(count), datatype, status);
-  return error;
+  return File_write_all(fh, buf, int(count), datatype, status);
 }
 
 inline int File_write_all_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_write_all_begin(fh, buf, int(count), datatype);
-  return error;
+  return File_write_all_begin(fh, buf, int(count), datatype);
 }
 
-inline int File_write_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status) {
+inline int File_write_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype,
+                         CanonStatus* status) {
   LowerScope scope;
   return lower_mpi().File_write_at(fh->real, offset, buf, count, datatype->real, status);
 }
 
-inline int File_write_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_write_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
+                           CanonStatus* status) {
   if (!(fits_int(count))) {
     LowerScope scope;
     return lower_mpi().File_write_at_c(fh->real, offset, buf, count, datatype->real, status);
   }
-  int error = File_write_at(fh, offset, buf, int(count), datatype, status);
-  return error;
+  return File_write_at(fh, offset, buf, int(count), datatype, status);
 }
 
-inline int File_write_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype, CanonStatus* status) {
+inline int File_write_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype,
+                             CanonStatus* status) {
   CollectiveScope scope(fh);
   const BlockingCall open;
   return lower_mpi().File_write_at_all(fh->real, offset, buf, count, datatype->real, status);
 }
 
-inline int File_write_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_write_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
+                               CanonStatus* status) {
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
     const BlockingCall open;
     return lower_mpi().File_write_at_all_c(fh->real, offset, buf, count, datatype->real, status);
   }
-  int error = File_write_at_all(fh, offset, buf, int(count), datatype, status);
-  return error;
+  return File_write_at_all(fh, offset, buf, int(count), datatype, status);
 }
 
-inline int File_write_at_all_begin_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype) {
+inline int File_write_at_all_begin_c(Slot* fh, i64 offset, const void* buf, i64 count,
+                                     Slot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_write_at_all_begin(fh, offset, buf, int(count), datatype);
-  return error;
+  return File_write_at_all_begin(fh, offset, buf, int(count), datatype);
 }
 
-inline int File_write_ordered_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_write_ordered_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+                                CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_write_ordered(fh, buf, int(count), datatype, status);
-  return error;
+  return File_write_ordered(fh, buf, int(count), datatype, status);
 }
 
 inline int File_write_ordered_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_write_ordered_begin(fh, buf, int(count), datatype);
-  return error;
+  return File_write_ordered_begin(fh, buf, int(count), datatype);
 }
 
-inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+                               CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = File_write_shared(fh, buf, int(count), datatype, status);
-  return error;
+  return File_write_shared(fh, buf, int(count), datatype, status);
 }
 
-inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
+inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
+                  Slot* recvtype, int root, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+  if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
+  if (!at_root(comm, root)) recvtype = unread(kDatatype);
   const BlockingCall open;
-  return lower_mpi().Gather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
+  return lower_mpi().Gather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
+                            root, comm->real);
 }
 
-inline int Gather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
+inline int Gather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                    i64 recvcount, Slot* recvtype, int root, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-    if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+    if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
+    if (!at_root(comm, root)) recvtype = unread(kDatatype);
     const BlockingCall open;
-    return lower_mpi().Gather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
+    return lower_mpi().Gather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                                recvtype->real, root, comm->real);
   }
-  int error = Gather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm);
-  return error;
+  return Gather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm);
 }
 
-inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request) {
+inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                         i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info,
+                         Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Gather_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm, info, request);
-  return error;
+  return Gather_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root,
+                     comm, info, request);
 }
 
-inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm) {
+inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                   const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+  if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
+  if (!at_root(comm, root)) recvtype = unread(kDatatype);
   const BlockingCall open;
-  return lower_mpi().Gatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real);
+  return lower_mpi().Gatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
+                             recvtype->real, root, comm->real);
 }
 
-inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
+inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
+                 i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
   if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
-  int error = Get(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win);
-  return error;
+  return Get(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
+             int(target_count), target_datatype, win);
 }
 
-inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype, void* result_addr, int result_count, Slot* result_datatype, int target_rank, i64 target_disp, int target_count, Slot* target_datatype, Slot* op, Slot* win) {
+inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype,
+                          void* result_addr, int result_count, Slot* result_datatype,
+                          int target_rank, i64 target_disp, int target_count, Slot* target_datatype,
+                          Slot* op, Slot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower_mpi().Get_accumulate(origin_addr, origin_count, origin_datatype->real, result_addr, result_count, result_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
+  return lower_mpi().Get_accumulate(origin_addr, origin_count, origin_datatype->real, result_addr,
+                                    result_count, result_datatype->real, target_rank,
+                                    real_displacement(win, target_rank, target_disp), target_count,
+                                    target_datatype->real, op->real, win->real);
 }
 
-inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win) {
+inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
+                            void* result_addr, i64 result_count, Slot* result_datatype,
+                            int target_rank, i64 target_disp, i64 target_count,
+                            Slot* target_datatype, Slot* op, Slot* win) {
   if (!(fits_int(origin_count) && fits_int(result_count) && fits_int(target_count))) {
     LowerScope scope;
     if (const int error = access_error(win, target_rank)) return error;
-    return lower_mpi().Get_accumulate_c(origin_addr, origin_count, origin_datatype->real, result_addr, result_count, result_datatype->real, target_rank, real_displacement(win, target_rank, target_disp), target_count, target_datatype->real, op->real, win->real);
+    return lower_mpi().Get_accumulate_c(origin_addr, origin_count, origin_datatype->real,
+                                        result_addr, result_count, result_datatype->real,
+                                        target_rank,
+                                        real_displacement(win, target_rank, target_disp),
+                                        target_count, target_datatype->real, op->real, win->real);
   }
-  int error = Get_accumulate(origin_addr, int(origin_count), origin_datatype, result_addr, int(result_count), result_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win);
-  return error;
+  return Get_accumulate(origin_addr, int(origin_count), origin_datatype, result_addr,
+                        int(result_count), result_datatype, target_rank, target_disp,
+                        int(target_count), target_datatype, op, win);
 }
 
 inline int Get_address(const void* location, i64* address) {
@@ -1327,207 +1730,236 @@ inline int Graphdims_get(Slot* comm, int* nnodes, int* nedges) {
   return lower_mpi().Graphdims_get(comm->real, nnodes, nedges);
 }
 
-inline int Iallgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Iallgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                        i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Iallgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm, request);
-  return error;
+  return Iallgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm,
+                    request);
 }
 
-inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
+inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                        Slot* comm, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Iallreduce(sendbuf, recvbuf, int(count), datatype, op, comm, request);
-  return error;
+  return Iallreduce(sendbuf, recvbuf, int(count), datatype, op, comm, request);
 }
 
-inline int Ialltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Ialltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                       i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Ialltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm, request);
-  return error;
+  return Ialltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm,
+                   request);
 }
 
 inline int Ibcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Ibcast(buffer, int(count), datatype, root, comm, request);
-  return error;
+  return Ibcast(buffer, int(count), datatype, root, comm, request);
 }
 
-inline int Ibsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request) {
+inline int Ibsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                    Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Ibsend(buf, int(count), datatype, dest, tag, comm, request);
-  return error;
+  return Ibsend(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
+inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                     Slot* comm, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Iexscan(sendbuf, recvbuf, int(count), datatype, op, comm, request);
-  return error;
+  return Iexscan(sendbuf, recvbuf, int(count), datatype, op, comm, request);
 }
 
-inline int Igather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
+inline int Igather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                     i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Igather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm, request);
-  return error;
+  return Igather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm,
+                 request);
 }
 
 inline int Imrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Imrecv(buf, int(count), datatype, message, request);
-  return error;
+  return Imrecv(buf, int(count), datatype, message, request);
 }
 
-inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                                 i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Ineighbor_allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm, request);
-  return error;
+  return Ineighbor_allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype,
+                             comm, request);
 }
 
-inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                                i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Ineighbor_alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm, request);
-  return error;
+  return Ineighbor_alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype,
+                            comm, request);
 }
 
-inline int Irecv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot** request) {
+inline int Irecv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
+                   Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Irecv(buf, int(count), datatype, source, tag, comm, request);
-  return error;
+  return Irecv(buf, int(count), datatype, source, tag, comm, request);
 }
 
-inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, int root, Slot* comm, Slot** request) {
+inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                     int root, Slot* comm, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Ireduce(sendbuf, recvbuf, int(count), datatype, op, root, comm, request);
-  return error;
+  return Ireduce(sendbuf, recvbuf, int(count), datatype, op, root, comm, request);
 }
 
-inline int Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
+inline int Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount,
+                                   Slot* datatype, Slot* op, Slot* comm, Slot** request) {
   if (!(fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Ireduce_scatter_block(sendbuf, recvbuf, int(recvcount), datatype, op, comm, request);
-  return error;
+  return Ireduce_scatter_block(sendbuf, recvbuf, int(recvcount), datatype, op, comm, request);
 }
 
-inline int Irsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request) {
+inline int Irsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                    Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Irsend(buf, int(count), datatype, dest, tag, comm, request);
-  return error;
+  return Irsend(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
+inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                   Slot* comm, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Iscan(sendbuf, recvbuf, int(count), datatype, op, comm, request);
-  return error;
+  return Iscan(sendbuf, recvbuf, int(count), datatype, op, comm, request);
 }
 
-inline int Iscatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
+inline int Iscatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                      i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Iscatter(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm, request);
-  return error;
+  return Iscatter(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm,
+                  request);
 }
 
-inline int Isend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request) {
+inline int Isend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                   Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Isend(buf, int(count), datatype, dest, tag, comm, request);
-  return error;
+  return Isend(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Isendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, Slot** request) {
+inline int Isendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag,
+                       void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag,
+                       Slot* comm, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Isendrecv(sendbuf, int(sendcount), sendtype, dest, sendtag, recvbuf, int(recvcount), recvtype, source, recvtag, comm, request);
-  return error;
+  return Isendrecv(sendbuf, int(sendcount), sendtype, dest, sendtag, recvbuf, int(recvcount),
+                   recvtype, source, recvtag, comm, request);
 }
 
-inline int Isendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, Slot** request) {
+inline int Isendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag,
+                               int source, int recvtag, Slot* comm, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Isendrecv_replace(buf, int(count), datatype, dest, sendtag, source, recvtag, comm, request);
-  return error;
+  return Isendrecv_replace(buf, int(count), datatype, dest, sendtag, source, recvtag, comm,
+                           request);
 }
 
-inline int Issend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request) {
+inline int Issend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                    Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Issend(buf, int(count), datatype, dest, tag, comm, request);
-  return error;
+  return Issend(buf, int(count), datatype, dest, tag, comm, request);
 }
 
 inline int Mrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Mrecv(buf, int(count), datatype, message, status);
-  return error;
+  return Mrecv(buf, int(count), datatype, message, status);
 }
 
-inline int Neighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
+inline int Neighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                              int recvcount, Slot* recvtype, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower_mpi().Neighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
+  return lower_mpi().Neighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                                        recvtype->real, comm->real);
 }
 
-inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
+inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                                i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower_mpi().Neighbor_allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
+    return lower_mpi().Neighbor_allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                                            recvtype->real, comm->real);
   }
-  int error = Neighbor_allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
-  return error;
+  return Neighbor_allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype,
+                            comm);
 }
 
-inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
+                                     void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm,
+                                     Slot* info, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Neighbor_allgather_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm, info, request);
-  return error;
+  return Neighbor_allgather_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount),
+                                 recvtype, comm, info, request);
 }
 
-inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm) {
+inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                               const int* recvcounts, const int* displs, Slot* recvtype,
+                               Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower_mpi().Neighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
+  return lower_mpi().Neighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts,
+                                         displs, recvtype->real, comm->real);
 }
 
-inline int Neighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
+inline int Neighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
+                             int recvcount, Slot* recvtype, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower_mpi().Neighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
+  return lower_mpi().Neighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                                       recvtype->real, comm->real);
 }
 
-inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm) {
+inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                               i64 recvcount, Slot* recvtype, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower_mpi().Neighbor_alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
+    return lower_mpi().Neighbor_alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                                           recvtype->real, comm->real);
   }
-  int error = Neighbor_alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
-  return error;
+  return Neighbor_alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype,
+                           comm);
 }
 
-inline int Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+inline int Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
+                                    void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm,
+                                    Slot* info, Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Neighbor_alltoall_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm, info, request);
-  return error;
+  return Neighbor_alltoall_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount),
+                                recvtype, comm, info, request);
 }
 
-inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm) {
+inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                              Slot* sendtype, void* recvbuf, const int* recvcounts,
+                              const int* rdispls, Slot* recvtype, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower_mpi().Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
+  return lower_mpi().Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
+                                        recvcounts, rdispls, recvtype->real, comm->real);
 }
 
-inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
+inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                              Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                              const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   int sends = 0, receives = 0;
   front::degree_counts(comm, &sends, &receives);
   Scratch<u64> real_sendtypes(sends);
-  for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) && i < sends; i++)
+  for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
+       i < sends; i++)
     real_sendtypes[i] = sendtypes[i]->real;
   Scratch<u64> real_recvtypes(receives);
   for (int i = 0; recvtypes != nullptr && i < receives; i++)
     real_recvtypes[i] = recvtypes[i]->real;
   const BlockingCall open;
-  return lower_mpi().Neighbor_alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
+  return lower_mpi().Neighbor_alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(),
+                                        recvbuf, recvcounts, rdispls, real_recvtypes.data(),
+                                        comm->real);
 }
 
 inline int Op_commutative(Slot* op, int* commute) {
@@ -1535,34 +1967,43 @@ inline int Op_commutative(Slot* op, int* commute) {
   return lower_mpi().Op_commutative(op->real, commute);
 }
 
-inline int Pack(const void* inbuf, int incount, Slot* datatype, void* outbuf, int outsize, int* position, Slot* comm) {
+inline int Pack(const void* inbuf, int incount, Slot* datatype, void* outbuf, int outsize,
+                int* position, Slot* comm) {
   LowerScope scope;
   return lower_mpi().Pack(inbuf, incount, datatype->real, outbuf, outsize, position, comm->real);
 }
 
-inline int Pack_c(const void* inbuf, i64 incount, Slot* datatype, void* outbuf, i64 outsize, i64* position, Slot* comm) {
+inline int Pack_c(const void* inbuf, i64 incount, Slot* datatype, void* outbuf, i64 outsize,
+                  i64* position, Slot* comm) {
   if (!(fits_int(incount) && fits_int(outsize) && fits_int(*position))) {
     LowerScope scope;
-    return lower_mpi().Pack_c(inbuf, incount, datatype->real, outbuf, outsize, position, comm->real);
+    return lower_mpi().Pack_c(inbuf, incount, datatype->real, outbuf, outsize, position,
+                              comm->real);
   }
   int small_position = int(*position);
-  int error = Pack(inbuf, int(incount), datatype, outbuf, int(outsize), &small_position, comm);
+  const int error = Pack(inbuf, int(incount), datatype, outbuf, int(outsize), &small_position,
+                         comm);
   *position = small_position;
   return error;
 }
 
-inline int Pack_external(const char* datarep, const void* inbuf, int incount, Slot* datatype, void* outbuf, i64 outsize, i64* position) {
+inline int Pack_external(const char* datarep, const void* inbuf, int incount, Slot* datatype,
+                         void* outbuf, i64 outsize, i64* position) {
   LowerScope scope;
-  return lower_mpi().Pack_external(datarep, inbuf, incount, datatype->real, outbuf, outsize, position);
+  return lower_mpi().Pack_external(datarep, inbuf, incount, datatype->real, outbuf, outsize,
+                                   position);
 }
 
-inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount, Slot* datatype, void* outbuf, i64 outsize, i64* position) {
+inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount, Slot* datatype,
+                           void* outbuf, i64 outsize, i64* position) {
   if (!(fits_int(incount))) {
     LowerScope scope;
-    return lower_mpi().Pack_external_c(datarep, inbuf, incount, datatype->real, outbuf, outsize, position);
+    return lower_mpi().Pack_external_c(datarep, inbuf, incount, datatype->real, outbuf, outsize,
+                                       position);
   }
   i64 small_position = i64(*position);
-  int error = Pack_external(datarep, inbuf, int(incount), datatype, outbuf, outsize, &small_position);
+  const int error = Pack_external(datarep, inbuf, int(incount), datatype, outbuf, outsize,
+                                  &small_position);
   *position = small_position;
   return error;
 }
@@ -1578,7 +2019,7 @@ inline int Pack_external_size_c(const char* datarep, i64 incount, Slot* datatype
     return lower_mpi().Pack_external_size_c(datarep, incount, datatype->real, size);
   }
   i64 small_size = 0;
-  int error = Pack_external_size(datarep, int(incount), datatype, &small_size);
+  const int error = Pack_external_size(datarep, int(incount), datatype, &small_size);
   *size = small_size;
   return error;
 }
@@ -1594,61 +2035,66 @@ inline int Pack_size_c(i64 incount, Slot* datatype, Slot* comm, i64* size) {
     return lower_mpi().Pack_size_c(incount, datatype->real, comm->real, size);
   }
   int small_size = 0;
-  int error = Pack_size(int(incount), datatype, comm, &small_size);
+  const int error = Pack_size(int(incount), datatype, comm, &small_size);
   *size = small_size;
   return error;
 }
 
-inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
+inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
+                 i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
   if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
-  int error = Put(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win);
-  return error;
+  return Put(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
+             int(target_count), target_datatype, win);
 }
 
-inline int Raccumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request) {
+inline int Raccumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
+                         int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype,
+                         Slot* op, Slot* win, Slot** request) {
   if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
-  int error = Raccumulate(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win, request);
-  return error;
+  return Raccumulate(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
+                     int(target_count), target_datatype, op, win, request);
 }
 
-inline int Recv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, CanonStatus* status) {
+inline int Recv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
+                  CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Recv(buf, int(count), datatype, source, tag, comm, status);
-  return error;
+  return Recv(buf, int(count), datatype, source, tag, comm, status);
 }
 
-inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm, Slot** request) {
+inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
+                       Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Recv_init(buf, int(count), datatype, source, tag, comm, request);
-  return error;
+  return Recv_init(buf, int(count), datatype, source, tag, comm, request);
 }
 
-inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm) {
+inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root,
+                  Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
-  if (!(root != abi::kProcNull)) op = unread(kOp);
+  if (root == abi::kProcNull) datatype = unread(kDatatype);
+  if (root == abi::kProcNull) op = unread(kOp);
   const ReducingCall open(op);
   return lower_mpi().Reduce(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
 }
 
-inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, int root, Slot* comm) {
+inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                    int root, Slot* comm) {
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
-    if (!(root != abi::kProcNull)) op = unread(kOp);
+    if (root == abi::kProcNull) datatype = unread(kDatatype);
+    if (root == abi::kProcNull) op = unread(kOp);
     const ReducingCall open(op);
-    return lower_mpi().Reduce_c(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
+    return lower_mpi().Reduce_c(sendbuf, recvbuf, count, datatype->real, op->real, root,
+                                comm->real);
   }
-  int error = Reduce(sendbuf, recvbuf, int(count), datatype, op, root, comm);
-  return error;
+  return Reduce(sendbuf, recvbuf, int(count), datatype, op, root, comm);
 }
 
-inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, int root, Slot* comm, Slot* info, Slot** request) {
+inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                         int root, Slot* comm, Slot* info, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Reduce_init(sendbuf, recvbuf, int(count), datatype, op, root, comm, info, request);
-  return error;
+  return Reduce_init(sendbuf, recvbuf, int(count), datatype, op, root, comm, info, request);
 }
 
 inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, Slot* datatype, Slot* op) {
@@ -1661,185 +2107,205 @@ inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, Slot* da
     LowerScope scope;
     return lower_mpi().Reduce_local_c(inbuf, inoutbuf, count, datatype->real, op->real);
   }
-  int error = Reduce_local(inbuf, inoutbuf, int(count), datatype, op);
-  return error;
+  return Reduce_local(inbuf, inoutbuf, int(count), datatype, op);
 }
 
-inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype, Slot* op, Slot* comm) {
+inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype,
+                          Slot* op, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower_mpi().Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
+  return lower_mpi().Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real,
+                                    comm->real);
 }
 
-inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype, Slot* op, Slot* comm) {
+inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype,
+                                Slot* op, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower_mpi().Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real, comm->real);
+  return lower_mpi().Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real,
+                                          comm->real);
 }
 
-inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype, Slot* op, Slot* comm) {
+inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype,
+                                  Slot* op, Slot* comm) {
   if (!(fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower_mpi().Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype->real, op->real, comm->real);
+    return lower_mpi().Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype->real, op->real,
+                                              comm->real);
   }
-  int error = Reduce_scatter_block(sendbuf, recvbuf, int(recvcount), datatype, op, comm);
-  return error;
+  return Reduce_scatter_block(sendbuf, recvbuf, int(recvcount), datatype, op, comm);
 }
 
-inline int Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
+inline int Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, i64 recvcount,
+                                       Slot* datatype, Slot* op, Slot* comm, Slot* info,
+                                       Slot** request) {
   if (!(fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Reduce_scatter_block_init(sendbuf, recvbuf, int(recvcount), datatype, op, comm, info, request);
-  return error;
+  return Reduce_scatter_block_init(sendbuf, recvbuf, int(recvcount), datatype, op, comm, info,
+                                   request);
 }
 
-inline int Rget_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request) {
+inline int Rget_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
+                  i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win,
+                  Slot** request) {
   if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
-  int error = Rget(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win, request);
-  return error;
+  return Rget(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
+              int(target_count), target_datatype, win, request);
 }
 
-inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, void* result_addr, i64 result_count, Slot* result_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* op, Slot* win, Slot** request) {
-  if (!(fits_int(origin_count) && fits_int(result_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
-  int error = Rget_accumulate(origin_addr, int(origin_count), origin_datatype, result_addr, int(result_count), result_datatype, target_rank, target_disp, int(target_count), target_datatype, op, win, request);
-  return error;
+inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
+                             void* result_addr, i64 result_count, Slot* result_datatype,
+                             int target_rank, i64 target_disp, i64 target_count,
+                             Slot* target_datatype, Slot* op, Slot* win, Slot** request) {
+  if (!(fits_int(origin_count) && fits_int(result_count) && fits_int(target_count)))
+    return abi::kErrValueTooLarge;
+  return Rget_accumulate(origin_addr, int(origin_count), origin_datatype, result_addr,
+                         int(result_count), result_datatype, target_rank, target_disp,
+                         int(target_count), target_datatype, op, win, request);
 }
 
-inline int Rput_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win, Slot** request) {
+inline int Rput_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
+                  i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win,
+                  Slot** request) {
   if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
-  int error = Rput(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp, int(target_count), target_datatype, win, request);
-  return error;
+  return Rput(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
+              int(target_count), target_datatype, win, request);
 }
 
 inline int Rsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Rsend(buf, int(count), datatype, dest, tag, comm);
-  return error;
+  return Rsend(buf, int(count), datatype, dest, tag, comm);
 }
 
-inline int Rsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request) {
+inline int Rsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                        Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Rsend_init(buf, int(count), datatype, dest, tag, comm, request);
-  return error;
+  return Rsend_init(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Scan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, Slot* comm) {
+inline int Scan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
+                Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
   return lower_mpi().Scan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
 }
 
-inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm) {
+inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                  Slot* comm) {
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
     return lower_mpi().Scan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
   }
-  int error = Scan(sendbuf, recvbuf, int(count), datatype, op, comm);
-  return error;
+  return Scan(sendbuf, recvbuf, int(count), datatype, op, comm);
 }
 
-inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
+inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
+                       Slot* comm, Slot* info, Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Scan_init(sendbuf, recvbuf, int(count), datatype, op, comm, info, request);
-  return error;
+  return Scan_init(sendbuf, recvbuf, int(count), datatype, op, comm, info, request);
 }
 
-inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
+inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
+                   Slot* recvtype, int root, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+  if (!at_root(comm, root)) sendtype = unread(kDatatype);
+  if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace)) recvtype = unread(kDatatype);
   const BlockingCall open;
-  return lower_mpi().Scatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
+  return lower_mpi().Scatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
+                             root, comm->real);
 }
 
-inline int Scatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
+inline int Scatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                     i64 recvcount, Slot* recvtype, int root, Slot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-    if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+    if (!at_root(comm, root)) sendtype = unread(kDatatype);
+    if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace)) recvtype = unread(kDatatype);
     const BlockingCall open;
-    return lower_mpi().Scatter_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
+    return lower_mpi().Scatter_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
+                                 recvtype->real, root, comm->real);
   }
-  int error = Scatter(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm);
-  return error;
+  return Scatter(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm);
 }
 
-inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request) {
+inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                          i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info,
+                          Slot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Scatter_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm, info, request);
-  return error;
+  return Scatter_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root,
+                      comm, info, request);
 }
 
-inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
+inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype,
+                    void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+  if (!at_root(comm, root)) sendtype = unread(kDatatype);
+  if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace)) recvtype = unread(kDatatype);
   const BlockingCall open;
-  return lower_mpi().Scatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
+  return lower_mpi().Scatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
+                              recvtype->real, root, comm->real);
 }
 
 inline int Send_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Send(buf, int(count), datatype, dest, tag, comm);
-  return error;
+  return Send(buf, int(count), datatype, dest, tag, comm);
 }
 
-inline int Send_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request) {
+inline int Send_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                       Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Send_init(buf, int(count), datatype, dest, tag, comm, request);
-  return error;
+  return Send_init(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Sendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag, Slot* comm, CanonStatus* status) {
+inline int Sendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag,
+                      void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag,
+                      Slot* comm, CanonStatus* status) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
-  int error = Sendrecv(sendbuf, int(sendcount), sendtype, dest, sendtag, recvbuf, int(recvcount), recvtype, source, recvtag, comm, status);
-  return error;
+  return Sendrecv(sendbuf, int(sendcount), sendtype, dest, sendtag, recvbuf, int(recvcount),
+                  recvtype, source, recvtag, comm, status);
 }
 
-inline int Sendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag, int source, int recvtag, Slot* comm, CanonStatus* status) {
+inline int Sendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag,
+                              int source, int recvtag, Slot* comm, CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Sendrecv_replace(buf, int(count), datatype, dest, sendtag, source, recvtag, comm, status);
-  return error;
+  return Sendrecv_replace(buf, int(count), datatype, dest, sendtag, source, recvtag, comm, status);
 }
 
 inline int Session_attach_buffer_c(Slot* session, void* buffer, i64 size) {
   if (!(fits_int(size))) return abi::kErrValueTooLarge;
-  int error = Session_attach_buffer(session, buffer, int(size));
-  return error;
+  return Session_attach_buffer(session, buffer, int(size));
 }
 
 inline int Session_detach_buffer_c(Slot* session, void* buffer_addr, i64* size) {
   int small_size = 0;
-  int error = Session_detach_buffer(session, buffer_addr, &small_size);
+  const int error = Session_detach_buffer(session, buffer_addr, &small_size);
   *size = small_size;
   return error;
 }
 
 inline int Ssend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Ssend(buf, int(count), datatype, dest, tag, comm);
-  return error;
+  return Ssend(buf, int(count), datatype, dest, tag, comm);
 }
 
-inline int Ssend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm, Slot** request) {
+inline int Ssend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
+                        Slot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Ssend_init(buf, int(count), datatype, dest, tag, comm, request);
-  return error;
+  return Ssend_init(buf, int(count), datatype, dest, tag, comm, request);
 }
 
 inline int Status_set_elements_c(CanonStatus* status, Slot* datatype, i64 count) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
-  int error = Status_set_elements(status, datatype, int(count));
-  return error;
+  return Status_set_elements(status, datatype, int(count));
 }
 
 inline int Topo_test(Slot* comm, int* status) {
@@ -1849,25 +2315,23 @@ inline int Topo_test(Slot* comm, int* status) {
 
 inline int Type_contiguous_c(i64 count, Slot* oldtype, Slot** newtype) {
   if (!(fits_int(count))) return Type_contiguous_wide(count, oldtype, newtype);
-  int error = Type_contiguous(int(count), oldtype, newtype);
-  return error;
+  return Type_contiguous(int(count), oldtype, newtype);
 }
 
-inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype) {
+inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype,
+                                 Slot** newtype) {
   if (!(fits_int(count) && fits_int(blocklength))) return abi::kErrValueTooLarge;
-  int error = Type_create_hvector(int(count), int(blocklength), stride, oldtype, newtype);
-  return error;
+  return Type_create_hvector(int(count), int(blocklength), stride, oldtype, newtype);
 }
 
 inline int Type_create_resized_c(Slot* oldtype, i64 lb, i64 extent, Slot** newtype) {
-  int error = Type_create_resized(oldtype, lb, extent, newtype);
-  return error;
+  return Type_create_resized(oldtype, lb, extent, newtype);
 }
 
 inline int Type_get_extent_c(Slot* datatype, i64* lb, i64* extent) {
   i64 small_lb = 0;
   i64 small_extent = 0;
-  int error = Type_get_extent(datatype, &small_lb, &small_extent);
+  const int error = Type_get_extent(datatype, &small_lb, &small_extent);
   *lb = small_lb;
   *extent = small_extent;
   return error;
@@ -1876,7 +2340,7 @@ inline int Type_get_extent_c(Slot* datatype, i64* lb, i64* extent) {
 inline int Type_get_true_extent_c(Slot* datatype, i64* true_lb, i64* true_extent) {
   i64 small_true_lb = 0;
   i64 small_true_extent = 0;
-  int error = Type_get_true_extent(datatype, &small_true_lb, &small_true_extent);
+  const int error = Type_get_true_extent(datatype, &small_true_lb, &small_true_extent);
   *true_lb = small_true_lb;
   *true_extent = small_true_extent;
   return error;
@@ -1887,59 +2351,67 @@ inline int Type_size_c(Slot* datatype, i64* size) {
 }
 
 inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype) {
-  if (!(fits_int(count) && fits_int(blocklength) && fits_int(stride))) return abi::kErrValueTooLarge;
-  int error = Type_vector(int(count), int(blocklength), int(stride), oldtype, newtype);
-  return error;
+  if (!(fits_int(count) && fits_int(blocklength) && fits_int(stride)))
+    return abi::kErrValueTooLarge;
+  return Type_vector(int(count), int(blocklength), int(stride), oldtype, newtype);
 }
 
-inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount, Slot* datatype, Slot* comm) {
+inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
+                  Slot* datatype, Slot* comm) {
   LowerScope scope;
   return lower_mpi().Unpack(inbuf, insize, position, outbuf, outcount, datatype->real, comm->real);
 }
 
-inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, Slot* datatype, Slot* comm) {
+inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount,
+                    Slot* datatype, Slot* comm) {
   if (!(fits_int(insize) && fits_int(*position) && fits_int(outcount))) {
     LowerScope scope;
-    return lower_mpi().Unpack_c(inbuf, insize, position, outbuf, outcount, datatype->real, comm->real);
+    return lower_mpi().Unpack_c(inbuf, insize, position, outbuf, outcount, datatype->real,
+                                comm->real);
   }
   int small_position = int(*position);
-  int error = Unpack(inbuf, int(insize), &small_position, outbuf, int(outcount), datatype, comm);
+  const int error = Unpack(inbuf, int(insize), &small_position, outbuf, int(outcount), datatype,
+                           comm);
   *position = small_position;
   return error;
 }
 
-inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, int outcount, Slot* datatype) {
+inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                           void* outbuf, int outcount, Slot* datatype) {
   LowerScope scope;
-  return lower_mpi().Unpack_external(datarep, inbuf, insize, position, outbuf, outcount, datatype->real);
+  return lower_mpi().Unpack_external(datarep, inbuf, insize, position, outbuf, outcount,
+                                     datatype->real);
 }
 
-inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, Slot* datatype) {
+inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                             void* outbuf, i64 outcount, Slot* datatype) {
   if (!(fits_int(outcount))) {
     LowerScope scope;
-    return lower_mpi().Unpack_external_c(datarep, inbuf, insize, position, outbuf, outcount, datatype->real);
+    return lower_mpi().Unpack_external_c(datarep, inbuf, insize, position, outbuf, outcount,
+                                         datatype->real);
   }
   i64 small_position = i64(*position);
-  int error = Unpack_external(datarep, inbuf, insize, &small_position, outbuf, int(outcount), datatype);
+  const int error = Unpack_external(datarep, inbuf, insize, &small_position, outbuf, int(outcount),
+                                    datatype);
   *position = small_position;
   return error;
 }
 
-inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
+inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr,
+                          Slot** win) {
   if (!(fits_int(disp_unit))) return abi::kErrValueTooLarge;
-  int error = Win_allocate(size, int(disp_unit), info, comm, baseptr, win);
-  return error;
+  return Win_allocate(size, int(disp_unit), info, comm, baseptr, win);
 }
 
-inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
+inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr,
+                                 Slot** win) {
   if (!(fits_int(disp_unit))) return abi::kErrValueTooLarge;
-  int error = Win_allocate_shared(size, int(disp_unit), info, comm, baseptr, win);
-  return error;
+  return Win_allocate_shared(size, int(disp_unit), info, comm, baseptr, win);
 }
 
 inline int Win_create_c(void* base, i64 size, i64 disp_unit, Slot* info, Slot* comm, Slot** win) {
   if (!(fits_int(disp_unit))) return abi::kErrValueTooLarge;
-  int error = Win_create(base, size, int(disp_unit), info, comm, win);
-  return error;
+  return Win_create(base, size, int(disp_unit), info, comm, win);
 }
 
 inline int Win_flush(int rank, Slot* win) {
@@ -1964,7 +2436,7 @@ inline int Win_flush_local_all(Slot* win) {
 
 inline int Win_shared_query_c(Slot* win, int rank, i64* size, i64* disp_unit, void* baseptr) {
   int small_disp_unit = 0;
-  int error = Win_shared_query(win, rank, size, &small_disp_unit, baseptr);
+  const int error = Win_shared_query(win, rank, size, &small_disp_unit, baseptr);
   *disp_unit = small_disp_unit;
   return error;
 }

@@ -7,7 +7,8 @@
 
 namespace fermata::mpi::core {
 
-inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm) {
+inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                        const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_recvcounts(recvcounts, n.receives);
@@ -15,14 +16,18 @@ inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void
   if (!(fits_int(sendcount) && small_recvcounts.fits() && small_displs.fits())) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
     const BlockingCall open;
-    return lower_mpi().Allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
+    return lower_mpi().Allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
+                                    recvtype->real, comm->real);
   }
-  return Allgatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(), small_displs.data(), recvtype, comm);
+  return Allgatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(),
+                    small_displs.data(), recvtype, comm);
 }
 
-inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                             const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm,
+                             Slot* info, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -31,79 +36,113 @@ inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
   if (!(fits_int(sendcount) && kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Allgatherv_init(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts, small_displs, recvtype, comm, info, request));
+  return kept.last_as_long_as(request,
+                              Allgatherv_init(sendbuf, int(sendcount), sendtype, recvbuf,
+                                              small_recvcounts, small_displs, recvtype, comm, info,
+                                              request));
 }
 
-inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm) {
+inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                       Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls,
+                       Slot* recvtype, Slot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_sendcounts(sendcounts, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
   Narrow small_sdispls(sdispls, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
   Narrow small_recvcounts(recvcounts, n.receives);
   Narrow small_rdispls(rdispls, n.receives);
-  if (!(small_sendcounts.fits() && small_sdispls.fits() && small_recvcounts.fits() && small_rdispls.fits())) {
+  if (!(small_sendcounts.fits() && small_sdispls.fits() && small_recvcounts.fits() &&
+        small_rdispls.fits())) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
     const BlockingCall open;
-    return lower_mpi().Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
+    return lower_mpi().Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
+                                   recvcounts, rdispls, recvtype->real, comm->real);
   }
-  return Alltoallv(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtype, recvbuf, small_recvcounts.data(), small_rdispls.data(), recvtype, comm);
+  return Alltoallv(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtype, recvbuf,
+                   small_recvcounts.data(), small_rdispls.data(), recvtype, comm);
 }
 
-inline int Alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+inline int Alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                            Slot* sendtype, void* recvbuf, const i64* recvcounts,
+                            const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info,
+                            Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
-  int* const small_sendcounts = kept.add(sendcounts, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
-  int* const small_sdispls = kept.add(sdispls, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
+  int* const small_sendcounts = kept.add(sendcounts, n.sends,
+                                         sendbuf != reinterpret_cast<void*>(abi::kInPlace));
+  int* const small_sdispls = kept.add(sdispls, n.sends,
+                                      sendbuf != reinterpret_cast<void*>(abi::kInPlace));
   int* const small_recvcounts = kept.add(recvcounts, n.receives);
   int* const small_rdispls = kept.add(rdispls, n.receives);
   if (!(kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Alltoallv_init(sendbuf, small_sendcounts, small_sdispls, sendtype, recvbuf, small_recvcounts, small_rdispls, recvtype, comm, info, request));
+  return kept.last_as_long_as(request,
+                              Alltoallv_init(sendbuf, small_sendcounts, small_sdispls, sendtype,
+                                             recvbuf, small_recvcounts, small_rdispls, recvtype,
+                                             comm, info, request));
 }
 
-inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
+inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                       Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                       const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_sendcounts(sendcounts, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
   Narrow small_sdispls(sdispls, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
   Narrow small_recvcounts(recvcounts, n.receives);
   Narrow small_rdispls(rdispls, n.receives);
-  if (!(small_sendcounts.fits() && small_sdispls.fits() && small_recvcounts.fits() && small_rdispls.fits())) {
+  if (!(small_sendcounts.fits() && small_sdispls.fits() && small_recvcounts.fits() &&
+        small_rdispls.fits())) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     int sends = 0, receives = 0;
     front::peer_counts(comm, &sends, &receives);
     Scratch<u64> real_sendtypes(sends);
-    for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) && i < sends; i++)
+    for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
+         i < sends; i++)
       real_sendtypes[i] = sendtypes[i]->real;
     Scratch<u64> real_recvtypes(receives);
     for (int i = 0; recvtypes != nullptr && i < receives; i++)
       real_recvtypes[i] = recvtypes[i]->real;
     const BlockingCall open;
-    return lower_mpi().Alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, recvtypes == sendtypes ? real_sendtypes.data() : real_recvtypes.data(), comm->real);
+    return lower_mpi().Alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf,
+                                   recvcounts, rdispls,
+                                   recvtypes == sendtypes ? real_sendtypes.data()
+                                   : real_recvtypes.data(), comm->real);
   }
-  return Alltoallw(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtypes, recvbuf, small_recvcounts.data(), small_rdispls.data(), recvtypes, comm);
+  return Alltoallw(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtypes, recvbuf,
+                   small_recvcounts.data(), small_rdispls.data(), recvtypes, comm);
 }
 
-inline int Alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request) {
+inline int Alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                            Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                            const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info,
+                            Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
-  int* const small_sendcounts = kept.add(sendcounts, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
-  int* const small_sdispls = kept.add(sdispls, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
+  int* const small_sendcounts = kept.add(sendcounts, n.sends,
+                                         sendbuf != reinterpret_cast<void*>(abi::kInPlace));
+  int* const small_sdispls = kept.add(sdispls, n.sends,
+                                      sendbuf != reinterpret_cast<void*>(abi::kInPlace));
   int* const small_recvcounts = kept.add(recvcounts, n.receives);
   int* const small_rdispls = kept.add(rdispls, n.receives);
   if (!(kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Alltoallw_init(sendbuf, small_sendcounts, small_sdispls, sendtypes, recvbuf, small_recvcounts, small_rdispls, recvtypes, comm, info, request));
+  return kept.last_as_long_as(request,
+                              Alltoallw_init(sendbuf, small_sendcounts, small_sdispls, sendtypes,
+                                             recvbuf, small_recvcounts, small_rdispls, recvtypes,
+                                             comm, info, request));
 }
 
-inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm) {
+inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                     const i64* recvcounts, const i64* displs, Slot* recvtype, int root,
+                     Slot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_recvcounts(recvcounts, n.receives, at_root(comm, root));
@@ -111,15 +150,19 @@ inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* r
   if (!(fits_int(sendcount) && small_recvcounts.fits() && small_displs.fits())) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-    if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+    if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = unread(kDatatype);
+    if (!at_root(comm, root)) recvtype = unread(kDatatype);
     const BlockingCall open;
-    return lower_mpi().Gatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real);
+    return lower_mpi().Gatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
+                                 recvtype->real, root, comm->real);
   }
-  return Gatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(), small_displs.data(), recvtype, root, comm);
+  return Gatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(),
+                 small_displs.data(), recvtype, root, comm);
 }
 
-inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request) {
+inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                          const i64* recvcounts, const i64* displs, Slot* recvtype, int root,
+                          Slot* comm, Slot* info, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -128,10 +171,15 @@ inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
   if (!(fits_int(sendcount) && kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Gatherv_init(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts, small_displs, recvtype, root, comm, info, request));
+  return kept.last_as_long_as(request,
+                              Gatherv_init(sendbuf, int(sendcount), sendtype, recvbuf,
+                                           small_recvcounts, small_displs, recvtype, root, comm,
+                                           info, request));
 }
 
-inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                         const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm,
+                         Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -140,38 +188,56 @@ inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, voi
   if (!(fits_int(sendcount) && kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Iallgatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts, small_displs, recvtype, comm, request));
+  return kept.last_as_long_as(request,
+                              Iallgatherv(sendbuf, int(sendcount), sendtype, recvbuf,
+                                          small_recvcounts, small_displs, recvtype, comm, request));
 }
 
-inline int Ialltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Ialltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                        Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls,
+                        Slot* recvtype, Slot* comm, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
-  int* const small_sendcounts = kept.add(sendcounts, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
-  int* const small_sdispls = kept.add(sdispls, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
+  int* const small_sendcounts = kept.add(sendcounts, n.sends,
+                                         sendbuf != reinterpret_cast<void*>(abi::kInPlace));
+  int* const small_sdispls = kept.add(sdispls, n.sends,
+                                      sendbuf != reinterpret_cast<void*>(abi::kInPlace));
   int* const small_recvcounts = kept.add(recvcounts, n.receives);
   int* const small_rdispls = kept.add(rdispls, n.receives);
   if (!(kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Ialltoallv(sendbuf, small_sendcounts, small_sdispls, sendtype, recvbuf, small_recvcounts, small_rdispls, recvtype, comm, request));
+  return kept.last_as_long_as(request,
+                              Ialltoallv(sendbuf, small_sendcounts, small_sdispls, sendtype,
+                                         recvbuf, small_recvcounts, small_rdispls, recvtype, comm,
+                                         request));
 }
 
-inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
+inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                        Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                        const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
-  int* const small_sendcounts = kept.add(sendcounts, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
-  int* const small_sdispls = kept.add(sdispls, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
+  int* const small_sendcounts = kept.add(sendcounts, n.sends,
+                                         sendbuf != reinterpret_cast<void*>(abi::kInPlace));
+  int* const small_sdispls = kept.add(sdispls, n.sends,
+                                      sendbuf != reinterpret_cast<void*>(abi::kInPlace));
   int* const small_recvcounts = kept.add(recvcounts, n.receives);
   int* const small_rdispls = kept.add(rdispls, n.receives);
   if (!(kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Ialltoallw(sendbuf, small_sendcounts, small_sdispls, sendtypes, recvbuf, small_recvcounts, small_rdispls, recvtypes, comm, request));
+  return kept.last_as_long_as(request,
+                              Ialltoallw(sendbuf, small_sendcounts, small_sdispls, sendtypes,
+                                         recvbuf, small_recvcounts, small_rdispls, recvtypes, comm,
+                                         request));
 }
 
-inline int Igatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, int root, Slot* comm, Slot** request) {
+inline int Igatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                      const i64* recvcounts, const i64* displs, Slot* recvtype, int root,
+                      Slot* comm, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -180,10 +246,14 @@ inline int Igatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* 
   if (!(fits_int(sendcount) && kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Igatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts, small_displs, recvtype, root, comm, request));
+  return kept.last_as_long_as(request,
+                              Igatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts,
+                                       small_displs, recvtype, root, comm, request));
 }
 
-inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                                  const i64* recvcounts, const i64* displs, Slot* recvtype,
+                                  Slot* comm, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -192,10 +262,15 @@ inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* send
   if (!(fits_int(sendcount) && kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Ineighbor_allgatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts, small_displs, recvtype, comm, request));
+  return kept.last_as_long_as(request,
+                              Ineighbor_allgatherv(sendbuf, int(sendcount), sendtype, recvbuf,
+                                                   small_recvcounts, small_displs, recvtype, comm,
+                                                   request));
 }
 
-inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                 Slot* sendtype, void* recvbuf, const i64* recvcounts,
+                                 const i64* rdispls, Slot* recvtype, Slot* comm, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -206,10 +281,16 @@ inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, con
   if (!(kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Ineighbor_alltoallv(sendbuf, small_sendcounts, small_sdispls, sendtype, recvbuf, small_recvcounts, small_rdispls, recvtype, comm, request));
+  return kept.last_as_long_as(request,
+                              Ineighbor_alltoallv(sendbuf, small_sendcounts, small_sdispls,
+                                                  sendtype, recvbuf, small_recvcounts,
+                                                  small_rdispls, recvtype, comm, request));
 }
 
-inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
+inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                 Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                                 const i64* rdispls, Slot* const* recvtypes, Slot* comm,
+                                 Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -218,10 +299,14 @@ inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, con
   if (!(kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Ineighbor_alltoallw(sendbuf, small_sendcounts, sdispls, sendtypes, recvbuf, small_recvcounts, rdispls, recvtypes, comm, request));
+  return kept.last_as_long_as(request,
+                              Ineighbor_alltoallw(sendbuf, small_sendcounts, sdispls, sendtypes,
+                                                  recvbuf, small_recvcounts, rdispls, recvtypes,
+                                                  comm, request));
 }
 
-inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm, Slot** request) {
+inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
+                             Slot* datatype, Slot* op, Slot* comm, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -229,10 +314,14 @@ inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recv
   if (!(kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Ireduce_scatter(sendbuf, recvbuf, small_recvcounts, datatype, op, comm, request));
+  return kept.last_as_long_as(request,
+                              Ireduce_scatter(sendbuf, recvbuf, small_recvcounts, datatype, op,
+                                              comm, request));
 }
 
-inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
+inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs,
+                       Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root,
+                       Slot* comm, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -241,10 +330,14 @@ inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* di
   if (!(fits_int(recvcount) && kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Iscatterv(sendbuf, small_sendcounts, small_displs, sendtype, recvbuf, int(recvcount), recvtype, root, comm, request));
+  return kept.last_as_long_as(request,
+                              Iscatterv(sendbuf, small_sendcounts, small_displs, sendtype, recvbuf,
+                                        int(recvcount), recvtype, root, comm, request));
 }
 
-inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm) {
+inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
+                                 const i64* recvcounts, const i64* displs, Slot* recvtype,
+                                 Slot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   Narrow small_recvcounts(recvcounts, n.receives);
@@ -253,12 +346,16 @@ inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendt
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower_mpi().Neighbor_allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
+    return lower_mpi().Neighbor_allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf,
+                                             recvcounts, displs, recvtype->real, comm->real);
   }
-  return Neighbor_allgatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(), small_displs.data(), recvtype, comm);
+  return Neighbor_allgatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(),
+                             small_displs.data(), recvtype, comm);
 }
 
-inline int Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+inline int Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
+                                      void* recvbuf, const i64* recvcounts, const i64* displs,
+                                      Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -267,26 +364,37 @@ inline int Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* 
   if (!(fits_int(sendcount) && kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Neighbor_allgatherv_init(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts, small_displs, recvtype, comm, info, request));
+  return kept.last_as_long_as(request,
+                              Neighbor_allgatherv_init(sendbuf, int(sendcount), sendtype, recvbuf,
+                                                       small_recvcounts, small_displs, recvtype,
+                                                       comm, info, request));
 }
 
-inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm) {
+inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                Slot* sendtype, void* recvbuf, const i64* recvcounts,
+                                const i64* rdispls, Slot* recvtype, Slot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   Narrow small_sendcounts(sendcounts, n.sends);
   Narrow small_sdispls(sdispls, n.sends);
   Narrow small_recvcounts(recvcounts, n.receives);
   Narrow small_rdispls(rdispls, n.receives);
-  if (!(small_sendcounts.fits() && small_sdispls.fits() && small_recvcounts.fits() && small_rdispls.fits())) {
+  if (!(small_sendcounts.fits() && small_sdispls.fits() && small_recvcounts.fits() &&
+        small_rdispls.fits())) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower_mpi().Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
+    return lower_mpi().Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
+                                            recvcounts, rdispls, recvtype->real, comm->real);
   }
-  return Neighbor_alltoallv(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtype, recvbuf, small_recvcounts.data(), small_rdispls.data(), recvtype, comm);
+  return Neighbor_alltoallv(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtype,
+                            recvbuf, small_recvcounts.data(), small_rdispls.data(), recvtype, comm);
 }
 
-inline int Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+inline int Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                     Slot* sendtype, void* recvbuf, const i64* recvcounts,
+                                     const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info,
+                                     Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -297,10 +405,16 @@ inline int Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts,
   if (!(kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Neighbor_alltoallv_init(sendbuf, small_sendcounts, small_sdispls, sendtype, recvbuf, small_recvcounts, small_rdispls, recvtype, comm, info, request));
+  return kept.last_as_long_as(request,
+                              Neighbor_alltoallv_init(sendbuf, small_sendcounts, small_sdispls,
+                                                      sendtype, recvbuf, small_recvcounts,
+                                                      small_rdispls, recvtype, comm, info,
+                                                      request));
 }
 
-inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
+inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                                const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   Narrow small_sendcounts(sendcounts, n.sends);
@@ -311,18 +425,25 @@ inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, cons
     int sends = 0, receives = 0;
     front::degree_counts(comm, &sends, &receives);
     Scratch<u64> real_sendtypes(sends);
-    for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) && i < sends; i++)
+    for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
+         i < sends; i++)
       real_sendtypes[i] = sendtypes[i]->real;
     Scratch<u64> real_recvtypes(receives);
     for (int i = 0; recvtypes != nullptr && i < receives; i++)
       real_recvtypes[i] = recvtypes[i]->real;
     const BlockingCall open;
-    return lower_mpi().Neighbor_alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts, rdispls, real_recvtypes.data(), comm->real);
+    return lower_mpi().Neighbor_alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(),
+                                            recvbuf, recvcounts, rdispls, real_recvtypes.data(),
+                                            comm->real);
   }
-  return Neighbor_alltoallw(sendbuf, small_sendcounts.data(), sdispls, sendtypes, recvbuf, small_recvcounts.data(), rdispls, recvtypes, comm);
+  return Neighbor_alltoallw(sendbuf, small_sendcounts.data(), sdispls, sendtypes, recvbuf,
+                            small_recvcounts.data(), rdispls, recvtypes, comm);
 }
 
-inline int Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, Slot* const* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info, Slot** request) {
+inline int Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                     Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                                     const i64* rdispls, Slot* const* recvtypes, Slot* comm,
+                                     Slot* info, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -331,10 +452,14 @@ inline int Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts,
   if (!(kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Neighbor_alltoallw_init(sendbuf, small_sendcounts, sdispls, sendtypes, recvbuf, small_recvcounts, rdispls, recvtypes, comm, info, request));
+  return kept.last_as_long_as(request,
+                              Neighbor_alltoallw_init(sendbuf, small_sendcounts, sdispls, sendtypes,
+                                                      recvbuf, small_recvcounts, rdispls, recvtypes,
+                                                      comm, info, request));
 }
 
-inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm) {
+inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
+                            Slot* datatype, Slot* op, Slot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_recvcounts(recvcounts, comm_of(comm)->size);
@@ -342,12 +467,14 @@ inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvc
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower_mpi().Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
+    return lower_mpi().Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype->real, op->real,
+                                        comm->real);
   }
   return Reduce_scatter(sendbuf, recvbuf, small_recvcounts.data(), datatype, op, comm);
 }
 
-inline int Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
+inline int Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
+                                 Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -355,10 +482,13 @@ inline int Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* 
   if (!(kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Reduce_scatter_init(sendbuf, recvbuf, small_recvcounts, datatype, op, comm, info, request));
+  return kept.last_as_long_as(request,
+                              Reduce_scatter_init(sendbuf, recvbuf, small_recvcounts, datatype, op,
+                                                  comm, info, request));
 }
 
-inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
+inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype,
+                      void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_sendcounts(sendcounts, n.sends, at_root(comm, root));
@@ -366,15 +496,19 @@ inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* dis
   if (!(small_sendcounts.fits() && small_displs.fits() && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-    if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+    if (!at_root(comm, root)) sendtype = unread(kDatatype);
+    if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace)) recvtype = unread(kDatatype);
     const BlockingCall open;
-    return lower_mpi().Scatterv_c(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
+    return lower_mpi().Scatterv_c(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
+                                  recvtype->real, root, comm->real);
   }
-  return Scatterv(sendbuf, small_sendcounts.data(), small_displs.data(), sendtype, recvbuf, int(recvcount), recvtype, root, comm);
+  return Scatterv(sendbuf, small_sendcounts.data(), small_displs.data(), sendtype, recvbuf,
+                  int(recvcount), recvtype, root, comm);
 }
 
-inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info, Slot** request) {
+inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs,
+                           Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root,
+                           Slot* comm, Slot* info, Slot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -383,65 +517,96 @@ inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64
   if (!(fits_int(recvcount) && kept.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return kept.last_as_long_as(request, Scatterv_init(sendbuf, small_sendcounts, small_displs, sendtype, recvbuf, int(recvcount), recvtype, root, comm, info, request));
+  return kept.last_as_long_as(request,
+                              Scatterv_init(sendbuf, small_sendcounts, small_displs, sendtype,
+                                            recvbuf, int(recvcount), recvtype, root, comm, info,
+                                            request));
 }
 
-inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, Slot* oldtype, Slot** newtype) {
+inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_of_gsizes,
+                                const int* array_of_distribs, const int* array_of_dargs,
+                                const int* array_of_psizes, int order, Slot* oldtype,
+                                Slot** newtype) {
   Narrow small_array_of_gsizes(array_of_gsizes, ndims);
   if (!(small_array_of_gsizes.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return Type_create_darray(size, rank, ndims, small_array_of_gsizes.data(), array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype, newtype);
+  return Type_create_darray(size, rank, ndims, small_array_of_gsizes.data(), array_of_distribs,
+                            array_of_dargs, array_of_psizes, order, oldtype, newtype);
 }
 
-inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
+inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths,
+                                  const i64* array_of_displacements, Slot* oldtype,
+                                  Slot** newtype) {
   Narrow small_array_of_blocklengths(array_of_blocklengths, count);
   if (!(fits_int(count) && small_array_of_blocklengths.fits())) {
-    return Type_create_hindexed_wide(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
+    return Type_create_hindexed_wide(count, array_of_blocklengths, array_of_displacements, oldtype,
+                                     newtype);
   }
-  return Type_create_hindexed(int(count), small_array_of_blocklengths.data(), array_of_displacements, oldtype, newtype);
+  return Type_create_hindexed(int(count), small_array_of_blocklengths.data(),
+                              array_of_displacements, oldtype, newtype);
 }
 
-inline int Type_create_hindexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
+inline int Type_create_hindexed_block_c(i64 count, i64 blocklength,
+                                        const i64* array_of_displacements, Slot* oldtype,
+                                        Slot** newtype) {
   if (!(fits_int(count) && fits_int(blocklength))) {
-    return Type_create_hindexed_block_wide(count, blocklength, array_of_displacements, oldtype, newtype);
+    return Type_create_hindexed_block_wide(count, blocklength, array_of_displacements, oldtype,
+                                           newtype);
   }
-  return Type_create_hindexed_block(int(count), int(blocklength), array_of_displacements, oldtype, newtype);
+  return Type_create_hindexed_block(int(count), int(blocklength), array_of_displacements, oldtype,
+                                    newtype);
 }
 
-inline int Type_create_indexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
+inline int Type_create_indexed_block_c(i64 count, i64 blocklength,
+                                       const i64* array_of_displacements, Slot* oldtype,
+                                       Slot** newtype) {
   Narrow small_array_of_displacements(array_of_displacements, count);
   if (!(fits_int(count) && fits_int(blocklength) && small_array_of_displacements.fits())) {
-    return Type_create_indexed_block_wide(count, blocklength, array_of_displacements, oldtype, newtype);
+    return Type_create_indexed_block_wide(count, blocklength, array_of_displacements, oldtype,
+                                          newtype);
   }
-  return Type_create_indexed_block(int(count), int(blocklength), small_array_of_displacements.data(), oldtype, newtype);
+  return Type_create_indexed_block(int(count), int(blocklength),
+                                   small_array_of_displacements.data(), oldtype, newtype);
 }
 
-inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* const* array_of_types, Slot** newtype) {
+inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths,
+                                const i64* array_of_displacements, Slot* const* array_of_types,
+                                Slot** newtype) {
   Narrow small_array_of_blocklengths(array_of_blocklengths, count);
   if (!(fits_int(count) && small_array_of_blocklengths.fits())) {
-    return Type_create_struct_wide(count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
+    return Type_create_struct_wide(count, array_of_blocklengths, array_of_displacements,
+                                   array_of_types, newtype);
   }
-  return Type_create_struct(int(count), small_array_of_blocklengths.data(), array_of_displacements, array_of_types, newtype);
+  return Type_create_struct(int(count), small_array_of_blocklengths.data(), array_of_displacements,
+                            array_of_types, newtype);
 }
 
-inline int Type_create_subarray_c(int ndims, const i64* array_of_sizes, const i64* array_of_subsizes, const i64* array_of_starts, int order, Slot* oldtype, Slot** newtype) {
+inline int Type_create_subarray_c(int ndims, const i64* array_of_sizes,
+                                  const i64* array_of_subsizes, const i64* array_of_starts,
+                                  int order, Slot* oldtype, Slot** newtype) {
   Narrow small_array_of_sizes(array_of_sizes, ndims);
   Narrow small_array_of_subsizes(array_of_subsizes, ndims);
   Narrow small_array_of_starts(array_of_starts, ndims);
-  if (!(small_array_of_sizes.fits() && small_array_of_subsizes.fits() && small_array_of_starts.fits())) {
+  if (!(small_array_of_sizes.fits() && small_array_of_subsizes.fits() &&
+        small_array_of_starts.fits())) {
     return abi::kErrValueTooLarge;
   }
-  return Type_create_subarray(ndims, small_array_of_sizes.data(), small_array_of_subsizes.data(), small_array_of_starts.data(), order, oldtype, newtype);
+  return Type_create_subarray(ndims, small_array_of_sizes.data(), small_array_of_subsizes.data(),
+                              small_array_of_starts.data(), order, oldtype, newtype);
 }
 
-inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
+inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths,
+                          const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
   Narrow small_array_of_blocklengths(array_of_blocklengths, count);
   Narrow small_array_of_displacements(array_of_displacements, count);
-  if (!(fits_int(count) && small_array_of_blocklengths.fits() && small_array_of_displacements.fits())) {
-    return Type_indexed_wide(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
+  if (!(fits_int(count) && small_array_of_blocklengths.fits() &&
+        small_array_of_displacements.fits())) {
+    return Type_indexed_wide(count, array_of_blocklengths, array_of_displacements, oldtype,
+                             newtype);
   }
-  return Type_indexed(int(count), small_array_of_blocklengths.data(), small_array_of_displacements.data(), oldtype, newtype);
+  return Type_indexed(int(count), small_array_of_blocklengths.data(),
+                      small_array_of_displacements.data(), oldtype, newtype);
 }
 
 }  // namespace fermata::mpi::core

@@ -54,7 +54,7 @@ inline void lower_start() {
   text << "fermata: restart of rank " << state().world_rank << " under " << crossing().lower->name
        << ": cannot make " << what << " again (MPI error class " << error << ")\n";
   (void)sys::write(2, text.data, text.size);
-  sys::exit_group(71);
+  sys::exit_group(kExitRebuild);
 }
 
 inline void rebuild_comm(Comm* comm) {

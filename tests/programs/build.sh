@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds every test program with each MPI's own compiler wrapper into build/tests/<mpi>/. The
+# Builds every test program with each MPI's own compiler wrapper into build/tests/<mpi>/: those of
+# the folders mpi, resources and fortran into folders of these names, all others side by side. The
 # programs are ordinary MPI programs: nothing of the product is compiled or linked into them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -16,9 +17,9 @@ for mpi in openmpi mpich; do
     return 1
   }
   mkdir -p "$out/mpi"
-  for source in tests/programs/*.c tests/programs/mpi/*.c; do
-    name=${source#tests/programs/}
-    name=${name%.c}
+  for source in tests/programs/{basic,process,linking,api,mpi}/*.c; do
+    name=$(basename "${source%.c}")
+    [[ $source != */mpi/* ]] || name=mpi/$name
     case $name in
       plugin | thread_plugin) target=$name.so; flags=(-shared -fPIC) ;;
       loaded_by_thread) target=$name; flags=(-Wl,--as-needed) ;;
@@ -30,15 +31,15 @@ for mpi in openmpi mpich; do
         "${flags[@]}" -o "$out/$target" "$source" -lpthread -ldl -lm
     fi
   done
-  if stale tests/programs/static_cxx.cpp "$out/static_cxx"; then
+  if stale tests/programs/linking/static_cxx.cpp "$out/static_cxx"; then
     # Without the MPI's own C++ bindings: they would bring in the shared libstdc++.
     mpicxx.$mpi -std=c++17 -O2 -g -Wall -Wextra -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX \
-      -static-libstdc++ -static-libgcc -o "$out/static_cxx" tests/programs/static_cxx.cpp
+      -static-libstdc++ -static-libgcc -o "$out/static_cxx" tests/programs/linking/static_cxx.cpp
   fi
   # As the wrapper builds by default: with the C++ bindings and their library.
-  if stale tests/programs/cxx_bindings.cpp "$out/cxx_bindings"; then
+  if stale tests/programs/linking/cxx_bindings.cpp "$out/cxx_bindings"; then
     mpicxx.$mpi -std=c++17 -O2 -g -Wall -Wextra -Wno-cast-function-type \
-      -o "$out/cxx_bindings" tests/programs/cxx_bindings.cpp
+      -o "$out/cxx_bindings" tests/programs/linking/cxx_bindings.cpp
   fi
   # Tight loops: one file is in C++. What their assembly pushes may not meet a red zone.
   loops=(-mno-red-zone tests/programs/loops/{clocks,signals,memory,transfers}.c
@@ -58,11 +59,11 @@ for mpi in openmpi mpich; do
   fi
 done
 
-# One program per item of what a rank may hold. Flags of its own stand in a line `// Flags: ...`.
+# One program per thing that a rank may hold. Flags of its own stand in a line `// Flags: ...`.
 for mpi in openmpi mpich; do
-  out=build/tests/$mpi/items
+  out=build/tests/$mpi/resources
   mkdir -p "$out"
-  for source in tests/programs/items/*.c; do
+  for source in tests/programs/resources/*.c; do
     target=$(basename "${source%.c}")
     stale "$source" "$out/$target" || continue
     read -ra flags <<< "$(sed -n 's,^// Flags: ,,p' "$source")"
@@ -85,16 +86,16 @@ for mpi in openmpi mpich; do
   fortran $mpi calls.F90 module
   fortran $mpi f08.f90 f08
   fortran $mpi refused.f90 refused
-  fortran $mpi say.f90 say runtime/interface/fermata.f90
+  fortran $mpi user_api.f90 user_api runtime/interface/fermata.f90
 done
 
 # What brings a checkpoint into a chosen MPI call; its functions are all that the MPI table names.
-moments=build/tests/moments
-mkdir -p "$moments"
-sources=(tests/moments/moments.cpp runtime/halves "$0")
-if [[ -n $(find "${sources[@]}" -newer "$moments/moments.so" 2>&1) ]]; then
+points=build/tests/checkpoint_points
+mkdir -p "$points"
+sources=(tests/harness/checkpoint_points.cpp runtime/halves "$0")
+if [[ -n $(find "${sources[@]}" -newer "$points.so" 2>&1) ]]; then
   grep -o '"name":"MPI_[A-Za-z0-9_]*","return_kind"' spec/mpi/apis.json | cut -d'"' -f4 | sort -u |
-    sed 's/.*/CALL(&)/' > "$moments/names.inc"
+    sed 's/.*/CALL(&)/' > "$points/names.inc"
   g++ -std=c++20 -O2 -g -Wall -Wextra -fno-exceptions -fno-rtti -shared -fPIC -Iruntime \
-    -I"$moments" -o "$moments/moments.so" tests/moments/moments.cpp
+    -I"$points" -o "$points.so" tests/harness/checkpoint_points.cpp
 fi

@@ -8,7 +8,7 @@ import time
 
 from support import mpis
 from support.cases import Failed, check
-from support.fermata import FERMATA, STEP, newest_snapshot
+from support.fermata import FERMATA, STEP
 
 STEPS = 24
 STEP_MS = 80

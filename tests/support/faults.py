@@ -21,7 +21,7 @@ LEFT = ("new", "new (untold)", "damaged", "before")
 RAN_ON, ENDED, STOPPED = RUNS = ("ran on", "ended", "stopped")
 ENDS_S = 60
 # A program of several threads.
-WITH_THREADS = "items/signals_sleeps"
+WITH_THREADS = "resources/signals_sleeps"
 
 
 def wanted(point):

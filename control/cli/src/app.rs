@@ -5,7 +5,7 @@
 use crate::exit::{refused, usage};
 use crate::registry::{Family, Prefix};
 use anyhow::{Context, Result};
-use fermata_types::words;
+use fermata_types::{ELF_MACHINE, words};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
@@ -18,7 +18,6 @@ const ELF_CLASS_64: u8 = 2;
 const ELF_LITTLE: u8 = 1;
 const ELF_EXEC: u16 = 2;
 const ELF_DYN: u16 = 3;
-const ELF_X86_64: u16 = 62;
 const PT_INTERP: u32 = 3;
 const SCRIPT_DEPTH_MAX: u32 = 4;
 /// Enough for the header and the program headers of any program.
@@ -216,7 +215,7 @@ fn check_elf(name: &str, head: &[u8]) -> Result<String> {
     if head[4] != ELF_CLASS_64 || head[5] != ELF_LITTLE {
         return no("it is not a 64-bit program", "build it without -m32, for x86-64");
     }
-    if u16_at(head, 18) != Some(ELF_X86_64) {
+    if u16_at(head, 18) != Some(ELF_MACHINE) {
         return no("it is for another machine than x86-64", "build it on this machine");
     }
     if !matches!(u16_at(head, 16), Some(ELF_EXEC | ELF_DYN)) {
@@ -280,7 +279,7 @@ mod tests {
         let mut head = vec![0; 64];
         head[..6].copy_from_slice(b"\x7fELF\x02\x01");
         head[16] = 2;
-        head[18] = 62;
+        head[18..20].copy_from_slice(&ELF_MACHINE.to_le_bytes());
         let text = check_elf("x", &head).unwrap_err().to_string();
         assert!(text.contains("statically"), "{text}");
         head[18] = 183;

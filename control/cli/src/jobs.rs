@@ -16,7 +16,9 @@ use fermata_storage::{
     remove_leftovers,
 };
 use fermata_sysio::tell;
-use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind, sealing, words};
+use fermata_types::{
+    Checkpointer, JobRecord, MANIFEST_FILE, file_kind, object_kind, sealing, words,
+};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -275,7 +277,7 @@ pub fn snapshots(place: &JobsDir, name: Option<&str>, output: Output) -> Result<
 /// A snapshot directory, or the newest snapshot of a job.
 pub fn snapshot_path(place: &JobsDir, what: &str) -> Result<PathBuf> {
     let path = PathBuf::from(what);
-    if path.join("manifest.json").exists() || (what.contains('/') && path.is_dir()) {
+    if path.join(MANIFEST_FILE).exists() || (what.contains('/') && path.is_dir()) {
         return Ok(path);
     }
     let job = place.find(Some(what))?;

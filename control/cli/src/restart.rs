@@ -24,7 +24,7 @@ use anyhow::Result;
 use fermata_faults::{Fault, fault};
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
 use fermata_sysio::tell;
-use fermata_types::{JobRecord, Manifest, ProgramRecord, each_program};
+use fermata_types::{JobRecord, MANIFEST_FILE, Manifest, ProgramRecord, each_program};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -229,7 +229,7 @@ struct Found {
 /// A job, and the directory of a snapshot if one was given.
 fn find_job(place: &JobsDir, what: Option<&str>) -> Result<Found> {
     if let Some(path) = what.map(Path::new).filter(|path| path.is_dir()) {
-        if path.join("manifest.json").exists() || what.is_some_and(|text| text.contains('/')) {
+        if path.join(MANIFEST_FILE).exists() || what.is_some_and(|text| text.contains('/')) {
             let path = fs::canonicalize(path)?;
             check_owner(&path)?; // before anything is written beside it, or believed
             let origin = JobDir::with_snapshot(&path);

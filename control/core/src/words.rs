@@ -2,7 +2,7 @@
 //! The words of the safe-state protocol as messages of the wire.
 
 use fermata_protocol::{Cause, Clock, Directive, Need, NeedKind, RankId, Report, Version};
-use fermata_types::{Message, Targets};
+use fermata_types::{Message, Targets, cause, need_kind};
 use std::collections::BTreeMap;
 
 /// Messages sent, by sender: to whom how many.
@@ -15,7 +15,7 @@ pub(crate) fn report_of(message: &Message, epoch: u32) -> Option<Report> {
         Message::Raise(m) => (m.epoch, Report::Raise(Clock { group: m.comm_id, seq: m.seq })),
         Message::Needs(m) if m.list.is_empty() => (m.epoch, Report::Runs),
         Message::Needs(m) => {
-            let cause = if m.own == 0 { Cause::Others } else { Cause::Own };
+            let cause = if u64::from(m.own) == cause::OTHERS { Cause::Others } else { Cause::Own };
             (m.epoch, Report::Needs(cause, m.list.iter().filter_map(need_of).collect()))
         }
         Message::Parked(m) => {
@@ -45,18 +45,18 @@ fn clocks(list: &[(u64, u64)]) -> Vec<Clock> {
 
 fn pair_of(need: &Need) -> (u64, u64) {
     let kind = match need.kind {
-        NeedKind::Message => 1,
-        NeedKind::Receipt => 2,
-        NeedKind::Room => 3,
+        NeedKind::Message => need_kind::MESSAGE,
+        NeedKind::Receipt => need_kind::RECEIPT,
+        NeedKind::Room => need_kind::ROOM,
     };
-    (kind << 32 | u64::from(need.peer), need.count)
+    (u64::from(kind) << 32 | u64::from(need.peer), need.count)
 }
 
 fn need_of(&(key, count): &(u64, u64)) -> Option<Need> {
-    let kind = match key >> 32 {
-        1 => NeedKind::Message,
-        2 => NeedKind::Receipt,
-        3 => NeedKind::Room,
+    let kind = match u32::try_from(key >> 32).ok()? {
+        need_kind::MESSAGE => NeedKind::Message,
+        need_kind::RECEIPT => NeedKind::Receipt,
+        need_kind::ROOM => NeedKind::Room,
         _ => return None,
     };
     let peer = RankId::try_from(key & u64::from(u32::MAX)).ok()?;

@@ -8,7 +8,9 @@ use crate::program::program_problems;
 use crate::reseal::Reseal;
 use fermata_faults::{Fault, Writing, failing, fault};
 use fermata_seal::{Key, Seal};
-use fermata_types::{Checkpointer, ImageHeader, ImageRecord, Manifest, hex, sealing};
+use fermata_types::{
+    Checkpointer, ImageHeader, ImageRecord, MANIFEST_FILE, Manifest, hex, sealing,
+};
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
@@ -121,7 +123,7 @@ pub fn commit(
     }
     let text =
         sealed.seal(key).map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
-    let manifest_path = partial.join("manifest.json");
+    let manifest_path = partial.join(MANIFEST_FILE);
     write_durably(&job.via(&manifest_path), text.as_bytes())
         .and_then(|()| fermata_sysio::sync_directory(&job.via(&partial)))
         .map_err(|e| StorageError::at("write", &manifest_path, &e))?;
@@ -250,7 +252,7 @@ pub(crate) fn read_sealed_manifest(
     snapshot: &Path,
     whose: Whose,
 ) -> Result<(Manifest, Seal), StorageError> {
-    let path = snapshot.join("manifest.json");
+    let path = snapshot.join(MANIFEST_FILE);
     let text =
         own::read_to_string(&path, whose).map_err(|e| StorageError::at("read", &path, &e))?;
     unseal(&text, whose).map_err(|why| StorageError::new("use", &path, &why))

@@ -13,13 +13,12 @@ use crate::reseal::{self, Reseal};
 use crate::snapshot::{StorageError, describe, unseal};
 use crate::verify::{check_listed, check_name, manifest_problems};
 use fermata_seal::{Key, Seal};
-use fermata_types::{ImageRecord, MANIFEST_FORMAT, Manifest};
+use fermata_types::{ImageRecord, MANIFEST_FILE, MANIFEST_FORMAT, Manifest};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-const MANIFEST: &str = "manifest.json";
 const PARTIAL: &str = "manifest.json.partial";
 
 /// A snapshot that can be sealed with a key.
@@ -49,8 +48,8 @@ impl Takeover {
             .map_err(|error| StorageError::at("use", snapshot, &error))?;
         let via = via(&directory);
         let whose = Whose::Anybodys(Some(*key));
-        let path = snapshot.join(MANIFEST);
-        let text = own::read_to_string(&via.join(MANIFEST), Whose::Own(None))
+        let path = snapshot.join(MANIFEST_FILE);
+        let text = own::read_to_string(&via.join(MANIFEST_FILE), Whose::Own(None))
             .map_err(|error| StorageError::at("read", &path, &error))?;
         let unusable = |why: String| StorageError::new("use", &path, &why);
         let (mut manifest, _) = unseal(&text, whose).map_err(unusable)?;
@@ -114,7 +113,7 @@ impl Takeover {
 
     fn rename_partial(&self) -> io::Result<()> {
         let via = via(&self.directory);
-        fs::rename(via.join(PARTIAL), via.join(MANIFEST))
+        fs::rename(via.join(PARTIAL), via.join(MANIFEST_FILE))
     }
 
     /// The partial manifest goes last: where an image cannot be made what it was, it tells.

@@ -12,7 +12,7 @@ inline void cxx_call_op(void* call, void* fn, void* in, void* inout, int* len,
   reinterpret_cast<Call>(call)(in, inout, len, &datatype, fn);
 }
 
-// Theirs are C functions (runtime/frontend/ompi_cxx).
+// Theirs are C functions (runtime/frontend/bindings/cxx).
 inline void cxx_call_errhandler(void*, void*, Kind, void*, int*) {}
 
 // MPI::Op::Init, inlined in C++ programs, calls this right after MPI_Op_create, whose user function
