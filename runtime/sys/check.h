@@ -6,6 +6,7 @@
 // May be used wherever system calls may: nothing is allocated, no lock taken, no libc called.
 #pragma once
 
+#include "base/rank.gen.h"
 #include "sys/sys.h"
 
 namespace fermata::sys {
@@ -23,7 +24,7 @@ inline u32 checked_rank = kRankUnknown;
   text << "internal error at " << file << ":" << line << ": it does not hold that " << invariant
        << "\n  hint: restart from the last snapshot, and report this line\n";
   say(text.data);
-  exit_group(70);
+  exit_group(kExitLauncher);
 }
 
 }  // namespace fermata::sys
