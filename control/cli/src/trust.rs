@@ -5,14 +5,15 @@
 use crate::exit::{DAMAGED, damaged, refused};
 use crate::hints::quoted_path;
 use crate::jobs::{JobsDir, removed, snapshot_path};
-use crate::key;
-use crate::output::{Output, Progress, human_bytes};
-use crate::restart::check_owner;
-use crate::versions;
+use crate::output::{Output, Progress};
+use crate::ownership::check_owner;
 use anyhow::Result;
+use fermata_launch::key;
+use fermata_launch::units::human_bytes;
+use fermata_launch::versions;
 use fermata_seal::Seal;
 use fermata_storage::{Takeover, Verified, Whose, open_own_directory, read_manifest, verify};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_types::Checkpointer;
 use serde_json::json;
 use std::fs;
@@ -44,7 +45,7 @@ pub fn verify_snapshot(place: &JobsDir, what: &str, output: Output) -> Result<u8
         }
     } else {
         let problems = verified.problems.join("\n  ");
-        tell(format_args!("the snapshot {} cannot be used:\n  {problems}", path.display()));
+        print_error(format_args!("the snapshot {} cannot be used:\n  {problems}", path.display()));
         String::new()
     };
     let value = json!({"ok": good, "snapshot": path, "problems": verified.problems,

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use fermata_coordinator::{Client, Handle, Options, Outcome, start};
-use fermata_daemon::{Endpoint, LocalImages};
+use fermata_node::{Endpoint, LocalImages};
 use fermata_storage::{JobDir, Whose, list_snapshots, samples, verify};
 use fermata_transport::{Secret, dial_any};
 use fermata_types::{
@@ -130,7 +130,7 @@ struct Job {
 
 /// Runs a real daemon in a thread and returns its socket once it is ready.
 fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf, JoinHandle<()>) {
-    let way = Endpoint {
+    let endpoint = Endpoint {
         job: "fake".into(),
         addresses: coordinator.addresses().to_vec(),
         secret: coordinator.secret().unwrap().clone(),
@@ -138,14 +138,14 @@ fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf,
     let images = dir.join("images");
     std::fs::create_dir_all(&images).unwrap();
     let local = (between == Between::DaemonWithImages)
-        .then(|| LocalImages::new(&images, way.clone()).unwrap());
+        .then(|| LocalImages::new(&images, endpoint.clone()).unwrap());
     let socket = dir.join("daemon.sock");
     let timeout = Duration::from_millis(300);
     let options =
-        fermata_daemon::Options { way, socket: socket.clone(), local, timeout, log: None };
+        fermata_node::Options { endpoint, socket: socket.clone(), local, timeout, log: None };
     let (sender, receiver) = channel();
     let daemon = thread::spawn(move || {
-        fermata_daemon::run(options, move || sender.send(()).unwrap()).unwrap();
+        fermata_node::run(options, move || sender.send(()).unwrap()).unwrap();
         assert_eq!(fs::read_dir(&images).map_or(0, Iterator::count), 0, "images stay behind");
     });
     receiver.recv_timeout(LIMIT).unwrap();
