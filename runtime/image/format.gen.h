@@ -52,7 +52,7 @@ enum MemberKind : u32 {
   kFileOwner = 8,
   kFileTimes = 9,
   kFileAttribute = 10,
-  // a child that a restart starts again; runtime/launcher/helpers.cpp
+  // a child that a restart starts again; runtime/launcher/image/helpers.cpp
   kHelper = 12,
   kHelperState = 13,
   kHelperFile = 14,

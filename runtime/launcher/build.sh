@@ -25,8 +25,8 @@ cargo=${CARGO_TARGET_DIR:-$PWD/build/cargo}
 seal=$cargo/freestanding/libfermata_seal.a
 
 objects=
-for source in runtime/launcher/*.cpp runtime/memory/*.cpp runtime/files/*.cpp runtime/image/*.cpp \
-  runtime/arch/x86_64/memory.cpp; do
+for source in runtime/launcher/*.cpp runtime/launcher/*/*.cpp runtime/memory/*.cpp \
+  runtime/files/*.cpp runtime/image/*.cpp runtime/arch/x86_64/memory.cpp; do
   object=$work/$(echo "$source" | tr / _).o
   # shellcheck disable=SC2086
   $cxx $flags -c "$source" -o "$object"

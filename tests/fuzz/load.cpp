@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bytes.h"
-#include "launcher/elf.cpp"
+#include "launcher/load/elf.cpp"
 
 using namespace fermata;
 using namespace fermata::launch;

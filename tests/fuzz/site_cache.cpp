@@ -9,7 +9,7 @@
 
 #include "base/crc32c.h"
 #include "bytes.h"
-#include "launcher/site_cache.cpp"
+#include "launcher/patch/site_cache.cpp"
 
 using namespace fermata;
 using namespace fermata::launch;

@@ -250,7 +250,7 @@ def _records():
 
 def _site_cache():
     def entry(status, count, rest, version=1):
-        # CacheHeader of runtime/launcher/site_cache.cpp
+        # CacheHeader of runtime/launcher/patch/site_cache.cpp
         header = struct.pack("<8sIIQQ20sIII", b"FSITES01", version, status, count, 999, bytes(20),
                              20, crc32c(rest), 6)
         return b"\1" + header + rest

@@ -5,8 +5,8 @@
 // function; then they make the system call, which answers in the same way.
 //
 // A thread may be saved inside the kernel's function. Nothing of that is there after a restart: the
-// thread comes out of the sled (launcher/vdso.cpp) at __vdso_fermata_again below, which begins the
-// call again. So a call leaves what it needs for that in a frame of ten words: the function's
+// thread comes out of the sled (launcher/patch/vdso.cpp) at __vdso_fermata_again below, which begins
+// the call again. So a call leaves what it needs for that in a frame of ten words: the function's
 // number, its arguments, the registers that it must keep, the caller's stack pointer.
 //
 // The frame is found from the stack pointer alone, since its address is 176 modulo 256, and the
@@ -119,7 +119,8 @@ __vdso_fermata_again:
         .size   __vdso_fermata_again, . - __vdso_fermata_again
 
 // After a restart the kernel tells the new process's id where the application has sent a signal to
-// itself; the one that the application knows takes its place (launcher/signals.cpp: Senders).
+// itself; the one that the application knows takes its place: Senders of
+// launcher/threads/signals.cpp.
         .set    SENDERS, table + 0x800
         .set    HELPERS, SENDERS + 8 + 8 * 65   // pairs of numbers, the last one is zero
 // Exchanges \pid for what the application knows it by, if it is that of a child which a restart has
@@ -161,8 +162,8 @@ __vdso_fermata_again:
 
 // Carries on a system call that a checkpoint interrupted. Entered by rt_sigreturn with the call's
 // number in rax and its (perhaps changed) arguments in their registers; rsp names a CarriedCall
-// (launcher/calls.cpp). Gives the caller its registers and its stack back and continues behind the
-// system call instruction it had issued; rcx and r11 are what a system call leaves there.
+// (launcher/threads/syscall_restart.cpp). Gives the caller its registers and its stack back and
+// continues behind the system call instruction it had issued; rcx and r11 are what a system call leaves there.
 //
 // Entered at __vdso_fermata_wait it waits first, by poll(2), whose arguments are in their
 // registers; those of the call that follows are in r8 (its rsi) and r9 (its rdx), in r10 and in the
@@ -254,11 +255,12 @@ __vdso_fermata_handler:
         .cfi_endproc
         .size   __vdso_fermata_handler, . - __vdso_fermata_handler
 
-// clock_gettime where the application's clocks are the kernel's and an offset: launcher/clocks.cpp.
+// clock_gettime where the application's clocks are the kernel's and an offset, as in
+// launcher/threads/clocks.cpp.
 // In the table it stands in place of the kernel's own, which is in the sixth place. The reading and
 // the offset must be of one process: if there has been a restart between them, once more.
         .set    LIVE, table + 8 * 5
-        .set    SHIFT, table + 0x500    // launcher/clocks.cpp: Shift
+        .set    SHIFT, table + 0x500    // threads/clocks.cpp: Shift
         .globl  __vdso_fermata_shifted
         .type   __vdso_fermata_shifted, @function
 __vdso_fermata_shifted:

@@ -6,7 +6,7 @@
 #include <elf.h>
 
 #include "launcher/launcher.h"
-#include "launcher/site_cache.h"
+#include "launcher/patch/site_cache.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {

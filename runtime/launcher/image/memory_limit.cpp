@@ -4,7 +4,7 @@
 // is given a copy of every page that it writes to, up to all it has; where the limit has no room
 // for that, the kernel would kill a process of the job.
 // Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst (Linux 6.1).
-#include "launcher/memory_limit.h"
+#include "launcher/image/memory_limit.h"
 
 #include "base/text.h"
 #include "sys/sys.h"

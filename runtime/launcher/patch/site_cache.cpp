@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/site_cache.h"
+#include "launcher/patch/site_cache.h"
 
 #include "base/crc32c.h"
 #include "base/sha1.h"

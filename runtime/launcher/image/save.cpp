@@ -5,7 +5,7 @@
 #include "files/describe.h"
 #include "image/writer.h"
 #include "launcher/launcher.h"
-#include "launcher/memory_limit.h"
+#include "launcher/image/memory_limit.h"
 #include "memory/forks.h"
 #include "memory/locks.h"
 #include "memory/objects.h"
