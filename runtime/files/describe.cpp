@@ -27,7 +27,7 @@ bool same_open_file(int a, int b) {
 /// One of the rank's own streams, or the second descriptor of an earlier one?
 bool describe_shared(Saver& saver, image::ImageFile& file) {
   for (int stream = 0; stream <= 2; stream++) {
-    const int own = saver.around.streams[stream];
+    const int own = saver.context.streams[stream];
     if (own < 0 || !same_open_file(own, file.fd)) continue;
     file.kind = kStandard;
     file.same_as = stream;
@@ -149,14 +149,14 @@ bool may_stay_open(const image::Writer& writer, const image::ImageFile& file) {
   return is_regular(file.fd);
 }
 
-Status describe_files(image::Writer& writer, const Surroundings& around, Message& why) {
+Status describe_files(image::Writer& writer, const DescriptorContext& context, Message& why) {
   if (!can_compare_files()) {
     why << "kcmp(2), which tells what descriptors share, is not allowed here (by a container?)";
     return failure(sys::kEperm);
   }
-  Saver saver{writer, around, why};
+  Saver saver{writer, context, why};
   Status done = each_descriptor(why, [&](int fd) {
-    return around.belongs(fd) ? describe(saver, fd) : success();
+    return context.belongs(fd) ? describe(saver, fd) : success();
   });
   for (u64 i = 0; done && i < saver.count(); i++) done = finish(saver, saver.file(i));
   return done;

@@ -185,9 +185,9 @@ Status finish_inotify(Saver& saver, const image::ImageFile& file) {
 
 Status finish_locks(Saver& saver, const image::ImageFile& file) {
   // POSIX locks belong to the process that is being saved, not to its image writer.
-  const char* text = fdinfo_of(saver.around.pid, file.fd);
+  const char* text = fdinfo_of(saver.context.pid, file.fd);
   if (!text) {
-    saver.refuse(file) << "its locks cannot be read from /proc/" << saver.around.pid << "/fdinfo";
+    saver.refuse(file) << "its locks cannot be read from /proc/" << saver.context.pid << "/fdinfo";
     return failure(sys::kEio);
   }
   for (const char* line = text; line && *line; line = next_line(line)) {

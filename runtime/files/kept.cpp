@@ -60,7 +60,7 @@ bool is_saved(Saver& saver, const image::ImageFile& file, const sys::KernelStat&
 
 Status keep_contents(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
                      const char* path) {
-  const char* which = saver.around.save_files;
+  const char* which = saver.context.save_files;
   if (!which[0]) return success();
   const u64 limit = parse_decimal(which);
   if (*which == ':') which++;

@@ -23,7 +23,7 @@ Status finish_owner(Saver& saver, const image::ImageFile& file) {
   Owner owner{};
   const Result<u64> known = sys::fcntl(file.fd, kGetOwner, sys::word(&owner));
   if (!known || !owner.id) return success();
-  const u32 own = owner.type == kOfGroup ? group_of(saver.around.pid) : saver.around.pid;
+  const u32 own = owner.type == kOfGroup ? group_of(saver.context.pid) : saver.context.pid;
   if (u32(owner.id) != own) {
     saver.refuse(file) << "signals about it go to process, thread or group " << u32(owner.id)
                        << " (F_SETOWN); they can go to the program itself";

@@ -188,7 +188,7 @@ bool has_shared_lock(const image::Reader& reader, int fd) {
 Result<u64> share_locked(const Restorer& restorer, const image::ImageFile& file,
                          const char* path) {
   const Result<u64> nothing = Result<u64>::fail(sys::kEnoent);
-  const int inherited = restorer.around.inherited(file.fd);
+  const int inherited = restorer.context.inherited(file.fd);
   if (inherited < 0 || !has_shared_lock(restorer.reader, file.fd)) return nothing;
   sys::KernelStat info;
   const Result<u64> flags = sys::fcntl(inherited, sys::kGetFlags);
@@ -253,7 +253,7 @@ Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat
                      const char* path) {
   const u32 type = info.mode & sys::kTypeMask;
   Path name;
-  const char* const strange = name_own_process(saver.around.pid, path, name);
+  const char* const strange = name_own_process(saver.context.pid, path, name);
   if (strange) {
     saver.refuse(file) << strange << ", " << path;
     return failure(sys::kEperm);
@@ -294,7 +294,7 @@ Status restore_deleted(Restorer& restorer, const image::ImageFile& file) {
   const bool is_object = file.values[kDeletedIsObject];
   Result<u64> made = Result<u64>::ok(u64(file.same_as));
   if (first && is_object) {
-    made.value = u64(i64(restorer.around.object(file.inode, file.values[kDeletedDevice])));
+    made.value = u64(i64(restorer.context.object(file.inode, file.values[kDeletedDevice])));
   } else if (first) {
     made = make_nameless(path);
     const Status loaded =

@@ -78,7 +78,7 @@ Status finish_pipe(Saver& saver, image::ImageFile& file) {
   }
   const bool alone = (!writer && !(poll_now(file.fd) & kHangUp)) ||
                      (!reader && !(poll_now(file.fd) & kError));
-  if (alone && !saver.around.helper_holds(file.inode)) {
+  if (alone && !saver.context.helper_holds(file.inode)) {
     saver.refuse(file) << "a pipe to another process, " << saver.writer.text(file.path_string)
                        << "; close it before the checkpoint";
     return failure(sys::kEperm);

@@ -13,7 +13,7 @@ inline constexpr int kAsync = 020000;
 
 struct Restorer {
   const image::Reader& reader;
-  const Surroundings& around;
+  const DescriptorContext& context;
   Message& why;
 
   /// The descriptor's entry in the image; null if it has none.

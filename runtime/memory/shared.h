@@ -21,8 +21,8 @@ struct World {
 };
 
 /// Makes the image's objects again or gets them. Every rank of a restart calls it. Errors: errno,
-/// `trouble` filled; of the ranks that find the same trouble, one has it told (Trouble::silent).
-Status restore_objects(const image::Reader& reader, const World& world, Trouble& trouble);
+/// `error` filled; of the ranks that find the same, one has it told (RestoreError::silent).
+Status restore_objects(const image::Reader& reader, const World& world, RestoreError& error);
 
 /// Maps a shared region onto its object. Preconditions: restore_objects.
 Result<u64> map_shared(const image::Reader& reader, const image::ImageRegion& region);

@@ -48,30 +48,30 @@ void check_fits(const image::ImageHeader& h, const char* path, u32 world_rank, u
 }
 
 void restore_memory(const image::Reader& reader, const LowerCalls* lower, const char* path) {
-  static memory::Trouble trouble;
+  static memory::RestoreError error;
   // First of all: the memory that comes back is to be where the program wants it.
   const image::ImageThread& main = reader.threads[reader.header->main_thread];
   prepare_thread_settings(threads[0], reader.string(main.memory_policy_string));
   restore_thread_settings(threads[0], main);
   const memory::World world{lower->gather, reader.header->world_rank, reader.header->world_size};
-  Status mapped = memory::restore_objects(reader, world, trouble);
-  if (mapped) mapped = memory::map_regions(reader, path, trouble);
-  if (!mapped && trouble.silent) sys::exit_group(70);
-  if (!mapped) die(trouble.what, trouble.where.data, mapped.error, trouble.advice);
+  Status mapped = memory::restore_objects(reader, world, error);
+  if (mapped) mapped = memory::map_regions(reader, path, error);
+  if (!mapped && error.silent) sys::exit_group(70);
+  if (!mapped) die(error.what, error.where.data, mapped.error, error.advice);
 }
 
 void map_followed(const image::Reader& reader, const char* path) {
-  static memory::Trouble trouble;
-  const Status mapped = memory::map_followed(reader, path, trouble);
-  if (!mapped) die(trouble.what, trouble.where.data, mapped.error, trouble.advice);
+  static memory::RestoreError error;
+  const Status mapped = memory::map_followed(reader, path, error);
+  if (!mapped) die(error.what, error.where.data, mapped.error, error.advice);
 }
 
 /// One of the two parts of it: files::restore_files, files::restore_members.
 void bring_back_files(const image::Reader& reader, decltype(files::restore_files)* part) {
   Message why;
-  const files::Surroundings around{nullptr, ambient_streams(), sys::getpid(), "", nullptr,
-                                   memory::object_descriptor, inherited_descriptor};
-  const Status restored = part(reader, around, why);
+  const files::DescriptorContext context{nullptr, ambient_streams(), sys::getpid(), "", nullptr,
+                                         memory::object_descriptor, inherited_descriptor};
+  const Status restored = part(reader, context, why);
   if (!restored)
     die("cannot bring back an open file", why.data, restored.error,
         "put the file where the program had it, or free the descriptor");

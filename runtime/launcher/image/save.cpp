@@ -195,9 +195,9 @@ Status begin_seal(image::Writer& writer, Message& why) {
 
 /// Fills everything but memory into the image's tables.
 Status describe(image::Writer& writer, const SaveRequest& request, u32 job_pid, Message& why) {
-  const files::Surroundings around{belongs_to_upper, ambient_streams(), job_pid,
+  const files::DescriptorContext context{belongs_to_upper, ambient_streams(), job_pid,
                                    config.save_files, helper_holds_pipe, nullptr, nullptr};
-  Status status = files::describe_files(writer, around, why);
+  Status status = files::describe_files(writer, context, why);
   if (status) status = add_helpers(writer, why);
   if (!status) return status;
   fill_header(writer, request, job_pid);
