@@ -44,11 +44,10 @@ memory::World world_of(const Restoring& r) {
   return {r.lower->gather, r.header().world_rank, r.header().world_size};
 }
 
-/// Of messages that take room, one at a time.
-memory::RestoreError memory_error;
+// Large, and filled before it is known whether they are needed: each has its own.
+memory::RestoreError memory_error, followed_error;
 
-void check_memory(const Status& done) {
-  const memory::RestoreError& error = memory_error;
+void check_memory(const Status& done, const memory::RestoreError& error) {
   if (!done && error.silent) sys::exit_group(kExitLauncher);
   if (!done) die(error.what, error.where.data, done.error, error.advice);
 }
@@ -176,11 +175,14 @@ constexpr Section kSections[] = {
     {"shared memory", Stage::kShared,  // waits for the other ranks, each of which makes a part
      [](Save s) { return memory::save_shared(s.writer, s.why); },
      [](Restore r) {
-       check_memory(memory::restore_objects(r.reader, world_of(r), memory_error));
+       check_memory(memory::restore_objects(r.reader, world_of(r), memory_error),
+                    memory_error);
      }},
     {"memory", Stage::kPages,  // waits for the objects that it shows
      [](Save s) { return memory::save_regions(s.writer, s.why); },
-     [](Restore r) { check_memory(memory::map_regions(r.reader, r.path, memory_error)); },
+     [](Restore r) {
+       check_memory(memory::map_regions(r.reader, r.path, memory_error), memory_error);
+     },
      Fault::kRestoreMemory},
     {"placement", Stage::kDescribed,
      [](Save s) {
@@ -214,7 +216,7 @@ constexpr Section kSections[] = {
     {"memory of open files", Stage::kPages,  // waits for the descriptors that it is mapped by
      with_memory,
      [](Restore r) {
-       check_memory(memory::map_followed(r.reader, r.path, memory_error));
+       check_memory(memory::map_followed(r.reader, r.path, followed_error), followed_error);
        (void)sys::close(r.reader.fd);  // the last that is read of the image; its tables are left
      }},
     {"removed and sealed memory", Stage::kShared,  // waits until all ranks have mapped and opened
