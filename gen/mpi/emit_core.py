@@ -18,8 +18,8 @@ HEAD = """// SPDX-License-Identifier: Apache-2.0
 #include "frontend/scratch.h"
 #include "halves/crossing.h"
 #include "halves/mpi_calls.gen.h"
-#include "mpi/scopes.h"
-#include "mpi/slots.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/slots.h"
 
 namespace fermata::mpi {
 i64 real_displacement(Slot* win, i32 rank, i64 disp);  // windows.h
@@ -175,7 +175,7 @@ WIDE = {"Type_size": "Type_size_x", "Get_elements": "Get_elements_x",
         "Get_count": "Get_count_wide"}
 
 
-# What makes a type of counts that an int cannot hold: runtime/mpi/large_types.h.
+# What makes a type of counts that an int cannot hold: runtime/mpi/objects/large_types.h.
 LARGE_TYPES = ("Type_contiguous", "Type_indexed", "Type_create_hindexed", "Type_create_struct",
                "Type_create_indexed_block", "Type_create_hindexed_block")
 # Large forms that the core defines itself.

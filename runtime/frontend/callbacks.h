@@ -15,7 +15,7 @@
 
 #include "halves/crossing.h"
 #include "halves/mpi_calls.gen.h"
-#include "mpi/slots.h"
+#include "mpi/handles/slots.h"
 
 namespace fermata::mpi {
 
@@ -73,7 +73,8 @@ inline u64 port_room();
 // MPI_COMM_WORLD's.
 inline bool objects_follow_world();
 
-// Whether epochs of any kind of window that are within each other are refused (mpi/epoch_order.h).
+// Whether epochs of any kind of window that are within each other are refused
+// (mpi/rma/epoch_order.h).
 inline bool refuses_nested_epochs();
 
 // Visits every slot of every predefined object, aliases included. The slots themselves are mapped

@@ -7,7 +7,7 @@
 #include "frontend/callbacks.h"
 #include "frontend/scratch.h"
 #include "halves/mpi_calls.gen.h"
-#include "mpi/slots.h"
+#include "mpi/handles/slots.h"
 
 #define FERMATA_EXPORT __attribute__((visibility("default")))
 

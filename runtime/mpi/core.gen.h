@@ -14,8 +14,8 @@
 #include "frontend/scratch.h"
 #include "halves/crossing.h"
 #include "halves/mpi_calls.gen.h"
-#include "mpi/scopes.h"
-#include "mpi/slots.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/slots.h"
 
 namespace fermata::mpi {
 i64 real_displacement(Slot* win, i32 rank, i64 disp);  // windows.h

@@ -14,15 +14,15 @@
 #pragma once
 
 #include "mpi/core.gen.h"
-#include "mpi/abi_info.h"
-#include "mpi/connections.h"
-#include "mpi/init.h"
-#include "mpi/integer_attributes.h"
-#include "mpi/interface.h"
-#include "mpi/narrow.h"
-#include "mpi/newer.h"
-#include "mpi/sessions.h"
-#include "mpi/splits.h"
+#include "mpi/objects/abi_info.h"
+#include "mpi/world/connections.h"
+#include "mpi/world/init.h"
+#include "mpi/user_api/integer_attributes.h"
+#include "mpi/user_api/interface.h"
+#include "mpi/comms/narrow.h"
+#include "mpi/p2p/request_status.h"
+#include "mpi/world/sessions.h"
+#include "mpi/comms/splits.h"
 
 namespace fermata::mpi::core {
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "frontend/scratch.h"
-#include "mpi/slots.h"
+#include "mpi/handles/slots.h"
 
 #define FERMATA_EXPORT __attribute__((visibility("default")))
 

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests: made, completed, waited for.
+//
+// A request the application holds is a slot; its real request may be finished behind the
+// application's back while a checkpoint drains, and made again after a restart. Waiting is
+// therefore always a loop over the lower half's Test functions: between two polls the rank may
+// stop, and what it waits for is looked up anew after that. Nothing is allocated on the way.
+//
+// Invariant: a message that is received by a request is counted exactly once, where the request
+//            leaves kActive (settle() below), whether the application or the draining finds it
+//            finished. Those that are held or kept: unexpected.h.
+#pragma once
+
+#include "mpi/p2p/unexpected.h"
+#include "mpi/handles/kept_arrays.h"
+
+namespace fermata::mpi {
+
+[[gnu::always_inline]] inline bool type_ref(Slot* datatype) {  // false: predefined, not counted
+  Type* const type = type_of(datatype);
+  if (FERMATA_UNLIKELY(type != nullptr)) type->refs++;
+  return type != nullptr;
+}
+void type_unref(Slot* datatype);  // datatypes.h
+void op_unref(Slot* op);          // ops.h
+void comm_request_ended(Slot* comm);  // leaving.h
+void synchronous_end(const Request* request);  // receipts.h
+bool receipt_is_missing(Slot* slot);           // receipts.h
+void kept_collective_free(Request* request);   // persistent_collectives.h
+bool reduces_by_function(const Request* request);  // persistent_collectives.h
+bool partitioned_is_pending(Slot* slot);        // partitioned.h
+void partitioned_free(Request* request);        // partitioned.h
+void poke_lower();                             // park.h
+
+inline Generalized* generalized_of(const Request* request) {
+  return static_cast<Generalized*>(request->kept_until_done);
+}
+
+[[gnu::noinline, gnu::cold]] inline void ask_outcome(Request* request) {
+  const Generalized* const calls = generalized_of(request);
+  request->status = CanonStatus{};
+  request->error =
+      front::call_grequest_query(calls->query_fn, calls->extra_state, &request->status);
+}
+/// How a request ended that has finished in the core state: its error class; the status is in it.
+[[gnu::always_inline]] inline int outcome_of(Request* request) {
+  if (FERMATA_UNLIKELY(request->kind == RequestKind::kGeneralized)) ask_outcome(request);
+  return request->error;
+}
+
+/// Calls the application's free function, once. Its error is the call's that ends the request.
+[[gnu::noinline, gnu::cold]] inline int generalized_end(Request* request) {
+  Generalized* const calls = generalized_of(request);
+  void* const free_fn = calls->free_fn;
+  calls->free_fn = nullptr;
+  return free_fn ? front::call_grequest_free(free_fn, calls->extra_state) : int(kSuccess);
+}
+/// outcome_of() where the request is retired thereafter.
+[[gnu::always_inline]] inline int last_outcome_of(Request* request) {
+  const int error = outcome_of(request);
+  if (FERMATA_LIKELY(request->kind != RequestKind::kGeneralized)) return error;
+  const int last = generalized_end(request);
+  return error ? error : last;
+}
+
+inline void kept_until_done_free(const Request* request) {
+  arena_free(kept_arrays_free(request->kept_until_done));
+  if (!request->object) return;
+  if (request->object->kind == kComm) return comm_request_ended(request->object);
+  op_unref(request->object);
+  type_unref(request->datatype);
+}
+
+[[gnu::noinline, gnu::cold]] inline void request_give_back(Request* request) {
+  if (request->kind == RequestKind::kGeneralized) (void)generalized_end(request);
+  if (request->kind == RequestKind::kGeneralized) arena_free(request->kept_until_done);
+  else if (request->kind == RequestKind::kCollective) kept_until_done_free(request);
+  else if (request->kind == RequestKind::kPersistentCollective)
+    kept_collective_free(request);
+  else if (request->kind == RequestKind::kPartitioned) partitioned_free(request);
+  else if (request->kind == RequestKind::kSend && request->mode != SendMode::kSynchronous)
+    arena_free(request->kept_until_done);  // isendrecv.h
+  else if (request->kind == RequestKind::kSend)
+    synchronous_end(request);
+  else
+    type_unref(request->datatype);
+}
+
+[[gnu::always_inline]] inline void request_release(Slot* slot) {
+  Request* const request = request_of(slot);
+  if (FERMATA_UNLIKELY(request->owns)) request_give_back(request);
+  request_slot_free(slot);
+}
+
+/// Of a request that the application has freed: it ends with its real request, if that still is.
+[[gnu::noinline]] inline int request_drop(Slot* slot) {
+  Request* const request = request_of(slot);
+  int error = kSuccess;
+  if (request->mode == SendMode::kSynchronous) synchronous_end(request);
+  if (request->kind == RequestKind::kPersistentRecv) take_own_request_back(slot);
+  if (slot->real && (request->state == RequestState::kActive || has_persistent_real(request)))
+    error = lower().Request_free(&slot->real);
+  if (request->kind == RequestKind::kGeneralized) error = generalized_end(request);
+  request_release(slot);
+  return error;
+}
+
+/// Records a real request that has just finished with this status and error class.
+inline void settle(Request* request, const CanonStatus& status, int error) {
+  if (!is_receive(request) || status.internal[2]) return;
+  if (FERMATA_UNLIKELY(error != kSuccess && error != kErrTruncate)) return;
+  // In an error the lower half may leave the source alone.
+  const i32 source = error && request->peer != kAnySource ? request->peer : status.source;
+  count_received(comm_of(request->comm), source);
+}
+
+/// An error of this request is about to be returned: the error handler that counts is that of its
+/// communicator, window or file. The first one of a call counts.
+[[gnu::noinline, gnu::cold]] inline void note_culprit(const Request* request) {
+  if (request->kind == RequestKind::kCompleted) return;
+  Slot* object = request->comm;
+  if (!object) {
+    object = request->object;
+  } else if (const Comm* const comm = comm_of(object)) {
+    if (comm->duplicate_of) object = comm->duplicate_of->slot;
+    if (comm->dead) object = nullptr;
+  }
+  if (!front::tls_culprit) front::tls_culprit = object;
+}
+
+/// What the application sees of a finished request: its handle becomes null, or inactive.
+[[gnu::always_inline]] inline void retire(Slot** handle) {
+  Slot* const slot = *handle;
+  Request* const request = request_of(slot);
+  if (FERMATA_UNLIKELY(request->kind >= RequestKind::kPersistentSend)) {
+    if (request->kind != RequestKind::kCompleted) {
+      if (request->mode == SendMode::kSynchronous) synchronous_end(request);
+      take_own_request_back(slot);
+      request->state = RequestState::kInactive;
+      return;
+    }
+  } else {
+    request_release(slot);
+  }
+  *handle = state().null_request;
+}
+
+[[gnu::always_inline]] inline bool is_null_request(const Slot* slot) {
+  return slot == nullptr || slot->index == kRequestNull;
+}
+
+/// True if waiting for it returns at once with an empty status.
+inline bool is_idle(const Slot* slot) {
+  return slot == nullptr ||
+         static_cast<const Request*>(slot->object)->state == RequestState::kInactive;
+}
+
+/// settle() for a request that was completed without a status.
+inline void settle_unseen(const Request* request) {
+  if (is_receive(request)) count_received(comm_of(request->comm), request->peer);
+}
+
+/// Of a request that is kPending.
+inline bool is_still_pending(Slot* slot) {
+  if (request_of(slot)->kind == RequestKind::kPartitioned) return partitioned_is_pending(slot);
+  return request_of(slot)->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
+}
+
+inline bool settle_if_finished(Slot* slot);
+
+using LowerPoll = int (*)(u64*, int*, CanonStatus*);
+
+/// Asks the lower half for one request: poll(slot, &flag, status). `*done`: it has finished,
+/// `*status` (may be null) is its status, the handle is retired. Returns the request's error class.
+template <typename Poll>
+[[gnu::always_inline]] inline int poll_request_by(Poll poll, Slot** handle, bool* done,
+                                                  CanonStatus* status) {
+  Slot* const slot = *handle;
+  Request* const request = request_of(slot);
+  *done = true;
+  if (FERMATA_UNLIKELY(is_of_file(request)) && request->state == RequestState::kActive &&
+      !settle_if_finished(slot)) {
+    *done = false;
+    return kSuccess;
+  }
+  if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
+    int flag = 0;
+    CanonStatus local;
+    // Among threads: another one may cancel it while this one waits with the core lock released.
+    if (!status && (request->wants_status || core_is_shared())) status = &local;
+    if (status) {
+      status->source = request->peer;  // should the lower half leave it alone in an error
+      status->internal[2] = 0;
+    }
+    const int error = poll(slot, &flag, status);
+    if (FERMATA_UNLIKELY(!flag && error == kSuccess)) {
+      *done = false;
+      return kSuccess;
+    }
+    if (status) settle(request, *status, error);
+    else settle_unseen(request);
+    if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
+    retire(handle);
+    return error;
+  }
+  if (FERMATA_UNLIKELY(request->state == RequestState::kPending) && is_still_pending(slot)) {
+    poke_lower();  // what else is under way is to get on all the same
+    *done = false;
+    return kSuccess;
+  }
+  const int error = last_outcome_of(request);
+  if (status) *status = request->status;
+  if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
+  retire(handle);
+  return error;
+}
+
+/// Likewise, once (MpiCalls::Test) or until it has finished or a checkpoint is pending
+/// (MpiCalls::wait).
+[[gnu::always_inline]] inline int poll_request(LowerPoll MpiCalls::*poll, Slot** handle, bool* done,
+                                               CanonStatus* status) {
+  const auto ask = [poll](Slot* slot, int* flag, CanonStatus* got) {
+    return (lower().*poll)(&slot->real, flag, got);
+  };
+  return poll_request_by(ask, handle, done, status);
+}
+
+/// Records an active request that the lower half has finished, for whoever asks for it.
+inline void record_finished(Slot* slot, const CanonStatus& status, int error) {
+  Request* const request = request_of(slot);
+  settle(request, status, error);
+  request->status = status;
+  request->error = error;
+  request->state = RequestState::kDone;
+  const bool of_comm = request->kind == RequestKind::kCollective && request->object &&
+                       request->object->kind == kComm;
+  if (of_comm && !request->forgotten) comm_request_ended(request->object);
+}
+
+/// The first in progress of the collective reads and writes of a file, in the order in which all
+/// members have begun them.
+inline Slot* first_in_file(const Slot* file) {
+  Slot* first = nullptr;
+  for_each_live(kRequest, [&](Slot* slot) {
+    const Request* const request = request_of(slot);
+    if (request->state != RequestState::kActive || !is_collective(request)) return;
+    if (request->comm || request->object != file) return;
+    if (!first || request->order < request_of(first)->order) first = slot;
+  });
+  return first;
+}
+
+inline bool settle_alone(Slot* slot) {
+  Request* const request = request_of(slot);
+  if (FERMATA_UNLIKELY(request->in_lower)) return false;  // its thread sees to it
+  int flag = 0;
+  CanonStatus status{};
+  status.source = request->peer;
+  const int error = lower().Test(&slot->real, &flag, &status);
+  if (!flag && error == kSuccess) return false;
+  record_finished(slot, status, error);
+  if (request->forgotten) (void)request_drop(slot);
+  return true;
+}
+
+/// Polls one active request and records it if it has finished. Returns true if it has.
+/// MPICH gets on with a file's collective request where that is polled, by collective calls of its
+/// own: so every member polls them in the same order.
+inline bool settle_if_finished(Slot* slot) {
+  const Request* const request = request_of(slot);
+  if (FERMATA_UNLIKELY(is_of_file(request) && is_collective(request)))
+    for (Slot* first; (first = first_in_file(request->object)) != slot;)
+      if (!settle_alone(first)) return false;
+  return settle_alone(slot);
+}
+
+inline bool checkpoint_wanted() {
+  return FERMATA_UNLIKELY(__atomic_load_n(&crossing().pending, __ATOMIC_RELAXED) != 0);
+}
+
+/// These have been tested in vain: the program continues when one has finished, so it waits for
+/// them even if it does other things meanwhile.
+inline void note_polled(Slot* slot) {
+  if (checkpoint_wanted() && !is_idle(slot)) request_of(slot)->polled = true;
+}
+inline void note_polled(front::RequestList list, i32 count) {
+  for (i32 i = 0; checkpoint_wanted() && i < count; i++) note_polled(list.get(i));
+}
+
+/// Whether a thread among others may wait inside the lower half while these call it.
+inline bool may_wait_unlocked() {
+  return state().threads == Threads::kMultiple && !checkpoint_wanted();
+}
+
+/// Waits in the lower half with the core lock released, so that other threads get on meanwhile,
+/// until the request has finished or a checkpoint is pending. Until then it is this thread's alone.
+inline int wait_unlocked(Slot* slot, int* flag, CanonStatus* status) {
+  u64 real = slot->real;
+  int error;
+  request_of(slot)->in_lower = true;
+  {
+    const CoreUnlocked open;
+    error = lower().wait(&real, flag, status);
+  }
+  request_of(slot)->in_lower = false;
+  slot->real = real;
+  return error;
+}
+
+/// wait_request() where other threads may be inside MPI.
+[[gnu::noinline]] inline int wait_request_shared(Slot** handle, CanonStatus* status) {
+  for (Backoff backoff;; between_polls(backoff)) {
+    bool done = false;
+    const int error = may_wait_unlocked()
+                          ? poll_request_by(wait_unlocked, handle, &done, status)
+                          : poll_request(&MpiCalls::Test, handle, &done, status);
+    if (FERMATA_LIKELY(done)) return error;
+    safe_point({handle, 1});
+  }
+}
+
+/// Waits for one request that is not idle. The gate is held.
+[[gnu::always_inline]] inline int wait_request(Slot** handle, CanonStatus* status) {
+  if (core_is_shared()) return wait_request_shared(handle, status);
+  for (Backoff backoff;; between_polls_alone(backoff)) {
+    bool done = false;
+    const int error = poll_request(&MpiCalls::wait, handle, &done, status);
+    if (FERMATA_LIKELY(done)) return error;
+    safe_point({handle, 1});
+  }
+}
+
+namespace core {
+
+inline int Wait(Slot** request, CanonStatus* status) {
+  LowerScope scope;
+  if (is_idle(*request)) {
+    if (status) *status = empty_status();
+    return kSuccess;
+  }
+  return wait_request(request, status);
+}
+
+inline int Test(Slot** request, int* flag, CanonStatus* status) {
+  LowerScope scope;
+  if (is_idle(*request)) {
+    if (status) *status = empty_status();
+    *flag = 1;
+    return kSuccess;
+  }
+  bool done = false;
+  const int error = poll_request(&MpiCalls::Test, request, &done, status);
+  *flag = done;
+  if (!done) note_polled(*request);
+  return error;
+}
+
+}  // namespace core
+
+}  // namespace fermata::mpi
