@@ -171,7 +171,7 @@ class Function:
                 and not any(p.kind == "POLYFUNCTION" for p in poly))
 
     def narrows_arrays(self):
-        """Likewise, with arrays of counts or displacements: runtime/mpi/comms/narrow.gen.h."""
+        """Likewise, with arrays of counts or displacements: runtime/mpi/narrow.gen.h."""
         return self.narrow() and any(p.poly and p.array for p in self.params)
 
     def scope_slot(self):

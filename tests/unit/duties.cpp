@@ -5,6 +5,12 @@
 #include <signal.h>
 #include <string.h>
 
+#include "mpi/gate/clock.h"
+#include "mpi/p2p/unexpected.h"
+#include "mpi/safepoint/needs.h"
+#include "mpi/safepoint/obligations.h"
+#include "mpi/safepoint/progress.h"
+#include "mpi/safepoint/stopping.h"
 #include "unit/front.h"
 
 // As control/protocol/tests/duties.rs says.

@@ -3,6 +3,8 @@
 // half takes the receive, when it refuses it, when the message does not fit, and when the program
 // has freed the request meanwhile. With real MPIs below it, tests/programs/mpi/synchronous.c does
 // the first.
+#include "mpi/p2p/unexpected.h"
+#include "mpi/safepoint/obligations.h"
 #include "unit/front.h"
 
 static Comm world, own;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the MPI core that are pure: they touch the arena and the slots, and neither a lower
 // half nor a launcher.
+#include "mpi/objects/groups.h"
+#include "mpi/p2p/unexpected.h"
+#include "mpi/safepoint/rebuild.h"
 #include "unit/front.h"
 
 static void test_arena() {

@@ -3,6 +3,9 @@
 // lower half never sees them, nor does anybody keep others.
 #pragma once
 
+#include "mpi/handles/calls.gen.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/slots.h"
 #include "mpi/objects/infos.h"
 
 namespace fermata::mpi {
@@ -11,13 +14,7 @@ struct Hint {
   const char* key;
   const char* otherwise;  // what holds where nobody says anything
 };
-// MPI 4.1, 7.4.4: promises of the application, which no communicator inherits.
-inline constexpr Hint kCommHints[] = {
-    {"mpi_assert_no_any_tag", "false"},
-    {"mpi_assert_no_any_source", "false"},
-    {"mpi_assert_exact_length", "false"},
-    {"mpi_assert_allow_overtaking", "false"},
-};
+
 // MPI 4.1, 12.2.
 inline constexpr Hint kWindowHints[] = {
     {"no_locks", "false"},
@@ -54,27 +51,7 @@ int hints_give(Slot* kept, const Hint (&known)[kCount], Slot** info) {
   return error;
 }
 
-inline int comm_hints_take(Slot* comm, Slot* info) {
-  return hints_take(&comm_of(comm)->info, kCommHints, info);
-}
 /// The end of a call that has made a communicator, or none, with an info object. Returns its error.
-inline int with_hints(int error, Slot* made, Slot* info) {
-  return error || !live_comm(made) ? error : comm_hints_take(made, info);
-}
+int with_hints(int error, Slot* made, Slot* info);
 
-namespace core {
-
-inline int Comm_dup_with_info(Slot* comm, Slot* info, Slot** newcomm) {
-  const int error = Comm_dup(comm, newcomm);
-  return with_hints(error, *newcomm, info);
-}
-inline int Comm_set_info(Slot* comm, Slot* info) {
-  return live_comm(comm) ? comm_hints_take(comm, info) : int(kErrComm);
-}
-inline int Comm_get_info(Slot* comm, Slot** info) {
-  const Comm* const c = live_comm(comm);
-  return c ? hints_give(c->info, kCommHints, info) : int(kErrComm);
-}
-
-}  // namespace core
 }  // namespace fermata::mpi

@@ -5,9 +5,16 @@
 // Invariant: an array is read only where the standard lets this member's be anything else.
 #pragma once
 
-#include "mpi/objects/large_types.h"
-#include "mpi/objects/ops.h"
+#include "mpi/comms/nonblocking.h"
 #include "mpi/comms/persistent_collectives.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/arena.h"
+#include "mpi/handles/calls.gen.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/kept_arrays.h"
+#include "mpi/handles/requests.h"
+#include "mpi/handles/scratch.h"
+#include "mpi/handles/slots.h"
 
 namespace fermata::mpi {
 
@@ -17,14 +24,7 @@ struct ArrayLengths {
 };
 
 /// Copies `count` values. False if one does not fit.
-inline bool narrow_into(int* to, const i64* from, i64 count) {
-  bool fit = true;
-  for (i64 i = 0; i < count; i++) {
-    to[i] = int(from[i]);
-    fit = fit && core::fits_int(from[i]);
-  }
-  return fit;
-}
+bool narrow_into(int* to, const i64* from, i64 count);
 
 /// An array for the length of one call; null stays null, and where nothing is read nothing is.
 class Narrow {
@@ -88,56 +88,4 @@ class KeptNarrow {
   bool fits_ = true;
 };
 
-namespace core {
-
-inline int Op_create_c(void* user_fn, int commute, Slot** handle) {
-  const int error = Op_create(user_fn, commute, handle);
-  if (!error) op_of(*handle)->counts_widely = true;
-  return error;
-}
-
-/// A type of more elements than an int counts is told as it was made, every other one as if the
-/// plain call had made it.
-inline int Type_get_envelope_c(Slot* datatype, i64* ints, i64* aints, i64* counts, i64* types,
-                               int* combiner) {
-  const Type* const type = type_of(datatype);
-  if (type && type->large) {
-    *ints = *aints = 0;
-    *counts = type->large->counts_count;
-    *types = type->large->types_count;
-    *combiner = type->large->combiner;
-    return kSuccess;
-  }
-  int small_ints = 0, small_aints = 0, small_types = 0;
-  const int error =
-      Type_get_envelope(datatype, &small_ints, &small_aints, &small_types, combiner);
-  *ints = small_ints;
-  *aints = small_aints;
-  *counts = 0;
-  *types = small_types;
-  return error;
-}
-inline int Type_get_contents_c(Slot* datatype, i64 max_ints, i64 max_aints, i64 max_counts,
-                               i64 max_types, int* ints, i64* aints, i64* counts, Slot** types) {
-  const Type* const type = type_of(datatype);
-  if (type && type->large) {
-    const LargeArguments& large = *type->large;
-    if (max_counts < large.counts_count || max_types < large.types_count) return kErrArg;
-    const LowerScope scope;
-    for (i64 i = 0; i < large.counts_count; i++) counts[i] = large.counts[i];
-    for (i32 i = 0; i < large.types_count; i++) {
-      types[i] = large.types[i];
-      type_hand_out(types[i]);
-    }
-    return kSuccess;
-  }
-  constexpr i64 kMost = 0x7fffffff;
-  const auto bounded = [](i64 max) { return int(max < kMost ? max : kMost); };
-  return Type_get_contents(datatype, bounded(max_ints), bounded(max_aints), bounded(max_types),
-                           ints, aints, types);
-}
-
-}  // namespace core
 }  // namespace fermata::mpi
-
-#include "mpi/comms/narrow.gen.h"

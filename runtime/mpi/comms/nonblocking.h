@@ -4,7 +4,14 @@
 // ever holds one in progress. Hence they need no recipe.
 #pragma once
 
-#include "mpi/objects/memory.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/arena.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/objects.h"
+#include "mpi/handles/references.h"
+#include "mpi/handles/requests.h"
+#include "mpi/handles/slots.h"
+#include "mpi/handles/table.h"
 
 namespace fermata::mpi {
 
@@ -53,63 +60,10 @@ struct TypeCounts {
   int send_room, receive_room;
 };
 using Lengths = void (*)(Slot* comm, int* sends, int* receives);
-inline TypeCounts count_types(Lengths lengths, Slot* comm) {
-  TypeCounts counts{};
-  lengths(comm, &counts.sends, &counts.receives);
-  front::degree_counts(comm, &counts.send_room, &counts.receive_room);
-  if (counts.send_room < counts.sends) counts.send_room = counts.sends;
-  if (counts.receive_room < counts.receives) counts.receive_room = counts.receives;
-  return counts;
-}
+
+TypeCounts count_types(Lengths lengths, Slot* comm);
 
 /// Fills `reals` with real handles; a predefined one stands where the application has none.
-inline u64* real_types(Slot* const* types, int count, u64* reals, int room) {
-  for (int i = 0; i < room; i++)
-    reals[i] = types && i < count && types[i] ? types[i]->real : state().lower_byte;
-  return reals;
-}
+u64* real_types(Slot* const* types, int count, u64* reals, int room);
 
-// Real handles of the two datatype arrays of an alltoallw, kept until it ends.
-struct KeptTypes {
-  u64* sends;
-  u64* receives;
-};
-inline KeptTypes keep_types(Lengths lengths, Slot* comm, const void* sendbuf,
-                            Slot* const* sendtypes, Slot* const* recvtypes, void** kept) {
-  const TypeCounts n = count_types(lengths, comm);
-  u64* const reals = arena_array<u64>(u64(n.send_room + n.receive_room));
-  *kept = reals;
-  (void)real_types(sendbuf == kInPlace ? nullptr : sendtypes, n.sends, reals, n.send_room);
-  // One array for both stays one: MPICH looks for that.
-  if (sendtypes == recvtypes && sendbuf != kInPlace && n.sends == n.receives &&
-      n.send_room == n.receive_room)
-    return KeptTypes{reals, reals};
-  return KeptTypes{reals, real_types(recvtypes, n.receives, reals + n.send_room, n.receive_room)};
-}
-
-namespace core {
-
-inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                      Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
-                      const int* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void** kept) {
-    const KeptTypes types =
-        keep_types(&front::peer_counts, comm, sendbuf, sendtypes, recvtypes, kept);
-    return lower().Ialltoallw(sendbuf, sendcounts, sdispls, types.sends, recvbuf, recvcounts,
-                              rdispls, types.receives, comm->real, real);
-  });
-}
-inline int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
-                               Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
-                               const i64* rdispls, Slot* const* recvtypes, Slot* comm,
-                               Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void** kept) {
-    const KeptTypes types =
-        keep_types(&front::degree_counts, comm, sendbuf, sendtypes, recvtypes, kept);
-    return lower().Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, types.sends, recvbuf,
-                                       recvcounts, rdispls, types.receives, comm->real, real);
-  });
-}
-
-}  // namespace core
 }  // namespace fermata::mpi

@@ -8,30 +8,18 @@
 // there were any.
 #pragma once
 
-#include "mpi/comms/persistent_collectives.h"
+#include "mpi/comms/comms.h"
+#include "mpi/comms/leaving.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/objects.h"
+#include "mpi/handles/slots.h"
+#include "mpi/handles/table.h"
 
 namespace fermata::mpi {
 
 /// A duplicate of `parent` that is idle on every member, else a new one. Collective over `parent`.
 /// Preconditions: the call has been counted.
-inline int kept_duplicate(Slot* parent, Comm** found) {
-  Comm* const from = comm_of(parent);
-  *found = idle_duplicate(parent);
-  if (*found) return kSuccess;
-  u64 real = 0;
-  int error;
-  {
-    const BlockingCall open;
-    error = lower().Comm_dup(parent->real, &real);
-  }
-  Slot* slot = nullptr;
-  const Group members{from->size, from->rank, from->local_members};
-  if (!error) error = comm_adopt(real, false, from->errhandler, &slot, parent, &members);
-  if (error) return error;
-  *found = comm_of(slot);
-  (*found)->duplicate_of = from;
-  return kSuccess;
-}
+int kept_duplicate(Slot* parent, Comm** found);
 
 /// Calls complete(slot) with a duplicate of `parent` for a new object. All of it belongs to one
 /// call on `parent` that is counted: a rank that has entered it finishes it before it parks.
@@ -50,17 +38,9 @@ int with_own_comm(Slot* parent, Complete complete) {
 }
 
 /// The object could not be made. Every member calls it, after members_agree().
-inline void own_comm_discard(Slot* comm) {
-  if (comm_of(comm)->duplicate_of) comm_of(comm)->idle = true;
-  else comm_discard(comm);
-}
+void own_comm_discard(Slot* comm);
 
 /// The object is gone. Every member calls it, outside the call on the object.
-inline int own_comm_free(Slot* comm) {
-  if (!comm_of(comm)->duplicate_of) return core::Comm_free(&comm);
-  const LowerScope scope;
-  comm_of(comm)->idle = true;
-  return kSuccess;
-}
+int own_comm_free(Slot* comm);
 
 }  // namespace fermata::mpi

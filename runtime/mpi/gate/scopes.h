@@ -16,23 +16,13 @@
 
 #include "frontend/callbacks.h"
 #include "halves/crossing.h"
+#include "mpi/gate/hooks.h"
+#include "mpi/gate/threads.h"
 #include "mpi/handles/slots.h"
 
 namespace fermata::mpi {
 
 inline void compiler_barrier() { asm volatile("" ::: "memory"); }
-
-// Out of line on purpose; both are defined in park.h.
-[[gnu::cold]] void leave_interrupted(bool may_call_functions);
-[[gnu::cold]] void enter_collective_pending(ClockEntry* clock, bool all_have_come);
-[[gnu::cold]] bool wait_for_all_members(Slot* comm);  // two_phase.h
-// Likewise, in threads.h; with several threads they are in the path of every call.
-void enter_attention(bool may_call_functions);
-void leave_attention(bool may_call_functions);
-u32 unlock_for_blocking_call(bool for_blocking_call);
-void lock_after_blocking_call(u32 depth);
-[[gnu::cold]] void begin_own_reduction();  // sections.h
-[[gnu::cold]] void end_own_reduction();    // sections.h
 
 /// True if something is left to do on the way out: Gate::interrupted or Gate::attention.
 [[gnu::always_inline]] inline bool leaving_needs_attention() {

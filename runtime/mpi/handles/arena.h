@@ -15,14 +15,13 @@
 
 #include <new>
 
-#include "base/types.h"
 #include "halves/layout.h"
 #include "sys/sys.h"
 
 namespace fermata::mpi {
 
 inline constexpr u32 kArenaClasses = 40;       // 32 bytes << class
-inline constexpr u64 kArenaStep = 0x10'0000;   // grown by whole mebibytes
+
 inline constexpr u64 kArenaGiveBack = 0x10'0000;
 inline constexpr u64 kArenaKeep = 0x400'0000;  // for the next call, at most
 inline constexpr u64 kOwnMapping = ~u64{0};  // instead of a class: application_memory()
@@ -45,34 +44,12 @@ struct Arena {  // the first bytes of the range
 inline Arena& arena() { return *reinterpret_cast<Arena*>(kMpiArena); }
 
 /// The arena cannot report failure to a caller who could do something about it: say so and stop.
-[[noreturn]] inline void fatal(const char* what) {
-  Message text;
-  text << "fermata: " << what << "\n";
-  (void)sys::write(2, text.data, text.size);
-  sys::exit_group(70);
-}
+[[noreturn]] void fatal(const char* what);
 
-inline void arena_map_to(u64 end) {
-  Arena* const a = reinterpret_cast<Arena*>(kMpiArena);
-  const u64 from = a->mapped_end;
-  if (end > kMpiArena + kMpiArenaBytes) fatal("the MPI front end ran out of its 64 GiB of room");
-  const u64 to = (end + kArenaStep - 1) / kArenaStep * kArenaStep;
-  const Result<u64> got =
-      sys::mmap(from, to - from, sys::kProtRead | sys::kProtWrite,
-                sys::kMapPrivate | sys::kMapAnonymous | sys::kMapFixed | sys::kMapNoReserve);
-  if (!got) fatal("cannot map memory for MPI objects");
-  a->mapped_end = to;
-}
+void arena_map_to(u64 end);
 
 /// Maps the first piece. Idempotent only in that it must be called exactly once per application.
-inline void arena_start() {
-  const Result<u64> got =
-      sys::mmap(kMpiArena, kArenaStep, sys::kProtRead | sys::kProtWrite,
-                sys::kMapPrivate | sys::kMapAnonymous | sys::kMapFixed | sys::kMapNoReserve);
-  if (!got) fatal("cannot map memory for MPI objects");
-  arena().mapped_end = kMpiArena + kArenaStep;
-  arena().used_end = kMpiArena + page_ceil(sizeof(Arena));
-}
+void arena_start();
 
 /// Memory for `bytes` bytes, aligned to 16, not cleared. Never fails (it ends the job with a
 /// message instead). Signal-safe under the invariant above.
@@ -98,25 +75,10 @@ inline void* arena_alloc(u64 bytes) {
 
 /// Memory that the application will use: like arena_alloc(), but what is large is a mapping of its
 /// own, behind a page for the header, and may fail: null.
-inline void* application_memory(u64 bytes) {
-  if (bytes < kArenaGiveBack) return arena_alloc(bytes);
-  const u64 mapped = page_ceil(bytes) + kPageBytes;
-  const Result<u64> at = sys::mmap(0, mapped, sys::kProtRead | sys::kProtWrite,
-                                   sys::kMapPrivate | sys::kMapAnonymous);
-  if (!at) return nullptr;
-  ArenaBlock* const block = reinterpret_cast<ArenaBlock*>(at.value + kPageBytes) - 1;
-  block->size_class = kOwnMapping;
-  block->mapped_bytes = mapped;
-  return block + 1;
-}
+void* application_memory(u64 bytes);
 
 /// The pages of a free block read as zero until it is used again.
-inline void arena_drop_pages(ArenaBlock* block) {
-  constexpr int kDontNeed = 4;
-  const u64 first = page_ceil(reinterpret_cast<u64>(block + 1));
-  const u64 last = page_floor(reinterpret_cast<u64>(block) + (u64(32) << block->size_class));
-  if (last > first) (void)sys::call(SYS_madvise, first, last - first, kDontNeed);
-}
+void arena_drop_pages(ArenaBlock* block);
 
 /// Gives back what either of the two above has returned; null is nothing. `again`: the caller will
 /// want as much the next time, so the pages stay until an image is cut (arena_tidy).
@@ -136,13 +98,7 @@ inline void arena_free(void* payload, bool again = false) {
 }
 
 /// Before an image is cut: what nobody uses is not to be in it.
-inline void arena_tidy() {
-  u32 size_class = 0;
-  while (u64(32) << size_class < kArenaGiveBack) size_class++;
-  for (; size_class < kArenaClasses; size_class++)
-    for (ArenaBlock* block = arena().free_list[size_class]; block; block = block->next_free)
-      arena_drop_pages(block);
-}
+void arena_tidy();
 
 template <typename T>
 T* arena_new() {

@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 
-#include "base/types.h"
 
 namespace fermata::mpi {
 

@@ -4,7 +4,7 @@
 // begins at Request::kept_until_done with the lowest bit set and ends with what stood there.
 #pragma once
 
-#include "mpi/handles/objects.h"
+#include "mpi/handles/arena.h"
 
 namespace fermata::mpi {
 

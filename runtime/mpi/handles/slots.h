@@ -12,7 +12,6 @@
 // at kFirstDynamic. Slots never move.
 #pragma once
 
-#include "base/types.h"
 #include "halves/layout.h"
 
 namespace fermata::mpi {

@@ -2,6 +2,7 @@
 // What lives behind the slot of a window (see objects.h).
 #pragma once
 
+#include "frontend/callbacks.h"
 #include "mpi/handles/slots.h"
 
 namespace fermata::mpi {

@@ -5,109 +5,16 @@
 // They begin above every MPI's MPI_ERR_LASTCODE; an ABI's conversions leave them as they are.
 #pragma once
 
-#include "mpi/objects/infos.h"
+#include "base/types.h"
 
 namespace fermata::mpi {
 
-inline constexpr i32 kFirstUserCode = 0x4000'0000;
+// An error class (error_class is its own number) or code of the application.
+struct UserCode {
+  bool used;
+  i32 error_class;
+  char* text;
+  i32 codes = 0;  // of a class: those that are there
+};
 
-inline UserCode* user_code(i32 code) {
-  const i32 index = code - kFirstUserCode;
-  if (index < 0 || index >= state().user_codes_used) return nullptr;
-  UserCode* const known = &state().user_codes[index];
-  return known->used ? known : nullptr;
-}
-
-/// A new number; `error_class` 0: it is a class, its own.
-inline i32 user_code_new(i32 error_class) {
-  Core& core = state();
-  if (core.user_codes_used == core.user_codes_room) {
-    const i32 room = core.user_codes_room ? 2 * core.user_codes_room : 16;
-    UserCode* const grown = arena_array<UserCode>(u64(room));
-    for (i32 i = 0; i < core.user_codes_used; i++) grown[i] = core.user_codes[i];
-    arena_free(core.user_codes);
-    core.user_codes = grown;
-    core.user_codes_room = room;
-  }
-  if (UserCode* const known = user_code(error_class)) known->codes++;
-  const i32 code = kFirstUserCode + core.user_codes_used;
-  core.user_codes[core.user_codes_used++] =
-      UserCode{true, error_class ? error_class : code, nullptr};
-  core.predefined_attributes[kLastusedcode - kTagUb] = code;
-  return code;
-}
-
-/// A string belongs to its code and a code to its class: each is removed before what it belongs to.
-/// The last numbers are given anew then, as those of the real MPIs are.
-inline int user_code_remove(i32 code, bool is_class) {
-  LowerScope scope;
-  UserCode* const known = user_code(code);
-  if (!known || (known->error_class == code) != is_class || known->text) return kErrArg;
-  if (known->codes) return kErrArg;
-  if (UserCode* const its_class = is_class ? nullptr : user_code(known->error_class))
-    its_class->codes--;
-  *known = UserCode{};
-  Core& core = state();
-  while (core.user_codes_used && !core.user_codes[core.user_codes_used - 1].used)
-    core.user_codes_used--;
-  return kSuccess;
-}
-
-namespace core {
-
-inline int Add_error_class(int* errorclass) {
-  LowerScope scope;
-  map_tables();
-  *errorclass = user_code_new(0);
-  return kSuccess;
-}
-inline int Add_error_code(int errorclass, int* errorcode) {
-  LowerScope scope;
-  map_tables();
-  if (errorclass >= kFirstUserCode && !user_code(errorclass)) return kErrArg;
-  *errorcode = user_code_new(errorclass);
-  return kSuccess;
-}
-inline int Add_error_string(int errorcode, const char* text) {
-  LowerScope scope;
-  UserCode* const known = user_code(errorcode);
-  if (!known) return kErrArg;
-  arena_free(known->text);
-  known->text = text_copy(text);
-  return kSuccess;
-}
-inline int Remove_error_class(int errorclass) { return user_code_remove(errorclass, true); }
-inline int Remove_error_code(int errorcode) { return user_code_remove(errorcode, false); }
-inline int Remove_error_string(int errorcode) {
-  LowerScope scope;
-  UserCode* const known = user_code(errorcode);
-  if (!known || !known->text) return kErrArg;
-  arena_free(known->text);
-  known->text = nullptr;
-  return kSuccess;
-}
-
-inline int Error_class(int errorcode, int* errorclass) {
-  if (errorcode < kFirstUserCode) {
-    LowerScope scope;
-    return lower().Error_class(errorcode, errorclass);
-  }
-  const UserCode* const known = user_code(errorcode);
-  if (!known) return kErrArg;
-  *errorclass = known->error_class;
-  return kSuccess;
-}
-inline int Error_string(int errorcode, char* text, int* length) {
-  if (errorcode < kFirstUserCode) {
-    LowerScope scope;
-    return lower().Error_string(errorcode, text, length);
-  }
-  const UserCode* const known = user_code(errorcode);
-  if (!known) return kErrArg;
-  copy_truncated(text, known->text ? known->text : "", kMaxErrorString - 1);
-  *length = int(text_length(text));
-  return kSuccess;
-}
-
-}  // namespace core
 }  // namespace fermata::mpi

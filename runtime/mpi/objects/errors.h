@@ -3,155 +3,18 @@
 // application's handler runs here, with the application's handles and codes.
 #pragma once
 
-#include "mpi/objects/ops.h"
+#include "mpi/handles/slots.h"
 
 namespace fermata::mpi {
 
-inline bool is_user_errhandler(const Slot* slot) {
-  return slot && !(slot->flags & kSlotPredefined) && slot->index >= kFirstDynamic;
-}
-inline void errhandler_ref(Slot* slot) {
-  if (is_user_errhandler(slot)) static_cast<Errhandler*>(slot->object)->refs++;
-}
-inline void errhandler_unref(Slot* slot) {
-  if (!is_user_errhandler(slot)) return;
-  Errhandler* const handler = static_cast<Errhandler*>(slot->object);
-  if (--handler->refs > 0) return;
-  arena_free(handler);
-  slot_free(slot);
-}
+int errhandler_new(Kind kind, void* fn, Slot** handle);
+int set_errhandler(Slot** place, Slot* errhandler);
+int get_errhandler(Slot* current, u32 by_default, Slot** errhandler);
 
-inline int errhandler_new(Kind kind, void* fn, Slot** handle) {
-  LowerScope scope;
-  map_tables();
-  Errhandler* const handler = arena_new<Errhandler>();
-  *handler = Errhandler{1, kind, fn};
-  *handle = slot_new(kErrhandler, handler);
-  return kSuccess;
-}
-
-/// Writes a message about an error nobody handles and ends the job.
-[[noreturn]] inline void abort_on_error(const Comm* comm, int error_class, const char* function) {
-  char text[kMaxErrorString + 1];
-  int length = 0;
-  text[0] = 0;
-  if (crossing().lower && state().initialized)
-    (void)lower().Error_string(error_class, text, &length);
-  Message message;
-  message << "fermata: fatal error in " << function << ": "
-          << (text[0] ? text : "MPI error class ");
-  if (!text[0]) message << i32(error_class);
-  if (error_class == kErrUnsupportedOperation)
-    message << " (" << function << " is not supported here)";
-  if (comm) {
-    message << " on communicator ";
-    if (comm->name) message << comm->name;
-    else if (comm->id == kWorldId) message << "MPI_COMM_WORLD";
-    else message << Hex{comm->id};
-  }
-  message << ", rank " << state().world_rank << "; the error handler is MPI_ERRORS_ARE_FATAL\n";
-  (void)sys::write(2, message.data, message.size);
-  // MPICH's launcher forgets what it has not forwarded yet when a rank aborts.
-  sys::sleep_ns(50'000'000);
-  if (crossing().lower && state().initialized && !state().finalized) {
-    LowerScope scope;
-    (void)lower().Abort(slot_at(kComm, kCommWorld)->real, error_class);
-  }
-  sys::exit_group(error_class ? error_class : 1);
-}
-
-// Where an error of an object goes: its handler, and the handle that is called with it.
-struct ErrorTarget {
-  Slot* handler;  // null: MPI_ERRORS_ARE_FATAL
-  Slot* object;
-  const Comm* comm;  // for the message; null if it is no communicator's
-};
-
-/// Errors of nothing in particular, and of null handles, are MPI_COMM_WORLD's.
-inline ErrorTarget error_target(Slot* object) {
-  if (object && object->kind == kWin && window_of(object)) {
-    Slot* const own = window_of(object)->errhandler;
-    if (own || !front::objects_follow_world()) return ErrorTarget{own, object, nullptr};
-  }
-  if (object && object->kind == kSession && object->object)
-    return ErrorTarget{static_cast<const Session*>(object->object)->errhandler, object, nullptr};
-  if (object && object->kind == kFile) {
-    Slot* const own = file_of(object) ? file_of(object)->errhandler : state().file_errhandler;
-    return ErrorTarget{own ? own : front::predefined(kErrhandler, kErrorsReturn), object, nullptr};
-  }
-  if (!object || object->kind != kComm || !comm_of(object)) object = slot_at(kComm, kCommWorld);
-  const Comm* comm = state().initialized ? comm_of(object) : nullptr;
-  if (comm && !comm->errhandler && front::objects_follow_world()) {
-    const Comm* const world = comm_of(slot_at(kComm, kCommWorld));
-    if (world->errhandler) comm = world;  // else the message is about the one that it is
-  }
-  return ErrorTarget{comm ? comm->errhandler : nullptr, comm ? comm->slot : object, comm};
-}
-
-inline int set_errhandler(Slot** place, Slot* errhandler) {
-  LowerScope scope;
-  if (is_null(errhandler, kErrhandlerNull)) return kErrArg;
-  errhandler_ref(errhandler);
-  errhandler_unref(*place);
-  *place = errhandler;
-  return kSuccess;
-}
-inline int get_errhandler(Slot* current, u32 by_default, Slot** errhandler) {
-  LowerScope scope;
-  *errhandler = current ? current : front::predefined(kErrhandler, by_default);
-  errhandler_ref(*errhandler);
-  return kSuccess;
-}
-
-namespace core {
-
-[[gnu::noinline]] inline int raise(Slot* object, int error_class, const char* function) {
-  if (error_class == kSuccess) return kSuccess;
-  const bool is_gone = object && error_class == kErrComm && is_freed(object);
-  const ErrorTarget target =
-      error_target(is_gone ? nullptr : object ? object : front::tls_culprit);
-  front::tls_culprit = nullptr;
-  const Slot* const handler = target.handler;
-  int code = front::app_error_code(error_class);
-  if (!handler || handler->index == kErrorsAreFatal || handler->index == kErrorsAbort)
-    abort_on_error(target.comm, error_class, function);
-  // MPICH's C++ bindings throw what the C function has returned.
-  if (handler->index == kErrorsReturn || handler->index == kErrorsThrowExceptions) return code;
-  const Errhandler* const user = static_cast<const Errhandler*>(handler->object);
-  front::call_errhandler(user->kind, user->fn, target.object, &code);
-  return code;
-}
-
-inline int Comm_create_errhandler(void* fn, Slot** errhandler) {
-  return errhandler_new(kComm, fn, errhandler);
-}
-inline int Errhandler_free(Slot** handle) {
-  LowerScope scope;
-  if (is_null(*handle, kErrhandlerNull)) return kErrArg;
-  errhandler_unref(*handle);
-  *handle = null_of(kErrhandler);
-  return kSuccess;
-}
-inline int Comm_set_errhandler(Slot* comm, Slot* errhandler) {
-  Comm* const c = live_comm(comm);
-  return c ? set_errhandler(&c->errhandler, errhandler) : int(kErrComm);
-}
-inline int Comm_get_errhandler(Slot* comm, Slot** errhandler) {
-  Comm* const c = live_comm(comm);
-  return c ? get_errhandler(c->errhandler, kErrorsAreFatal, errhandler) : int(kErrComm);
-}
-inline int Comm_call_errhandler(Slot* comm, int errorcode) {
-  Comm* const c = live_comm(comm);
-  if (!c) return kErrComm;
-  (void)raise(comm, errorcode, "MPI_Comm_call_errhandler");
-  return kSuccess;
-}
-
-inline int Abort(Slot* comm, int errorcode) {
-  LowerScope scope;
-  const u64 real = is_null(comm, kCommNull) ? slot_at(kComm, kCommWorld)->real : comm->real;
-  return lower().Abort(real, errorcode);
-}
-
-}  // namespace core
 }  // namespace fermata::mpi
+
+namespace fermata::mpi::core {
+
+int raise(Slot* object, int error_class, const char* function);
+
+}  // namespace fermata::mpi::core

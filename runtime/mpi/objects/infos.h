@@ -5,135 +5,49 @@
 // Invariant: pairs keep the order in which their keys were first set.
 #pragma once
 
-#include "mpi/objects/errors.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/slots.h"
 
 namespace fermata::mpi {
 
-inline bool is_info(const Slot* slot) {
-  return !is_null(slot, kInfoNull) && (slot->index == kInfoEnv || slot->object != nullptr);
-}
+struct InfoPair {
+  InfoPair* next;
+  char* key;
+  char* value;
+};
+struct Info {
+  InfoPair* first;
+};
 
-/// The link that points at the pair with this key, or at the end of the list.
-inline InfoPair** info_find(Info* info, const char* key) {
-  InfoPair** at = &info->first;
-  while (*at && !text_equal((*at)->key, key)) at = &(*at)->next;
-  return at;
-}
-inline InfoPair* info_get(Slot* info, const char* key) {
-  return info_of(info) ? *info_find(info_of(info), key) : nullptr;
-}
+inline Info* info_of(Slot* slot) { return static_cast<Info*>(slot->object); }
 
-inline void info_pair_free(InfoPair* pair) {
-  arena_free(pair->key);
-  arena_free(pair->value);
-  arena_free(pair);
-}
+bool is_info(const Slot* slot);
 
-inline void copy_truncated(char* to, const char* from, i32 room) {  // room: without the final NUL
-  i32 i = 0;
-  for (; i < room && from[i]; i++) to[i] = from[i];
-  to[i] = 0;
-}
+inline u64 no_info() { return slot_at(kInfo, kInfoNull)->real; }
 
-namespace core {
-
-inline int Info_create(Slot** info) {
-  LowerScope scope;
-  map_tables();
-  Slot* const slot = slot_new(kInfo, arena_new<Info>());
-  slot->real = slot_at(kInfo, kInfoNull)->real;
-  *info = slot;
-  return kSuccess;
-}
-
-inline int Info_set(Slot* info, const char* key, const char* value) {
-  LowerScope scope;
-  if (!is_info(info) || !info_of(info)) return kErrInfo;
-  if (!key[0] || text_length(key) >= u64(kMaxInfoKey)) return kErrInfoKey;
-  if (text_length(value) >= u64(kMaxInfoVal)) return kErrInfoValue;
-  InfoPair** const at = info_find(info_of(info), key);
-  if (*at) {
-    arena_free((*at)->value);
-  } else {
-    *at = arena_new<InfoPair>();
-    (*at)->key = text_copy(key);
+/// A real info object with the application's pairs, for the length of one call.
+class LowerInfo {
+ public:
+  explicit LowerInfo(Slot* info) {
+    if (!is_info(info) || !info_of(info) || lower().Info_create(&made_)) return;
+    real_ = made_;
+    for (const InfoPair* pair = info_of(info)->first; pair; pair = pair->next)
+      (void)lower().Info_set(made_, pair->key, pair->value);
   }
-  (*at)->value = text_copy(value);
-  return kSuccess;
-}
-
-inline int Info_delete(Slot* info, const char* key) {
-  LowerScope scope;
-  if (!is_info(info) || !info_of(info)) return kErrInfo;
-  InfoPair** const at = info_find(info_of(info), key);
-  InfoPair* const pair = *at;
-  if (!pair) return kErrInfoNokey;
-  *at = pair->next;
-  info_pair_free(pair);
-  return kSuccess;
-}
-
-inline int Info_get(Slot* info, const char* key, int room, char* value, int* flag) {
-  if (!is_info(info)) return kErrInfo;
-  const InfoPair* const pair = info_get(info, key);
-  *flag = pair != nullptr;
-  if (pair) copy_truncated(value, pair->value, room);
-  return kSuccess;
-}
-inline int Info_get_string(Slot* info, const char* key, int* buflen, char* value, int* flag) {
-  if (!is_info(info)) return kErrInfo;
-  const InfoPair* const pair = info_get(info, key);
-  *flag = pair != nullptr;
-  if (!pair) return kSuccess;
-  if (*buflen > 0) copy_truncated(value, pair->value, *buflen - 1);
-  *buflen = int(text_length(pair->value)) + 1;
-  return kSuccess;
-}
-inline int Info_get_valuelen(Slot* info, const char* key, int* length, int* flag) {
-  if (!is_info(info)) return kErrInfo;
-  const InfoPair* const pair = info_get(info, key);
-  *flag = pair != nullptr;
-  if (pair) *length = int(text_length(pair->value));
-  return kSuccess;
-}
-inline int Info_get_nkeys(Slot* info, int* count) {
-  if (!is_info(info)) return kErrInfo;
-  *count = 0;
-  if (info_of(info))
-    for (InfoPair* pair = info_of(info)->first; pair; pair = pair->next) ++*count;
-  return kSuccess;
-}
-inline int Info_get_nthkey(Slot* info, int n, char* key) {
-  if (!is_info(info)) return kErrInfo;
-  InfoPair* pair = info_of(info) ? info_of(info)->first : nullptr;
-  for (int i = 0; pair && i < n; i++) pair = pair->next;
-  if (!pair || n < 0) return kErrArg;
-  copy_truncated(key, pair->key, kMaxInfoKey - 1);
-  return kSuccess;
-}
-
-inline int Info_dup(Slot* info, Slot** newinfo) {
-  if (!is_info(info)) return kErrInfo;
-  if (const int error = Info_create(newinfo)) return error;
-  if (info_of(info))
-    for (InfoPair* pair = info_of(info)->first; pair; pair = pair->next)
-      (void)Info_set(*newinfo, pair->key, pair->value);
-  return kSuccess;
-}
-
-inline int Info_free(Slot** info) {
-  LowerScope scope;
-  if (!is_info(*info) || !info_of(*info)) return kErrInfo;
-  for (InfoPair* pair = info_of(*info)->first; pair;) {
-    InfoPair* const next = pair->next;
-    info_pair_free(pair);
-    pair = next;
+  ~LowerInfo() {
+    if (made_) (void)lower().Info_free(&made_);
   }
-  arena_free(info_of(*info));
-  slot_free(*info);
-  *info = null_of(kInfo);
-  return kSuccess;
-}
+  LowerInfo(const LowerInfo&) = delete;
+  LowerInfo& operator=(const LowerInfo&) = delete;
+  u64 real() const { return real_; }
 
-}  // namespace core
+ private:
+  u64 made_ = 0;
+  u64 real_ = no_info();
+};
+
+InfoPair* info_get(Slot* info, const char* key);
+void copy_truncated(char* to, const char* from, i32 room);
+
 }  // namespace fermata::mpi

@@ -16,13 +16,23 @@
 //            active receive and a persistent request carry a complete one.
 #pragma once
 
-#include "mpi/p2p/request_control.h"
+#include "base/backoff.h"
+#include "halves/crossing.h"
+#include "halves/mpi_calls.gen.h"
+#include "mpi/gate/hooks.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/objects.h"
+#include "mpi/handles/references.h"
+#include "mpi/handles/requests.h"
+#include "mpi/handles/slots.h"
+#include "mpi/handles/table.h"
+#include "mpi/p2p/receipts.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/unexpected.h"
 
 namespace fermata::mpi {
-
-// In receipts.h.
-void note_behind(u64 comm_id, i32 receiver, int tag);
-void synchronous_begin(Slot* request, const Slot* comm, int tag);
 
 inline void count_sent(Slot* comm, int dest, int tag) {
   if (FERMATA_UNLIKELY(dest < 0)) return;
@@ -78,12 +88,7 @@ class Sending {
   return kSuccess;
 }
 
-[[gnu::noinline]] inline int send_registered(const void* buf, int count, Slot* datatype, int dest,
-                                             int tag, Slot* comm) {
-  Slot* request = nullptr;
-  const int error = send_begin(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm, &request);
-  return error ? error : wait_request(&request, nullptr);
-}
+int send_registered(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm);
 
 [[gnu::always_inline]] inline int send_blocking(const void* buf, int count, Slot* datatype,
                                                 int dest, int tag, Slot* comm) {
@@ -120,27 +125,7 @@ class Sending {
 /// Begins or completes a receive that the lower half must not match: of a message that is held or
 /// kept, or because nobody sends. (MPICH 4.0's non-blocking receive from MPI_PROC_NULL leaves the
 /// status unset.) Returns false if it is an ordinary one; *error is that of beginning it.
-[[gnu::noinline]] inline bool receive_out_of_turn(Slot* slot, int* error) {
-  Request* const request = request_of(slot);
-  *error = request->error = kSuccess;
-  if (request->peer == kProcNull) {
-    request->status = proc_null_status();
-    request->state = RequestState::kDone;
-    return true;
-  }
-  Comm* const comm = comm_of(request->comm);
-  UnexpectedMessage* const kept =
-      comm ? unexpected_match(comm, request->peer, request->tag) : nullptr;
-  if (!kept) return false;
-  if (kept->state == UnexpectedState::kHeld) {
-    *error = unexpected_receive(kept, slot);
-    return true;
-  }
-  request->error = unexpected_deliver(kept, request->buffer, request->count,
-                                      request->datatype->real, &request->status);
-  request->state = RequestState::kDone;
-  return true;
-}
+bool receive_out_of_turn(Slot* slot, int* error);
 
 /// True if the lower half alone can answer a receive or probe: the common case, one test each.
 inline bool lower_alone(const Comm* comm, int source) {
@@ -172,25 +157,8 @@ inline bool lower_alone(const Comm* comm, int source) {
 }
 
 /// The rest of a blocking receive whose request must be known to the draining: slow, rare.
-[[gnu::noinline]] inline int receive_registered(void* buf, int count, Slot* datatype, int source,
-                                                int tag, Slot* comm, u64 posted_real,
-                                                CanonStatus* status) {
-  Slot* slot = request_slot_new();
-  fill_recipe(request_of(slot), RequestKind::kRecv, buf, count, datatype, source, tag, comm);
-  int error = kSuccess;
-  if (posted_real) {
-    slot->real = posted_real;
-    request_of(slot)->order = ++state().post_order;
-  } else {
-    error = post_receive(slot);
-  }
-  if (error) {
-    request_release(slot);
-    return error;
-  }
-  if (checkpoint_wanted()) safe_point();
-  return wait_request(&slot, status);
-}
+int receive_registered(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
+                       u64 posted_real, CanonStatus* status);
 
 /// A blocking receive. `status` may be null; then the lower half is asked for one only where the
 /// core state needs it, to learn who sent the message.
@@ -237,107 +205,9 @@ inline int probe_once(int source, int tag, Slot* comm, int* flag, UnexpectedMess
   return lower().Iprobe(source, tag, comm->real, flag, status);
 }
 
-/// Matched probe: takes the message out of everybody's sight. It is received where the program asks
-/// for it; should the rank park before that, it receives it as bytes (unexpected_fill_matched).
-inline int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** message,
-                         CanonStatus* status) {
-  Comm* const c = comm_of(comm);
-  if (source == kProcNull) {
-    *flag = 1;
-    *message = front::predefined(kMessage, kMessageNoProc);
-    *status = proc_null_status();
-    return kSuccess;
-  }
-  UnexpectedMessage* kept = c && c->unexpected_first ? unexpected_match(c, source, tag) : nullptr;
-  if (FERMATA_LIKELY(kept == nullptr)) {
-    u64 real = 0;
-    const int error = lower().Improbe(source, tag, comm->real, flag, &real, status);
-    if (error || !*flag) return error;
-    *message = slot_new(kMessage, unexpected_new_matched(c, real, *status));
-    return kSuccess;
-  }
-  *flag = 1;
-  *status = unexpected_status(kept);
-  if (kept->state == UnexpectedState::kHeld && is_too_large(kept->bytes)) {
-    unexpected_match_held(kept);
-  } else {
-    if (const int error = unexpected_complete(kept)) return error;
-    unexpected_unlink(kept);
-    give_receipt(kept);
-  }
-  *message = slot_new(kMessage, kept);
-  return kSuccess;
-}
+}  // namespace fermata::mpi
 
-/// Begins to receive a matched message that is held; its handle becomes null.
-inline int receive_matched_held(void* buf, int count, Slot* datatype, Slot** message,
-                                Slot** handle) {
-  UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>((*message)->object);
-  Slot* const slot = request_slot_new();
-  Request* const request = request_of(slot);
-  fill_recipe(request, RequestKind::kRecv, buf, count, datatype, kept->source, kept->tag,
-              kept->comm->slot);
-  request->order = ++state().post_order;
-  const int error = unexpected_receive(kept, slot);
-  if (error) note_culprit(request);
-  if (error) request_release(slot);
-  else *handle = slot;
-  if (error && error != kErrTruncate) return error;
-  slot_free(*message);
-  *message = null_of(kMessage);
-  return error;
-}
-/// Receives one in one call of the lower half. Its sender has begun to send it, so this ends also
-/// where a checkpoint is pending.
-inline int receive_matched_now(void* buf, int count, Slot* datatype, Slot** message,
-                               CanonStatus* status) {
-  UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>((*message)->object);
-  const int error = lower().Mrecv(buf, count, datatype->real, &kept->real, status);
-  if (error) front::tls_culprit = kept->comm->slot;
-  if (error && error != kErrTruncate) return error;
-  state().unexpected_matched--;
-  give_receipt(kept);
-  unexpected_free(kept);
-  slot_free(*message);
-  *message = null_of(kMessage);
-  return error;
-}
-/// What a message handle stands for; null for MPI_MESSAGE_NULL and MPI_MESSAGE_NO_PROC.
-inline const UnexpectedMessage* unexpected_of(const Slot* message) {
-  if (is_null(message, kMessageNull) || message->index == kMessageNoProc) return nullptr;
-  return static_cast<const UnexpectedMessage*>(message->object);
-}
-inline Slot* comm_of_message(const Slot* message) {
-  const UnexpectedMessage* const kept = unexpected_of(message);
-  return kept ? kept->comm->slot : nullptr;
-}
-inline bool is_matched_held(const Slot* message) {
-  const UnexpectedMessage* const kept = unexpected_of(message);
-  return kept && kept->state == UnexpectedState::kHeld;
-}
-
-/// Delivers a matched message; it leaves the core state and its handle becomes null.
-inline int receive_matched(void* buf, int count, Slot* datatype, Slot** message,
-                           CanonStatus* status) {
-  if (is_null(*message, kMessageNull)) return kErrRequest;
-  if ((*message)->index == kMessageNoProc) {
-    *message = null_of(kMessage);
-    *status = proc_null_status();
-    return kSuccess;
-  }
-  UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>((*message)->object);
-  (void)unexpected_complete(kept);  // an attempt may have been given up before it was whole
-  *status = unexpected_status(kept);
-  const int error =
-      unpack_bytes(kept->data, kept->bytes, buf, count, datatype->real, status);
-  if (error) front::tls_culprit = kept->comm->slot;
-  unexpected_free(kept);
-  slot_free(*message);
-  *message = null_of(kMessage);
-  return error;
-}
-
-namespace core {
+namespace fermata::mpi::core {
 
 inline int Send(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
   return send_blocking(buf, count, datatype, dest, tag, comm);
@@ -414,54 +284,4 @@ inline int Probe(int source, int tag, Slot* comm, CanonStatus* status) {
   }
 }
 
-inline int Improbe(int source, int tag, Slot* comm, int* flag, Slot** message,
-                   CanonStatus* status) {
-  LowerScope scope;
-  CanonStatus local;
-  *flag = 0;
-  *message = null_of(kMessage);
-  return probe_matched(source, tag, comm, flag, message, status ? status : &local);
-}
-inline int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* status) {
-  LowerScope scope;
-  CanonStatus local;
-  Backoff backoff;
-  for (;;) {
-    int flag = 0;
-    const int error =
-        probe_matched(source, tag, comm, &flag, message, status ? status : &local);
-    if (flag || error) return error;
-    if (checkpoint_wanted()) safe_point({nullptr, 0, comm_of(comm), source});
-    between_polls(backoff);
-  }
-}
-inline int Mrecv(void* buf, int count, Slot* datatype, Slot** message, CanonStatus* status) {
-  LowerScope scope;
-  CanonStatus local;
-  if (is_matched_held(*message) && !core_is_shared())
-    return receive_matched_now(buf, count, datatype, message, status);
-  if (is_matched_held(*message)) {
-    Slot* request = nullptr;
-    const int error = receive_matched_held(buf, count, datatype, message, &request);
-    return error ? error : wait_request(&request, status);
-  }
-  return receive_matched(buf, count, datatype, message, status ? status : &local);
-}
-inline int Imrecv(void* buf, int count, Slot* datatype, Slot** message, Slot** handle) {
-  LowerScope scope;
-  if (is_matched_held(*message))
-    return receive_matched_held(buf, count, datatype, message, handle);
-  Slot* const slot = request_slot_new();
-  Request* const request = request_of(slot);
-  fill_recipe(request, RequestKind::kRecv, buf, count, datatype, kProcNull, kAnyTag, nullptr);
-  request->object = nullptr;
-  request->state = RequestState::kDone;
-  request->comm = comm_of_message(*message);
-  request->error = receive_matched(buf, count, datatype, message, &request->status);
-  front::tls_culprit = nullptr;  // the error is that of the request
-  *handle = slot;
-  return kSuccess;
-}
-
-}  // namespace core
-}  // namespace fermata::mpi
+}  // namespace fermata::mpi::core

@@ -6,50 +6,26 @@
 // started again in its turn among the posted receives.
 #pragma once
 
-#include "mpi/p2p/sendrecv.h"
+#include "frontend/callbacks.h"
+#include "mpi/gate/hooks.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/objects.h"
+#include "mpi/handles/requests.h"
+#include "mpi/handles/slots.h"
+#include "mpi/p2p/p2p.h"
+#include "mpi/p2p/partitioned.h"
+#include "mpi/p2p/receipts.h"
+#include "mpi/p2p/request.h"
 
 namespace fermata::mpi {
 
 /// Makes the real persistent request that the recipe describes.
-inline int make_persistent(Slot* slot) {
-  Request* const r = request_of(slot);
-  const u64 type = r->datatype->real;
-  const u64 comm = r->comm->real;
-  if (r->kind == RequestKind::kPersistentRecv) {
-    r->mode = SendMode::kStandard;
-    return lower().Recv_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
-  }
-  switch (r->mode) {
-    case SendMode::kBuffered:
-      return lower().Bsend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
-    case SendMode::kSynchronous:
-      return lower().Ssend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
-    case SendMode::kReady:  // see Rsend
-    case SendMode::kMatched:
-    case SendMode::kStandard: break;
-  }
-  return lower().Send_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
-}
+int make_persistent(Slot* slot);
 
-inline int persistent_new(RequestKind kind, SendMode mode, const void* buf, int count,
-                          Slot* datatype, int peer, int tag, Slot* comm, Slot** handle) {
-  LowerScope scope;
-  Slot* const slot = request_slot_new();
-  Request* const request = request_of(slot);
-  fill_recipe(request, kind, const_cast<void*>(buf), count, datatype, peer, tag, comm);
-  request->mode = mode;
-  request->state = RequestState::kInactive;
-  const int error = make_persistent(slot);
-  if (error) {
-    request_release(slot);
-    return error;
-  }
-  *handle = slot;
-  return kSuccess;
-}
-
-int kept_collective_start(Slot* slot);  // persistent_collectives.h
-int partitioned_start(Slot* slot);      // partitioned.h
+int persistent_new(RequestKind kind, SendMode mode, const void* buf, int count, Slot* datatype,
+                   int peer, int tag, Slot* comm, Slot** handle);
 
 inline int persistent_start(Slot* slot) {
   if (is_null_request(slot)) return kErrRequest;
@@ -75,39 +51,15 @@ inline int persistent_start(Slot* slot) {
   return kSuccess;
 }
 
-namespace core {
+}  // namespace fermata::mpi
 
-inline int Send_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                     Slot** request) {
-  return persistent_new(RequestKind::kPersistentSend, SendMode::kStandard, buf, count, datatype,
-                        dest, tag, comm, request);
-}
-inline int Bsend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                      Slot** request) {
-  return persistent_new(RequestKind::kPersistentSend, SendMode::kBuffered, buf, count, datatype,
-                        dest, tag, comm, request);
-}
-inline int Ssend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                      Slot** request) {
-  return persistent_new(RequestKind::kPersistentSend, SendMode::kSynchronous, buf, count, datatype,
-                        dest, tag, comm, request);
-}
-inline int Rsend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                      Slot** request) {
-  return persistent_new(RequestKind::kPersistentSend, SendMode::kReady, buf, count, datatype, dest,
-                        tag, comm, request);
-}
-inline int Recv_init(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
-                     Slot** request) {
-  return persistent_new(RequestKind::kPersistentRecv, SendMode::kStandard, buf, count, datatype,
-                        source, tag, comm, request);
-}
+namespace fermata::mpi::core {
 
 inline int Start(Slot** request) {
   LowerScope scope;
   return persistent_start(*request);
 }
-inline int Startall(int count, RequestList list) {
+inline int Startall(int count, front::RequestList list) {
   LowerScope scope;
   for (int i = 0; i < count; i++)
     if (const int error = persistent_start(list.get(i))) return error;
@@ -116,27 +68,8 @@ inline int Startall(int count, RequestList list) {
 
 // The buffer is application memory and comes back with the image; only the lower half's knowledge
 // of it must be renewed. Everything in it has been delivered when an image is cut.
-inline int buffer_attach_lower(void* buffer, int size) {
-  LowerScope scope;
-  const int error = lower().Buffer_attach(buffer, size);
-  if (error) return error;
-  state().attached_buffer = buffer;
-  state().attached_bytes = size;
-  return kSuccess;
-}
-inline int buffer_detach_lower(void* buffer_address, int* size) {
-  LowerScope scope;
-  int error;
-  {
-    const Sending sending(kSendingToAny);  // it waits until all that is buffered has been taken
-    const BlockingCall open;
-    error = lower().Buffer_detach(buffer_address, size);
-  }
-  if (error) return error;
-  state().attached_buffer = nullptr;
-  state().attached_bytes = 0;
-  return kSuccess;
-}
+int buffer_attach_lower(void* buffer, int size);
 
-}  // namespace core
-}  // namespace fermata::mpi
+int buffer_detach_lower(void* buffer_address, int* size);
+
+}  // namespace fermata::mpi::core

@@ -22,179 +22,66 @@
 //            lower half's word for the end of a synchronous send is true.
 #pragma once
 
-#include "mpi/p2p/own_tags.h"
-#include "mpi/p2p/persistent.h"
+#include "base/text.h"
+#include "mpi/handles/requests.h"
+#include "mpi/handles/slots.h"
+#include "mpi/p2p/unexpected.h"
 
 namespace fermata::mpi {
 
+// What a sender tells the receiver of a synchronous send that a checkpoint has found unfinished.
+struct Announcement {
+  u64 comm_id;
+  i32 tag;
+  i32 receipt_tag;
+  u64 behind;  // messages with the same receiver, communicator and tag that it has sent since
+};
+// A synchronous send that has not ended.
+struct SynchronousSend {
+  SynchronousSend* next;
+  Slot* slot;
+  i32 receiver;  // world rank
+  Announcement word;
+  Slot* receipt;   // the receive of its receipt, once it has been announced; null: not needed
+  u32 epoch;       // the checkpoint at which it was
+  bool unfinished;  // announced, and the lower half has not finished it
+};
+// Receipts for messages that had been matched when their senders asked.
+struct OwedReceipt {
+  OwedReceipt* next;
+  i32 to;
+  i32 tag;
+};
+
 /// The request is active and has been counted.
-[[gnu::noinline]] inline void synchronous_begin(Slot* slot, const Slot* comm, int tag) {
-  Request* const request = request_of(slot);
-  const Comm* const c = static_cast<const Comm*>(comm->object);
-  if (request->receiver < 0 || c->outside) return;
-  request->mode = SendMode::kSynchronous;
-  if (request->kind == RequestKind::kSend) request->owns = true;
-  auto* const send = arena_new<SynchronousSend>();
-  send->next = state().synchronous;
-  send->slot = slot;
-  send->receiver = request->receiver;
-  send->word = Announcement{c->id, tag, 0, 0};
-  state().synchronous = send;
-  crossing().synchronous = 1;
-}
+void synchronous_begin(Slot* slot, const Slot* comm, int tag);
 
-[[gnu::noinline]] inline void note_behind(u64 comm_id, i32 receiver, int tag) {
-  for (SynchronousSend* send = state().synchronous; send; send = send->next)
-    if (send->receiver == receiver && send->word.comm_id == comm_id && send->word.tag == tag)
-      send->word.behind++;
-}
-
-/// Null if it is not known, or not any more.
-inline SynchronousSend* synchronous_of(const Request* request) {
-  SynchronousSend* send = state().synchronous;
-  while (send && request_of(send->slot) != request) send = send->next;
-  return send;
-}
-
-[[gnu::noinline]] inline void synchronous_end(const Request* request) {
-  for (SynchronousSend** at = &state().synchronous; *at; at = &(*at)->next) {
-    SynchronousSend* const send = *at;
-    if (request_of(send->slot) != request) continue;
-    *at = send->next;
-    arena_free(send);
-    return;
-  }
-}
-
-/// Looks whether the lower half has finished an announced send.
-inline bool poll_announced(SynchronousSend* send) {
-  if (!send->unfinished) return false;
-  int flag = 0;
-  CanonStatus status{};
-  (void)lower().Test(&send->slot->real, &flag, &status);
-  if (flag) send->unfinished = false;
-  return flag != 0;
-}
+void note_behind(u64 comm_id, i32 receiver, int tag);
+void synchronous_end(const Request* request);
 
 /// Of an announced send: looks whether the receipt has come, and records its end.
-[[gnu::noinline]] inline bool receipt_is_missing(Slot* slot) {
-  Request* const request = request_of(slot);
-  SynchronousSend* const send = synchronous_of(request);
-  if (!send || !send->receipt) return false;
-  if (request_of(send->receipt)->state == RequestState::kActive)
-    (void)settle_if_finished(send->receipt);
-  (void)poll_announced(send);
-  if (request_of(send->receipt)->state == RequestState::kActive || send->unfinished) return true;
-  request_release(send->receipt);
-  send->receipt = nullptr;
-  request->status = empty_status();
-  request->error = kSuccess;
-  request->state = RequestState::kDone;
-  if (request->forgotten) (void)request_drop(slot);
-  return false;
-}
-
-inline void announce(SynchronousSend* send) {
-  Core& core = state();
-  Slot* const byte = slot_at(kDatatype, kByte);
-  core.receipt_tag = next_receipt_tag(core.receipt_tag);
-  send->word.receipt_tag = core.receipt_tag;
-  Slot* told = nullptr;
-  if (receive_begin(nullptr, 0, byte, send->receiver, core.receipt_tag, core.own_comm,
-                    &send->receipt) ||
-      send_begin(&MpiCalls::Isend, &send->word, int(sizeof send->word), byte, send->receiver,
-                 kAnnouncementTag, core.own_comm, &told))
-    fatal("the MPI library refuses a message of the checkpoint");
-  if (told != core.completed) request_of(told)->forgotten = true;
-  send->unfinished = true;
-  send->epoch = core.park.epoch;
-  request_of(send->slot)->state = RequestState::kPending;
-}
+bool receipt_is_missing(Slot* slot);
 
 /// This rank is about to say how many messages it has sent: nothing more is sent after that.
-inline void announce_synchronous() {
-  for (SynchronousSend* send = state().synchronous; send; send = send->next)
-    if (request_of(send->slot)->state == RequestState::kActive) announce(send);
-}
+void announce_synchronous();
 
 /// True if anything has moved.
-inline bool poll_synchronous() {
-  bool moved = false;
-  for (SynchronousSend* send = state().synchronous; send; send = send->next)
-    moved |= poll_announced(send);
-  return moved;
-}
-inline bool synchronous_is_unfinished() {
-  for (const SynchronousSend* send = state().synchronous; send; send = send->next)
-    if (send->unfinished) return true;
-  return false;
-}
+bool poll_synchronous();
+
+bool synchronous_is_unfinished();
 
 /// The kept message that an announcement means, or null if it has been matched.
-inline UnexpectedMessage* find_announced(i32 sender, const Announcement& word) {
-  Comm* comm = state().comms;
-  while (comm && comm->id != word.comm_id) comm = comm->next;
-  if (!comm) return nullptr;
-  u64 behind = 0;
-  for (UnexpectedMessage* kept = comm->unexpected_last; kept; kept = kept->previous)
-    if (comm->members[kept->source] == sender && kept->tag == word.tag && behind++ == word.behind)
-      return kept;
-  return nullptr;
-}
-
-inline void answer(i32 sender, const Announcement& word) {
-  Core& core = state();
-  if (UnexpectedMessage* const kept = find_announced(sender, word)) {
-    kept->owed_to = sender;
-    kept->owed_tag = word.receipt_tag;
-    return;
-  }
-  auto* const owed = arena_new<OwedReceipt>();
-  *owed = OwedReceipt{core.owed, sender, word.receipt_tag};
-  core.owed = owed;
-}
+UnexpectedMessage* find_announced(i32 sender, const Announcement& word);
 
 /// All messages have come. Blocks until what was announced is whole, which so small messages are at
 /// once.
-inline void answer_announcements() {
-  Comm* const comm = comm_of(state().own_comm);
-  for (UnexpectedMessage *kept = comm->unexpected_first, *next; kept; kept = next) {
-    next = kept->next;
-    if (!is_announcement(kept->tag)) continue;
-    Announcement word;
-    if (unexpected_complete(kept)) return;
-    unexpected_unlink(kept);
-    if (kept->bytes == sizeof word) {
-      __builtin_memcpy(&word, kept->data, sizeof word);
-      answer(kept->source, word);
-    }
-    unexpected_free(kept);
-  }
-}
+void answer_announcements();
 
 /// The rank continues.
-inline void send_owed_receipts() {
-  while (OwedReceipt* const owed = state().owed) {
-    state().owed = owed->next;
-    send_receipt(owed->to, owed->tag);
-    arena_free(owed);
-  }
-}
+void send_owed_receipts();
 
 /// The checkpoint was given up before anybody knew what the others had announced: nobody will
 /// answer, and the lower half's word has to do.
-inline void take_announcements_back() {
-  for (SynchronousSend* send = state().synchronous; send; send = send->next) {
-    if (!send->receipt || send->epoch != state().park.epoch) continue;
-    Request* const request = request_of(send->slot);
-    (void)lower().Cancel(&send->receipt->real);
-    request_of(send->receipt)->forgotten = true;
-    send->receipt = nullptr;
-    request->state = send->unfinished ? RequestState::kActive : RequestState::kDone;
-    request->status = empty_status();
-    request->error = kSuccess;
-    send->unfinished = false;
-  }
-}
+void take_announcements_back();
 
 }  // namespace fermata::mpi

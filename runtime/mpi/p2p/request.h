@@ -11,37 +11,38 @@
 //            finished. Those that are held or kept: unexpected.h.
 #pragma once
 
+#include "base/backoff.h"
+#include "frontend/callbacks.h"
+#include "halves/crossing.h"
+#include "halves/mpi_calls.gen.h"
+#include "mpi/gate/hooks.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/objects.h"
+#include "mpi/handles/requests.h"
+#include "mpi/handles/slots.h"
+#include "mpi/handles/table.h"
+#include "mpi/p2p/partitioned.h"
+#include "mpi/p2p/receipts.h"
 #include "mpi/p2p/unexpected.h"
-#include "mpi/handles/kept_arrays.h"
 
 namespace fermata::mpi {
 
-[[gnu::always_inline]] inline bool type_ref(Slot* datatype) {  // false: predefined, not counted
-  Type* const type = type_of(datatype);
-  if (FERMATA_UNLIKELY(type != nullptr)) type->refs++;
-  return type != nullptr;
-}
-void type_unref(Slot* datatype);  // datatypes.h
-void op_unref(Slot* op);          // ops.h
-void comm_request_ended(Slot* comm);  // leaving.h
-void synchronous_end(const Request* request);  // receipts.h
-bool receipt_is_missing(Slot* slot);           // receipts.h
-void kept_collective_free(Request* request);   // persistent_collectives.h
-bool reduces_by_function(const Request* request);  // persistent_collectives.h
-bool partitioned_is_pending(Slot* slot);        // partitioned.h
-void partitioned_free(Request* request);        // partitioned.h
-void poke_lower();                             // park.h
+// The application's callbacks of a generalized request.
+struct Generalized {
+  void* query_fn;
+  void* free_fn;
+  void* cancel_fn;
+  void* extra_state;
+};
 
 inline Generalized* generalized_of(const Request* request) {
   return static_cast<Generalized*>(request->kept_until_done);
 }
 
-[[gnu::noinline, gnu::cold]] inline void ask_outcome(Request* request) {
-  const Generalized* const calls = generalized_of(request);
-  request->status = CanonStatus{};
-  request->error =
-      front::call_grequest_query(calls->query_fn, calls->extra_state, &request->status);
-}
+[[gnu::cold]] void ask_outcome(Request* request);
+
 /// How a request ended that has finished in the core state: its error class; the status is in it.
 [[gnu::always_inline]] inline int outcome_of(Request* request) {
   if (FERMATA_UNLIKELY(request->kind == RequestKind::kGeneralized)) ask_outcome(request);
@@ -49,12 +50,8 @@ inline Generalized* generalized_of(const Request* request) {
 }
 
 /// Calls the application's free function, once. Its error is the call's that ends the request.
-[[gnu::noinline, gnu::cold]] inline int generalized_end(Request* request) {
-  Generalized* const calls = generalized_of(request);
-  void* const free_fn = calls->free_fn;
-  calls->free_fn = nullptr;
-  return free_fn ? front::call_grequest_free(free_fn, calls->extra_state) : int(kSuccess);
-}
+[[gnu::cold]] int generalized_end(Request* request);
+
 /// outcome_of() where the request is retired thereafter.
 [[gnu::always_inline]] inline int last_outcome_of(Request* request) {
   const int error = outcome_of(request);
@@ -63,28 +60,7 @@ inline Generalized* generalized_of(const Request* request) {
   return error ? error : last;
 }
 
-inline void kept_until_done_free(const Request* request) {
-  arena_free(kept_arrays_free(request->kept_until_done));
-  if (!request->object) return;
-  if (request->object->kind == kComm) return comm_request_ended(request->object);
-  op_unref(request->object);
-  type_unref(request->datatype);
-}
-
-[[gnu::noinline, gnu::cold]] inline void request_give_back(Request* request) {
-  if (request->kind == RequestKind::kGeneralized) (void)generalized_end(request);
-  if (request->kind == RequestKind::kGeneralized) arena_free(request->kept_until_done);
-  else if (request->kind == RequestKind::kCollective) kept_until_done_free(request);
-  else if (request->kind == RequestKind::kPersistentCollective)
-    kept_collective_free(request);
-  else if (request->kind == RequestKind::kPartitioned) partitioned_free(request);
-  else if (request->kind == RequestKind::kSend && request->mode != SendMode::kSynchronous)
-    arena_free(request->kept_until_done);  // isendrecv.h
-  else if (request->kind == RequestKind::kSend)
-    synchronous_end(request);
-  else
-    type_unref(request->datatype);
-}
+[[gnu::cold]] void request_give_back(Request* request);
 
 [[gnu::always_inline]] inline void request_release(Slot* slot) {
   Request* const request = request_of(slot);
@@ -93,17 +69,7 @@ inline void kept_until_done_free(const Request* request) {
 }
 
 /// Of a request that the application has freed: it ends with its real request, if that still is.
-[[gnu::noinline]] inline int request_drop(Slot* slot) {
-  Request* const request = request_of(slot);
-  int error = kSuccess;
-  if (request->mode == SendMode::kSynchronous) synchronous_end(request);
-  if (request->kind == RequestKind::kPersistentRecv) take_own_request_back(slot);
-  if (slot->real && (request->state == RequestState::kActive || has_persistent_real(request)))
-    error = lower().Request_free(&slot->real);
-  if (request->kind == RequestKind::kGeneralized) error = generalized_end(request);
-  request_release(slot);
-  return error;
-}
+int request_drop(Slot* slot);
 
 /// Records a real request that has just finished with this status and error class.
 inline void settle(Request* request, const CanonStatus& status, int error) {
@@ -116,17 +82,7 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
 
 /// An error of this request is about to be returned: the error handler that counts is that of its
 /// communicator, window or file. The first one of a call counts.
-[[gnu::noinline, gnu::cold]] inline void note_culprit(const Request* request) {
-  if (request->kind == RequestKind::kCompleted) return;
-  Slot* object = request->comm;
-  if (!object) {
-    object = request->object;
-  } else if (const Comm* const comm = comm_of(object)) {
-    if (comm->duplicate_of) object = comm->duplicate_of->slot;
-    if (comm->dead) object = nullptr;
-  }
-  if (!front::tls_culprit) front::tls_culprit = object;
-}
+[[gnu::cold]] void note_culprit(const Request* request);
 
 /// What the application sees of a finished request: its handle becomes null, or inactive.
 [[gnu::always_inline]] inline void retire(Slot** handle) {
@@ -166,9 +122,12 @@ inline bool is_still_pending(Slot* slot) {
   return request_of(slot)->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
 }
 
-inline bool settle_if_finished(Slot* slot);
-
 using LowerPoll = int (*)(u64*, int*, CanonStatus*);
+
+/// Polls one active request and records it if it has finished. Returns true if it has.
+/// MPICH gets on with a file's collective request where that is polled, by collective calls of its
+/// own: so every member polls them in the same order.
+bool settle_if_finished(Slot* slot);
 
 /// Asks the lower half for one request: poll(slot, &flag, status). `*done`: it has finished,
 /// `*status` (may be null) is its status, the handle is retired. Returns the request's error class.
@@ -237,43 +196,6 @@ inline void record_finished(Slot* slot, const CanonStatus& status, int error) {
   if (of_comm && !request->forgotten) comm_request_ended(request->object);
 }
 
-/// The first in progress of the collective reads and writes of a file, in the order in which all
-/// members have begun them.
-inline Slot* first_in_file(const Slot* file) {
-  Slot* first = nullptr;
-  for_each_live(kRequest, [&](Slot* slot) {
-    const Request* const request = request_of(slot);
-    if (request->state != RequestState::kActive || !is_collective(request)) return;
-    if (request->comm || request->object != file) return;
-    if (!first || request->order < request_of(first)->order) first = slot;
-  });
-  return first;
-}
-
-inline bool settle_alone(Slot* slot) {
-  Request* const request = request_of(slot);
-  if (FERMATA_UNLIKELY(request->in_lower)) return false;  // its thread sees to it
-  int flag = 0;
-  CanonStatus status{};
-  status.source = request->peer;
-  const int error = lower().Test(&slot->real, &flag, &status);
-  if (!flag && error == kSuccess) return false;
-  record_finished(slot, status, error);
-  if (request->forgotten) (void)request_drop(slot);
-  return true;
-}
-
-/// Polls one active request and records it if it has finished. Returns true if it has.
-/// MPICH gets on with a file's collective request where that is polled, by collective calls of its
-/// own: so every member polls them in the same order.
-inline bool settle_if_finished(Slot* slot) {
-  const Request* const request = request_of(slot);
-  if (FERMATA_UNLIKELY(is_of_file(request) && is_collective(request)))
-    for (Slot* first; (first = first_in_file(request->object)) != slot;)
-      if (!settle_alone(first)) return false;
-  return settle_alone(slot);
-}
-
 inline bool checkpoint_wanted() {
   return FERMATA_UNLIKELY(__atomic_load_n(&crossing().pending, __ATOMIC_RELAXED) != 0);
 }
@@ -287,37 +209,8 @@ inline void note_polled(front::RequestList list, i32 count) {
   for (i32 i = 0; checkpoint_wanted() && i < count; i++) note_polled(list.get(i));
 }
 
-/// Whether a thread among others may wait inside the lower half while these call it.
-inline bool may_wait_unlocked() {
-  return state().threads == Threads::kMultiple && !checkpoint_wanted();
-}
-
-/// Waits in the lower half with the core lock released, so that other threads get on meanwhile,
-/// until the request has finished or a checkpoint is pending. Until then it is this thread's alone.
-inline int wait_unlocked(Slot* slot, int* flag, CanonStatus* status) {
-  u64 real = slot->real;
-  int error;
-  request_of(slot)->in_lower = true;
-  {
-    const CoreUnlocked open;
-    error = lower().wait(&real, flag, status);
-  }
-  request_of(slot)->in_lower = false;
-  slot->real = real;
-  return error;
-}
-
 /// wait_request() where other threads may be inside MPI.
-[[gnu::noinline]] inline int wait_request_shared(Slot** handle, CanonStatus* status) {
-  for (Backoff backoff;; between_polls(backoff)) {
-    bool done = false;
-    const int error = may_wait_unlocked()
-                          ? poll_request_by(wait_unlocked, handle, &done, status)
-                          : poll_request(&MpiCalls::Test, handle, &done, status);
-    if (FERMATA_LIKELY(done)) return error;
-    safe_point({handle, 1});
-  }
-}
+int wait_request_shared(Slot** handle, CanonStatus* status);
 
 /// Waits for one request that is not idle. The gate is held.
 [[gnu::always_inline]] inline int wait_request(Slot** handle, CanonStatus* status) {
@@ -330,7 +223,9 @@ inline int wait_unlocked(Slot* slot, int* flag, CanonStatus* status) {
   }
 }
 
-namespace core {
+}  // namespace fermata::mpi
+
+namespace fermata::mpi::core {
 
 inline int Wait(Slot** request, CanonStatus* status) {
   LowerScope scope;
@@ -355,6 +250,4 @@ inline int Test(Slot** request, int* flag, CanonStatus* status) {
   return error;
 }
 
-}  // namespace core
-
-}  // namespace fermata::mpi
+}  // namespace fermata::mpi::core

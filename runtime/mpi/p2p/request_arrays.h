@@ -10,7 +10,19 @@
 //            changes only where a request is retired.
 #pragma once
 
+#include "base/backoff.h"
+#include "frontend/callbacks.h"
+#include "halves/crossing.h"
+#include "halves/mpi_calls.gen.h"
+#include "mpi/gate/hooks.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/requests.h"
+#include "mpi/handles/slots.h"
+#include "mpi/p2p/request.h"
 #include "mpi/p2p/request_batch.h"
+#include "mpi/p2p/unexpected.h"
 
 namespace fermata::mpi {
 
@@ -22,9 +34,7 @@ enum class Standing : u8 { kIdle, kActive, kPending, kFinished };
 
 /// Of a file's request in progress. It is asked for by itself: for MPICH it is a generalized
 /// request with a function that polls, which its MPI_Testall calls also of one that has finished.
-[[gnu::noinline, gnu::cold]] inline Standing standing_in_file(Slot* slot) {
-  return settle_if_finished(slot) ? Standing::kFinished : Standing::kPending;
-}
+[[gnu::cold]] Standing standing_in_file(Slot* slot);
 
 inline Standing standing_of(Slot* slot) {
   if (is_idle(slot)) return Standing::kIdle;  // first: of long arrays most entries are null
@@ -147,46 +157,14 @@ inline int collect_again(Batch& batch, RequestList list, StatusList statuses, bo
 }
 
 /// Waits for all requests of a batch and concludes them. `pending`: some wait for the application.
-[[gnu::noinline]] inline int finish_batch(Batch& batch, RequestList list, StatusList statuses,
-                                          bool pending) {
-  int result = kSuccess;
-  for (Backoff backoff; batch.count() != 0; between_polls(backoff)) {
-    int done = 0, error = kSuccess;
-    const bool has_statuses =
-        statuses.is_wanted() || batch.wants_statuses() || core_is_shared();  // as poll_request_by
-    CanonStatus* const room = has_statuses ? batch.statuses() : nullptr;
-    if (FERMATA_UNLIKELY(pending)) poke_lower();  // the others are to get on all the same
-    else error = ask_all(batch, !core_is_shared(), &done, room);
-    if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
-    if (FERMATA_LIKELY(done || error != kSuccess)) {
-      for (i32 k = 0; k < batch.count(); k++)
-        if (conclude_asked(batch, k, list, statuses, has_statuses, error)) result = kErrInStatus;
-      batch.clear();
-      return result;
-    }
-    safe_point({.count = batch.count(), .list = &list, .at = batch.places()});
-    if (collect_again(batch, list, statuses, &pending)) result = kErrInStatus;
-  }
-  return result;
-}
+int finish_batch(Batch& batch, RequestList list, StatusList statuses, bool pending);
 
 /// Some request has failed, and this call is to return: what else has finished is concluded.
-[[gnu::noinline, gnu::cold]] inline void finish_rest(i32 from, i32 count, RequestList list,
-                                                     StatusList statuses) {
-  for (i32 i = from; i < count; i++) {
-    Slot* slot = list.get(i);
-    CanonStatus status = empty_status();
-    bool done = true;
-    int error = kSuccess;
-    if (!is_idle(slot)) {
-      error = poll_request(&MpiCalls::Test, &slot, &done, &status);
-      list.put(i, slot);
-    }
-    if (statuses.is_wanted()) statuses.put(i, status, done ? error : int(kErrPending));
-  }
-}
+[[gnu::cold]] void finish_rest(i32 from, i32 count, RequestList list, StatusList statuses);
 
-namespace core {
+}  // namespace fermata::mpi
+
+namespace fermata::mpi::core {
 
 // In most exchanges one request is left, because small sends have finished when they have begun.
 inline int Waitall(int count, RequestList list, StatusList statuses) {
@@ -215,7 +193,9 @@ inline int Waitall(int count, RequestList list, StatusList statuses) {
   return result;
 }
 
-}  // namespace core
+}  // namespace fermata::mpi::core
+
+namespace fermata::mpi {
 
 /// Asks for all of a batch, and records it (`records`) or leaves it for conclude_asked(). Returns
 /// kSuccess, kErrInStatus, or what is wrong with the call. *done: all have finished.
@@ -269,7 +249,9 @@ inline int test_first(Batch& batch, RequestList list, int* done) {
   return kErrInStatus;
 }
 
-namespace core {
+}  // namespace fermata::mpi
+
+namespace fermata::mpi::core {
 
 inline int Testall(int count, RequestList list, int* flag, StatusList statuses) {
   constexpr i32 kMany = 8;
@@ -302,7 +284,9 @@ inline int Testall(int count, RequestList list, int* flag, StatusList statuses) 
   return kSuccess;
 }
 
-}  // namespace core
+}  // namespace fermata::mpi::core
+
+namespace fermata::mpi {
 
 // What one look at an array that is not waited for as a whole has shown.
 struct Look {
@@ -399,7 +383,9 @@ inline Look look_for_some(RequestList list, i32 count, bool waits, int* indices,
   return look;
 }
 
-namespace core {
+}  // namespace fermata::mpi
+
+namespace fermata::mpi::core {
 
 inline int Waitany(int count, RequestList list, int* index, CanonStatus* status) {
   LowerScope scope;
@@ -460,5 +446,4 @@ inline int Testsome(int count, RequestList list, int* outcount, int* indices,
   return kSuccess;
 }
 
-}  // namespace core
-}  // namespace fermata::mpi
+}  // namespace fermata::mpi::core

@@ -2,7 +2,9 @@
 // A part of an array of requests that the lower half is asked for at once. See request_arrays.h.
 #pragma once
 
-#include "mpi/p2p/request.h"
+#include "halves/mpi_calls.gen.h"
+#include "mpi/handles/requests.h"
+#include "mpi/handles/slots.h"
 
 namespace fermata::mpi {
 

@@ -2,7 +2,15 @@
 // A send and a receive in one call.
 #pragma once
 
+#include "halves/crossing.h"
+#include "halves/mpi_calls.gen.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/arena.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/slots.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/p2p/request.h"
 
 namespace fermata::mpi {
 
@@ -14,14 +22,7 @@ inline int wait_exchange(Slot** receive, Slot** send, CanonStatus* status) {
 }
 
 /// Gives up a receive that was posted for an exchange whose send failed.
-inline void abandon_receive(Slot** receive) {
-  Request* const request = request_of(*receive);
-  request->cancelled = true;
-  request->wants_status = true;
-  if (request->state == RequestState::kActive && request->mode != SendMode::kMatched)
-    (void)lower().Cancel(&(*receive)->real);
-  (void)wait_request(receive, nullptr);
-}
+void abandon_receive(Slot** receive);
 
 inline int exchange(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag,
                     void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag,
@@ -42,26 +43,12 @@ inline constexpr i64 kPackedMost = 1 << 30;
 
 /// An exchange in place of more than can be packed: what is sent is copied as it lies in memory,
 /// which must be no more than twice as much, gaps included.
-inline int replace_large(void* buf, int count, Slot* datatype, int dest, int sendtag, int source,
-                         int recvtag, Slot* comm, CanonStatus* status) {
-  i64 lower_bound = 0, extent = 0, first = 0, span = 0;
-  int error = lower().Type_get_extent(datatype->real, &lower_bound, &extent);
-  if (!error) error = lower().Type_get_true_extent(datatype->real, &first, &span);
-  if (error) return error;
-  const i64 others = (count - 1) * extent;
-  if (others < 0) first += others;
-  span += others < 0 ? -others : others;
-  if (span > 2 * i64(datatype->spare) * count) return kErrNoMem;
-  u8* const copy = static_cast<u8*>(application_memory(u64(span)));
-  if (!copy) return kErrNoMem;
-  __builtin_memcpy(copy, static_cast<u8*>(buf) + first, u64(span));
-  error = exchange(copy - first, count, datatype, dest, sendtag, buf, count, datatype, source,
-                   recvtag, comm, status);
-  arena_free(copy);
-  return error;
-}
+int replace_large(void* buf, int count, Slot* datatype, int dest, int sendtag, int source,
+                  int recvtag, Slot* comm, CanonStatus* status);
 
-namespace core {
+}  // namespace fermata::mpi
+
+namespace fermata::mpi::core {
 
 inline int Sendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag,
                     void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag,
@@ -89,5 +76,4 @@ inline int Sendrecv_replace(void* buf, int count, Slot* datatype, int dest, int 
   return error;
 }
 
-}  // namespace core
-}  // namespace fermata::mpi
+}  // namespace fermata::mpi::core

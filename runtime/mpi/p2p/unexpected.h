@@ -18,23 +18,41 @@
 #pragma once
 
 #include "base/backoff.h"
-#include "mpi/gate/clock.h"
+#include "halves/crossing.h"
+#include "halves/mpi_calls.gen.h"
+#include "mpi/gate/scopes.h"
 #include "mpi/gate/threads.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/objects.h"
+#include "mpi/handles/slots.h"
+#include "sys/sys.h"
 
 namespace fermata::mpi {
 
-// What a call waits for that calls safe_point(): requests, or a message that is probed for.
-struct Awaited {
-  Slot* const* requests = nullptr;
-  i32 count = 0;
-  const Comm* probed = nullptr;
-  i32 source = 0;
-  const front::RequestList* list = nullptr;  // instead of `requests`: those at these places in it,
-  const i32* at = nullptr;                   // or, if null, the first ones
-
-  Slot* request(i32 i) const { return requests ? requests[i] : list->get(at ? at[i] : i); }
+enum class UnexpectedState : u8 {
+  kFound,    // by a probe; the lower half has it yet
+  kHeld,     // out of the lower half's queue, but not received: its sender does not see that
+  kFilling,  // being received
+  kWhole,
 };
-void safe_point(const Awaited& awaited = {});  // park.h
+
+// A message that a probe has found, and that is kept for its receive.
+struct UnexpectedMessage {
+  UnexpectedMessage* next;
+  UnexpectedMessage* previous;
+  Comm* comm;
+  UnexpectedState state;
+  bool counted;  // in Core::received
+  bool matched;  // held for a message handle of the program; in no queue
+  u64 real;      // the message, if held; the request that fills `data`, if filling
+  u8* data;
+  u64 bytes;
+  i32 source;  // rank in the communicator
+  i32 tag;
+  i32 owed_to;  // world rank whose synchronous send waits until it is matched, if owed_tag
+  i32 owed_tag;
+};
 
 /// Between two polls of the lower half, where other threads may change the core state: they are
 /// opened if somebody waits for them, and it gets them before this thread has them back.
@@ -69,38 +87,9 @@ inline void count_received(const Comm* comm, i32 source) {
   if (source >= 0) state().received[comm->members[source]]++;
 }
 
-inline void unexpected_append(UnexpectedMessage* kept) {
-  Comm* const comm = kept->comm;
-  kept->next = nullptr;
-  kept->previous = comm->unexpected_last;
-  (comm->unexpected_last ? comm->unexpected_last->next : comm->unexpected_first) = kept;
-  comm->unexpected_last = kept;
-}
-
-inline void unexpected_unlink(UnexpectedMessage* kept) {
-  Comm* const comm = kept->comm;
-  (kept->previous ? kept->previous->next : comm->unexpected_first) = kept->next;
-  (kept->next ? kept->next->previous : comm->unexpected_last) = kept->previous;
-}
-
-/// A message that a probe has found.
-inline UnexpectedMessage* unexpected_new(Comm* comm, const CanonStatus& status) {
-  UnexpectedMessage* const kept = arena_new<UnexpectedMessage>();
-  kept->comm = comm;
-  kept->source = status.source;
-  kept->tag = status.tag;
-  kept->bytes = status.bytes();
-  state().unexpected_messages++;
-  state().unexpected_bytes += kept->bytes;
-  return kept;
-}
-
-inline void unexpected_free(UnexpectedMessage* kept) {
-  state().unexpected_messages--;
-  state().unexpected_bytes -= kept->bytes;
-  arena_free(kept->data);
-  arena_free(kept);
-}
+void unexpected_append(UnexpectedMessage* kept);
+void unexpected_unlink(UnexpectedMessage* kept);
+void unexpected_free(UnexpectedMessage* kept);
 
 /// The first kept message that a receive with this source and tag may match, or null.
 inline UnexpectedMessage* unexpected_match(const Comm* comm, i32 source, i32 tag) {
@@ -119,244 +108,67 @@ inline CanonStatus unexpected_status(const UnexpectedMessage* kept) {
   return status;
 }
 
-inline void unexpected_count(UnexpectedMessage* kept) {
-  if (!kept->counted) count_received(kept->comm, kept->source);
-  kept->counted = true;
-}
-
 /// Looks whether a message that is being received has come in. Preconditions: the gate is held.
-inline bool unexpected_arrived(UnexpectedMessage* kept) {
-  if (kept->state != UnexpectedState::kFilling) return kept->state == UnexpectedState::kWhole;
-  int flag = 0;
-  CanonStatus status{};
-  (void)lower().Test(&kept->real, &flag, &status);
-  if (!flag) return false;
-  kept->state = UnexpectedState::kWhole;
-  kept->real = 0;
-  state().unexpected_filling--;
-  unexpected_count(kept);
-  return true;
-}
+bool unexpected_arrived(UnexpectedMessage* kept);
 
 /// Counts of bytes are int here.
 inline bool is_too_large(u64 bytes) { return bytes > 0x7fff'ffff; }
 
-/// Begins to receive a message that was found or is held, as bytes. Never blocks: one still on its
-/// way fills its buffer under a request of its own. Returns the error class; then the message is as
-/// it was.
-inline int unexpected_fill(UnexpectedMessage* kept) {
-  if (is_too_large(kept->bytes)) return kErrUnsupportedOperation;
-  const bool held = kept->state == UnexpectedState::kHeld;
-  u8* const data = arena_array<u8>(kept->bytes);
-  const int count = int(kept->bytes);
-  const u64 byte = state().lower_byte;
-  u64 request = 0;
-  const int error = held ? lower().Imrecv(data, count, byte, &kept->real, &request)
-                         : lower().Irecv(data, count, byte, kept->source, kept->tag,
-                                         kept->comm->slot->real, &request);
-  if (error) {
-    arena_free(data);
-    return error;
-  }
-  if (held) (kept->matched ? state().unexpected_matched : state().unexpected_held)--;
-  kept->matched = false;
-  state().unexpected_filling++;
-  kept->data = data;
-  kept->real = request;
-  kept->state = UnexpectedState::kFilling;
-  (void)unexpected_arrived(kept);
-  return kSuccess;
-}
-
 /// The checkpoint is to fail; follow_protocol() says so.
-inline void fail_checkpoint(const char* reason) {
-  state().park.failed = true;
-  state().park.why_failed = reason;
-}
-/// unexpected_fill() for a checkpoint, which fails if it cannot be. Returns whether it could.
-inline bool unexpected_keep(UnexpectedMessage* kept) {
-  const int error = unexpected_fill(kept);
-  if (error)
-    fail_checkpoint(error == kErrUnsupportedOperation
-                        ? "a message of 2 GiB or more is in flight"
-                        : "the MPI library cannot receive a message that is in flight");
-  return error == kSuccess;
-}
+void fail_checkpoint(const char* reason);
 
 /// Receives one waiting message of `comm`, any tag, as bytes. Returns false if none waits, or none
 /// that can be kept. Never blocks.
-inline bool unexpected_take_one(Comm* comm, i32 source) {
-  int flag = 0;
-  CanonStatus status{};
-  if (lower().Iprobe(source, kAnyTag, comm->slot->real, &flag, &status) || !flag) return false;
-  UnexpectedMessage* const kept = unexpected_new(comm, status);
-  if (!unexpected_keep(kept)) {
-    unexpected_free(kept);
-    return false;
-  }
-  unexpected_append(kept);
-  return true;
-}
+bool unexpected_take_one(Comm* comm, i32 source);
 
 /// Receives the first held message of this source, as bytes. Returns false likewise.
-inline bool unexpected_take_held(const Comm* comm, i32 source) {
-  if (FERMATA_LIKELY(state().unexpected_held == 0)) return false;
-  UnexpectedMessage* kept = comm->unexpected_first;
-  while (kept && (kept->state != UnexpectedState::kHeld || source != kept->source))
-    kept = kept->next;
-  return kept && unexpected_keep(kept);
-}
+bool unexpected_take_held(const Comm* comm, i32 source);
 
 /// Receives all messages of `comm` that are held, as bytes; as many as can be kept. Never blocks.
-inline void unexpected_take_all_held(const Comm* comm) {
-  for (UnexpectedMessage* kept = comm->unexpected_first; kept; kept = kept->next)
-    if (kept->state == UnexpectedState::kHeld && !unexpected_keep(kept)) return;
-}
+void unexpected_take_all_held(const Comm* comm);
 
 /// Holds one waiting message of `comm`, any tag. Returns false if none waits. Never blocks.
-inline bool unexpected_hold_one(Comm* comm, i32 source) {
-  int flag = 0;
-  u64 message = 0;
-  CanonStatus status{};
-  if (lower().Improbe(source, kAnyTag, comm->slot->real, &flag, &message, &status) || !flag)
-    return false;
-  UnexpectedMessage* const kept = unexpected_new(comm, status);
-  kept->state = UnexpectedState::kHeld;
-  kept->real = message;
-  unexpected_append(kept);
-  unexpected_count(kept);
-  state().unexpected_held++;
-  return true;
-}
+bool unexpected_hold_one(Comm* comm, i32 source);
 
 /// Copies `bytes` packed bytes into `count` elements of a datatype, as if they had been received.
 /// Returns the canonical error class (kErrTruncate if they do not fit) and fills status->internal.
-inline int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u64 datatype,
-                        CanonStatus* status) {
-  u64 receive = 0;
-  int error = lower().Irecv(buffer, count, datatype, 0, 0, state().lower_self, &receive);
-  if (error) return error;
-  error = lower().Send(data, int(bytes), state().lower_byte, 0, 0, state().lower_self);
-  CanonStatus got{};
-  Backoff backoff;
-  for (int flag = 0; !flag; between_polls_alone(backoff)) {
-    const int test_error = lower().Test(&receive, &flag, &got);
-    if (test_error) {
-      error = test_error;
-      break;
-    }
-  }
-  status->set_bytes(got.bytes());
-  // Open MPI 4.1 says nothing when a message to the process itself is cut short.
-  return error == kSuccess && got.bytes() < bytes ? int(kErrTruncate) : error;
-}
+int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u64 datatype,
+                 CanonStatus* status);
 
 /// A receipt is an empty message. Its receive has been posted, and so small a send never waits.
-inline void send_receipt(i32 to, i32 tag) {
-  if (lower().Send(nullptr, 0, state().lower_byte, to, tag, state().own_comm->real) == kSuccess)
-    state().sent[to]++;
-}
+void send_receipt(i32 to, i32 tag);
+
 /// The program has matched a kept message.
-inline void give_receipt(UnexpectedMessage* kept) {
-  if (FERMATA_UNLIKELY(kept->owed_tag != 0)) send_receipt(kept->owed_to, kept->owed_tag);
-  kept->owed_tag = 0;
-}
+void give_receipt(UnexpectedMessage* kept);
 
 /// Waits until a kept message is whole; its sender is bound to deliver it. Returns the error class.
-inline int unexpected_complete(UnexpectedMessage* kept) {
-  if (kept->state == UnexpectedState::kFound || kept->state == UnexpectedState::kHeld)
-    if (const int error = unexpected_fill(kept)) return error;
-  for (Backoff backoff; !unexpected_arrived(kept);) between_polls_alone(backoff);
-  return kSuccess;
-}
+int unexpected_complete(UnexpectedMessage* kept);
 
 /// Hands a message that is not held to the application and forgets it. The caller has unlinked
 /// nothing yet. Blocks until the message has come in.
-inline int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, u64 datatype,
-                              CanonStatus* status) {
-  (void)unexpected_complete(kept);
-  unexpected_unlink(kept);
-  give_receipt(kept);
-  *status = unexpected_status(kept);
-  const int error = unpack_bytes(kept->data, kept->bytes, buffer, count, datatype, status);
-  unexpected_free(kept);
-  return error;
-}
+int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, u64 datatype,
+                       CanonStatus* status);
 
 /// Keeps what a matched probe has taken out of the lower half's queue; it counts from now on.
-inline UnexpectedMessage* unexpected_new_matched(Comm* comm, u64 real, const CanonStatus& status) {
-  UnexpectedMessage* const kept = unexpected_new(comm, status);
-  kept->state = UnexpectedState::kHeld;
-  kept->real = real;
-  kept->matched = true;
-  unexpected_count(kept);
-  state().unexpected_matched++;
-  return kept;
-}
+UnexpectedMessage* unexpected_new_matched(Comm* comm, u64 real, const CanonStatus& status);
 
 /// Matches a held message that is too large to be received as bytes (unexpected_fill).
-inline void unexpected_match_held(UnexpectedMessage* kept) {
-  unexpected_unlink(kept);
-  kept->matched = true;
-  state().unexpected_held--;
-  state().unexpected_matched++;
-}
+void unexpected_match_held(UnexpectedMessage* kept);
 
 /// A rank that is about to park receives, as bytes, what the program has matched: no message may be
 /// the lower half's alone in an image, and its sender may stand in its call until then. False if
 /// one is too large. Never blocks.
-inline bool unexpected_fill_matched() {
-  bool all = true;
-  if (FERMATA_LIKELY(state().unexpected_matched == 0)) return true;
-  for_each_live(kMessage, [&](Slot* slot) {
-    UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>(slot->object);
-    if (kept->state == UnexpectedState::kHeld && unexpected_fill(kept) != kSuccess) all = false;
-  });
-  return all;
-}
+bool unexpected_fill_matched();
+
 /// Looks whether these have come in. True if one has.
-inline bool unexpected_matched_arrived() {
-  bool any = false;
-  for_each_live(kMessage, [&](Slot* slot) {
-    UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>(slot->object);
-    if (kept->state == UnexpectedState::kFilling) any |= unexpected_arrived(kept);
-  });
-  return any;
-}
+bool unexpected_matched_arrived();
 
 /// Begins to receive a held message where the request says, and forgets it. It counts when the
 /// request ends, like that of any receive. Never blocks. Returns the error class; unless it is
 /// kErrTruncate the message is held as before.
-inline int unexpected_receive(UnexpectedMessage* kept, Slot* slot) {
-  Request* const request = request_of(slot);
-  u64 real = 0;
-  const int error = lower().Imrecv(request->buffer, request->count, request->datatype->real,
-                                   &kept->real, &real);
-  if (error && error != kErrTruncate) return error;
-  if (kept->matched) {
-    state().unexpected_matched--;
-  } else {
-    unexpected_unlink(kept);
-    state().unexpected_held--;
-  }
-  give_receipt(kept);
-  if (error == kSuccess) {
-    state().received[kept->comm->members[kept->source]]--;
-    if (is_persistent(request)) slot->spare = slot->real;
-    slot->real = real;
-    request->mode = SendMode::kMatched;
-    request->state = RequestState::kActive;
-  }
-  unexpected_free(kept);
-  return error;
-}
+int unexpected_receive(UnexpectedMessage* kept, Slot* slot);
 
 /// A persistent receive has its own real request again. The message of the other one has come in.
-inline void take_own_request_back(Slot* slot) {
-  Request* const request = request_of(slot);
-  if (request->mode != SendMode::kMatched) return;
-  slot->real = slot->spare;
-  request->mode = SendMode::kStandard;
-}
+void take_own_request_back(Slot* slot);
 
 }  // namespace fermata::mpi

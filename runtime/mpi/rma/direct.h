@@ -7,7 +7,13 @@
 // be.
 #pragma once
 
-#include "mpi/rma/shared_windows.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/objects.h"
+#include "mpi/handles/slots.h"
+#include "mpi/handles/window.h"
+#include "mpi/rma/epoch_order.h"
 
 namespace fermata::mpi {
 
@@ -41,7 +47,17 @@ struct Direct {
   }
 };
 
-namespace core {
+/// Where a member's displacement is in its real window. What is none is the lower half's to refuse.
+inline i64 real_displacement(Slot* win, i32 rank, i64 disp) {
+  const Window* const window = window_of(win);
+  if (!window || disp < 0 || u32(rank) >= u32(window->ranks)) return disp;
+  const WindowMember& member = window->members[rank];
+  return member.before + disp * member.disp_unit;
+}
+
+}  // namespace fermata::mpi
+
+namespace fermata::mpi::core {
 
 inline int Put(const void* origin, int count, Slot* type, int rank, i64 disp, int target_count,
                Slot* target_type, Slot* win) {
@@ -68,5 +84,4 @@ inline int Get(void* origin, int count, Slot* type, int rank, i64 disp, int targ
   return kSuccess;
 }
 
-}  // namespace core
-}  // namespace fermata::mpi
+}  // namespace fermata::mpi::core

@@ -15,7 +15,11 @@
 // Source: docs/decisions/0070-epochs-in-the-wrong-order.md.
 #pragma once
 
+#include "frontend/callbacks.h"
+#include "mpi/handles/constants.h"
 #include "mpi/handles/objects.h"
+#include "mpi/handles/slots.h"
+#include "mpi/handles/window.h"
 
 namespace fermata::mpi {
 

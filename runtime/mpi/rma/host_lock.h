@@ -7,6 +7,7 @@
 #include <sys/un.h>
 
 #include "base/hash.h"
+#include "frontend/callbacks.h"
 #include "sys/sys.h"
 
 namespace fermata::mpi {

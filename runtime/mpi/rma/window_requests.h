@@ -1,31 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that the lower half finishes by itself: one-sided operations, reads and writes of files.
-// They count for no message and no clock. All have ended before an image is cut (park.h waits for
-// every active request that is not a receive), so they need no recipe.
+// One-sided operations with a request (p2p/lower_request.h).
 #pragma once
 
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/slots.h"
+#include "mpi/p2p/lower_request.h"
 #include "mpi/rma/direct.h"
+#include "mpi/rma/epoch_order.h"
 
 namespace fermata::mpi {
-
-/// Begins one on a window or file: `begin(real)` makes the lower call.
-template <typename Begin>
-int lower_request(Slot* object, Slot** handle, Begin begin) {
-  LowerScope scope;
-  Slot* const slot = request_slot_new();
-  const int error = begin(&slot->real);
-  if (error) {
-    request_slot_free(slot);
-    return error;
-  }
-  Request* const request = request_of(slot);
-  request_start(request, RequestKind::kOther, RequestState::kActive);
-  request->comm = nullptr;
-  request->object = object;
-  request->peer = kUndefined;
-  *handle = slot;
-  return kSuccess;
-}
 
 /// Likewise an operation on the memory of a window's member.
 template <typename Begin>
@@ -34,7 +19,9 @@ int window_request(Slot* win, i32 target, Slot** handle, Begin begin) {
   return error ? error : lower_request(win, handle, begin);
 }
 
-namespace core {
+}  // namespace fermata::mpi
+
+namespace fermata::mpi::core {
 
 inline int Rput(const void* origin, int count, Slot* type, int target, i64 at, int target_count,
                 Slot* target_type, Slot* win, Slot** request) {
@@ -87,5 +74,4 @@ inline int Rget_accumulate(const void* origin, int count, Slot* type, void* resu
   });
 }
 
-}  // namespace core
-}  // namespace fermata::mpi
+}  // namespace fermata::mpi::core

@@ -12,118 +12,16 @@
 // ranks or in none, whatever becomes of the checkpoint meanwhile: it may contain collective calls.
 #pragma once
 
-#include "mpi/safepoint/park.h"
+#include "interface/fermata.h"
 
 namespace fermata::mpi {
 
-/// Tells the coordinator. True if it has been told.
-inline bool ask(u32 with_all) {
-  const LowerScope scope;
-  const u32 payload[2] = {with_all, state().self_save != nullptr};
-  return report(Report::kAsk, payload, sizeof payload) == 0;
-}
-
-inline const char* reason_not_to_ask() {
-  const Core& core = state();
-  if (!core.initialized) return "MPI_Init has not been called yet";
-  if (core.finalized) return "MPI_Finalize has been called";
-  if (in_callback()) return "a callback may not ask for checkpoints";
-  if (__atomic_load_n(&core.sections, __ATOMIC_SEQ_CST))
-    return "this rank is in a critical section";
-  return nullptr;
-}
-
-/// Writes to disk what this host has written to the directory. Returns 0 or an errno.
-inline i32 flush(const char* directory) {
-  const Result<u64> fd = sys::open(directory, sys::kReadOnly | sys::kDirectory | sys::kCloseOnExec);
-  if (!fd) return fd.error;
-  const Result<u64> flushed = sys::syncfs(int(fd.value));
-  (void)sys::close(int(fd.value));
-  return flushed.error;
-}
-
-/// If the program has been told to save itself for another checkpoint than `*last`, it does.
-inline void save_itself(u32* last) {
-  Crossing& shared = crossing();
-  const u32 epoch = __atomic_load_n(&shared.save_epoch, __ATOMIC_ACQUIRE);
-  if (epoch == *last) return;
-  *last = epoch;
-  shared.saved_code = state().self_save(shared.save_directory, state().self_argument);
-  shared.saved_error = shared.saved_code == 0 ? flush(shared.save_directory) : 0;
-  __atomic_store_n(&shared.saved_epoch, epoch, __ATOMIC_RELEASE);
-}
-
-/// Enough for some hundred kilobytes.
-inline void get_messages_on() {
-  constexpr int kPokes = 32;
-  const LowerScope scope;
-  for (int i = 0; i < kPokes; i++) poke_lower();
-  // A reduction of this thread's may be all that keeps the rank from parking.
-  if (pending_epoch() != 0 && !is_main_thread()) front::tls_gate.interrupted = 1;
-}
-
-/// Asks, and waits for the answer or for a restart. Preconditions: no other thread does.
-inline int ask_and_wait(char* message, u64 bytes) {
-  constexpr u64 kLookAgainNs = 1'000'000;
-  Crossing& shared = crossing();
-  u32 saved = shared.save_epoch;
-  for (;;) {
-    const u32 restarts = shared.restarts;
-    __atomic_store_n(&shared.answered, 0u, __ATOMIC_RELEASE);
-    if (!ask(1)) {
-      copy_message("the coordinator cannot be reached", message, bytes);
-      return FERMATA_FAILED;
-    }
-    while (!__atomic_load_n(&shared.answered, __ATOMIC_ACQUIRE) && shared.restarts == restarts) {
-      sys::futex_wait(&shared.answered, 0, kLookAgainNs);
-      save_itself(&saved);
-      get_messages_on();
-      // A signal stops no rank that has callbacks on its main thread.
-      if (round_of(FERMATA_ON_MAIN_THREAD).in_use() && is_main_thread()) leave_interrupted(true);
-    }
-    if (__atomic_load_n(&shared.answered, __ATOMIC_ACQUIRE)) {
-      save_itself(&saved);  // told to, and given up since: the other ranks may need this one in it
-      copy_message(shared.answer_text, message, bytes);
-      return shared.answer == 0 ? FERMATA_COMMITTED : FERMATA_FAILED;
-    }
-    if (state().asked_restart > restarts) {
-      copy_message("restarted", message, bytes);
-      return FERMATA_RESTARTED;
-    }
-  }
-}
-
-inline int checkpoint(char* message, size_t bytes) {
-  const char* reason = reason_not_to_ask();
-  u32* const asking = &state().asking;
-  if (!reason && __atomic_exchange_n(asking, 1, __ATOMIC_ACQUIRE))
-    reason = "another thread of this rank is asking for a checkpoint";
-  if (reason) {
-    copy_message(reason, message, bytes);
-    return FERMATA_FAILED;
-  }
-  const int result = ask_and_wait(message, bytes);
-  __atomic_store_n(asking, 0u, __ATOMIC_RELEASE);
-  return result;
-}
-
-inline int set_self_save(fermata_saver function, void* argument) {
-  if (__atomic_exchange_n(&state().asking, 1, __ATOMIC_ACQUIRE)) return FERMATA_MISUSE;
-  state().self_save = function;
-  state().self_argument = argument;
-  __atomic_store_n(&state().asking, 0u, __ATOMIC_RELEASE);
-  return 0;
-}
+int checkpoint(char* message, size_t bytes);
+int set_self_save(fermata_saver function, void* argument);
 
 /// Null unless the program was started to continue from what it has saved itself.
-inline const char* self_state() {
-  const char* const directory = launcher().config("state");
-  return directory[0] ? directory : nullptr;
-}
+const char* self_state();
 
-inline int request() {
-  if (!state().initialized || state().finalized || in_callback()) return FERMATA_FAILED;
-  return ask(0) ? 0 : FERMATA_FAILED;
-}
+int request();
 
 }  // namespace fermata::mpi

@@ -2,8 +2,8 @@
 // What stands behind fermata.h: the table that programs find by their auxiliary vector.
 #pragma once
 
-#include "mpi/user_api/app_request.h"
-#include "mpi/user_api/excluded.h"
+#include "halves/layout.h"
+#include "interface/fermata.h"
 
 namespace fermata::mpi {
 
@@ -11,22 +11,6 @@ static_assert(kInterface + sizeof(fermata_table) <= kExcluded);
 static_assert(kAtFermata == FERMATA_AUXV);
 
 /// Called by the front end's constructor, before any code of the application.
-inline void fill_interface(const char* version) {
-  auto* const table = reinterpret_cast<fermata_table*>(kInterface);
-  *table = {.abi = 1,
-            .bytes = sizeof(fermata_table),
-            .version = {},
-            .critical_begin = critical_begin,
-            .critical_end = critical_end,
-            .checkpoint = checkpoint,
-            .request = request,
-            .callback = add_callback,
-            .no_callback = remove_callback,
-            .exclude = exclude,
-            .include = include,
-            .self_save = set_self_save,
-            .self_state = self_state};
-  copy_message(version, table->version, sizeof table->version);
-}
+void fill_interface(const char* version);
 
 }  // namespace fermata::mpi

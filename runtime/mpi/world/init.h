@@ -2,148 +2,15 @@
 // The beginning and the end of MPI in a rank.
 #pragma once
 
-#include "mpi/safepoint/rebuild.h"
+#include "base/types.h"
 
 namespace fermata::mpi {
 
-inline Comm* adopt_predefined(u32 canonical, u64 id) {
-  Slot* const slot = front::predefined(kComm, canonical);
-  Comm* const comm = comm_describe(slot->real, false);
-  if (!comm) fatal("the MPI library does not describe its predefined communicators");
-  comm->id = id;
-  comm->slot = slot;
-  set_predefined(kComm, canonical, comm, reinterpret_cast<u64>(clock_new(id)));
-  comm_link(comm);
-  return comm;
-}
-
-/// The communicator of our own messages, which no handle of the application names. Collective.
-inline void make_own_comm() {
-  u64 real = 0;
-  if (lower().Comm_dup(slot_at(kComm, kCommWorld)->real, &real))
-    fatal("the MPI library cannot duplicate MPI_COMM_WORLD");
-  Comm* const comm = comm_describe(real, false);
-  if (!comm) fatal("the MPI library does not describe a duplicate of MPI_COMM_WORLD");
-  comm->id = kOwnId;
-  comm->slot = slot_new(kComm, comm);
-  comm->slot->real = real;
-  comm->slot->spare = reinterpret_cast<u64>(state().unused_clock);
-  comm_link(comm);
-  state().own_comm = comm->slot;
-}
-
-/// The slots of the predefined objects that core gives a meaning to.
-inline void fill_predefined() {
-  Core& core = state();
-  set_predefined(kComm, kCommNull, nullptr, reinterpret_cast<u64>(core.unused_clock));
-  Request* const none = arena_new<Request>();  // so that idle requests are all told alike
-  request_start(none, RequestKind::kSend, RequestState::kInactive);
-  set_predefined(kRequest, kRequestNull, none, 0);
-  core.completed = request_slot_new();
-  Request* const completed = request_of(core.completed);
-  request_start(completed, RequestKind::kCompleted, RequestState::kDone);
-  completed->status = empty_status();
-  set_predefined(kFile, kFileNull, nullptr, reinterpret_cast<u64>(core.unused_clock));
-  (void)adopt_predefined(kCommWorld, kWorldId);
-  (void)adopt_predefined(kCommSelf, kSelfId + u64(core.world_rank));
-  front::for_each_predefined(
-      [](Slot* slot, Kind kind, u32 canonical, void*) {
-        i64 size = 0;
-        if (kind != kDatatype || canonical == kDatatypeNull || !slot->real) return;
-        if (lower().Type_size_x(slot->real, &size) == kSuccess && size > 0) slot->spare = u64(size);
-      },
-      nullptr);
-}
-
 /// Begins the lower half: for MPI_Init, or for a session.
-inline int start_mpi(int* argc, char*** argv, int required) {
-  Core& core = state();
-  LowerScope scope;
-  map_tables();
-  // The main thread drives the draining: a second one in MPI, if another one initialises it.
-  const int least = is_main_thread() ? kThreadSingle : kThreadSerialized;
-  int level = kThreadSingle;
-  const int error =
-      lower().Init_thread(argc, argv, required < least ? least : required, &level);
-  if (error) return error;
-  // Not more than was asked for, even if the MPI gives more: it would have to be paid for.
-  core.thread_level = core.granted_level = level < required ? level : required;
-  const int own = core.thread_level < least ? least : core.thread_level;
-  core.threads = own >= kThreadMultiple     ? Threads::kMultiple
-                 : own >= kThreadSerialized ? Threads::kSerialized
-                                            : Threads::kOne;
-  core.init_thread = &front::tls_gate;
-  lower_start();
-  const u64 world = slot_at(kComm, kCommWorld)->real;
-  if (lower().Comm_rank(world, &core.world_rank) || lower().Comm_size(world, &core.world_size))
-    return kErrIntern;
-  find_neighbours();
-  const u64 counted = u64(core.world_size + kOutsideRoom);
-  const u64 counts_bytes = counted * sizeof(u64);
-  core.sent = arena_array<u64>(counted);
-  core.received = arena_array<u64>(counted);
-  __builtin_memset(core.sent, 0, counts_bytes);
-  __builtin_memset(core.received, 0, counts_bytes);
-  fill_predefined();
-  load_predefined_attributes();
-  make_own_comm();
-  core.initialized = true;
-  front::tls_gate.attention = core.threads == Threads::kOne ? 0 : kGateShared;
-
-  Crossing& c = crossing();
-  c.mpi_tid = c.main_tid;
-  c.world_rank = u32(core.world_rank);
-  c.world_size = u32(core.world_size);
-  c.sent = core.sent;
-  c.thread_level = own;
-  c.two_phase = text_equal(launcher().config("collectives"), "2pc");
-  compiler_barrier();
-  c.state = RankState::kRunning;
-  const u32 payload[2] = {c.world_rank, c.world_size};
-  (void)report(Report::kReady, payload, sizeof payload);
-  return kSuccess;
-}
-
-inline void take_last_introductions();  // partitioned.h
+int start_mpi(int* argc, char*** argv, int required);
 
 /// Counted like a collective call on MPI_COMM_WORLD: no rank enters it while another one is still
 /// to be stopped before it. After that no checkpoint is possible.
-inline int end_mpi() {
-  Core& core = state();
-  LowerScope scope;
-  core.ending = true;
-  count_collective(clock_of(slot_at(kComm, kCommWorld)));
-  crossing().state = RankState::kFinalizing;
-  (void)report(Report::kFinalizing, nullptr, 0);
-  // The application's to free, and many do not; ours hold more than theirs would.
-  each_window([](Window* window) { (void)window_close(window); });
-  await_leaving();
-  take_last_introductions();
-  if (core.lower_door_window) (void)lower().Win_free(&core.lower_door_window);
-  (void)lower().Comm_free(&core.lower_self);
-  const int error = lower().Finalize();
-  core.finalized = true;
-  return error;
-}
+int end_mpi();
 
-namespace core {
-
-/// Seconds since some moment in the past, the same moment after a restart on another node or MPI;
-/// the time between saving and restarting does not count. Programs call it in the middle of what
-/// they compute. What it reads changes while all threads stand.
-inline double Wtime() {
-  ScopeOfCall<false> scope;
-  return lower().Wtime() + state().wtime_offset;
-}
-
-inline int Query_thread(int* provided) {
-  *provided = state().thread_level;
-  return kSuccess;
-}
-inline int Is_thread_main(int* flag) {
-  *flag = state().init_thread == &front::tls_gate;
-  return kSuccess;
-}
-
-}  // namespace core
 }  // namespace fermata::mpi

@@ -10,14 +10,26 @@
 // A spawned program may have been built for another MPI than the one below. So it is started as
 // `fermata exec --spawned`, over the same back end as the rank that spawned it, and is a rank of a
 // world of its own that no coordinator knows.
-#pragma once
-
-#include "mpi/world/init.h"
+#include "base/text.h"
+#include "frontend/callbacks.h"
+#include "halves/crossing.h"
+#include "mpi/comms/comms.h"
+#include "mpi/comms/queries.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/arena.h"
+#include "mpi/handles/calls.gen.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/objects.h"
+#include "mpi/handles/slots.h"
+#include "mpi/handles/table.h"
+#include "mpi/objects/infos.h"
 
 namespace fermata::mpi {
+namespace {
 
 /// The part of a path behind its last slash.
-inline const char* last_part(const char* path) {
+const char* last_part(const char* path) {
   const char* name = path;
   for (const char* at = path; *at; at++)
     if (*at == '/') name = at + 1;
@@ -50,21 +62,60 @@ class SpawnLine {
 };
 
 /// The lower half's error codes mean nothing to the application but "this one has not started".
-inline void classify_spawn_errors(i64 processes, int* codes) {
+void classify_spawn_errors(i64 processes, int* codes) {
   for (i64 i = 0; codes && i < processes; i++)
     if (codes[i]) codes[i] = front::app_error_code(kErrSpawn);
 }
 
-inline i64 sum_of(const int* numbers, int count) {
+i64 sum_of(const int* numbers, int count) {
   i64 sum = 0;
   for (int i = 0; i < count; i++) sum += numbers[i];
   return sum;
 }
 
-namespace core {
+// One call of MPI_Comm_spawn_multiple at its root. The lower half's arguments are filled level by
+// level, so that everything they point at lives until the call at the innermost one is over.
+struct SpawnMany {
+  int count;
+  char** commands;
+  char*** arguments;
+  const int* processes;
+  Slot* const* infos;
+  int root;
+  char** lower_commands;
+  char*** lower_arguments;
+  u64* lower_infos;
+};
+int spawn_from(const SpawnMany& many, int i, u64 comm, u64* real, int* errors) {
+  if (i == many.count) {
+    const BlockingCall open;
+    return lower().Comm_spawn_multiple(many.count, many.lower_commands, many.lower_arguments,
+                                       many.processes, many.lower_infos, many.root, comm, real,
+                                       errors);
+  }
+  SpawnLine line(many.commands[i], many.arguments ? many.arguments[i] : nullptr);
+  const LowerInfo hints(many.infos[i]);
+  many.lower_commands[i] = SpawnLine::program();
+  many.lower_arguments[i] = line.arguments();
+  many.lower_infos[i] = hints.real();
+  return spawn_from(many, i + 1, comm, real, errors);
+}
 
-inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root,
-                      Slot* comm, Slot** intercomm, int* errors) {
+}  // namespace
+}  // namespace fermata::mpi
+
+namespace fermata::mpi::core {
+namespace {
+
+/// MPICH 5 makes names of 429 bytes on a machine with four network interfaces, and the buffers of
+/// programs built for MPICH have 256. Cut short they would lead UCX beyond their end; MPICH 5
+/// itself answers MPI_ERR_OTHER, "no space for port_name".
+bool has_room_for_port(const char* name) { return text_length(name) < front::port_room(); }
+
+}  // namespace
+
+int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root, Slot* comm,
+               Slot** intercomm, int* errors) {
   const bool begins = at_root(comm, root);
   const int error = comm_construct_prepared(comm, true, intercomm, [&](u64* real) {
     const auto spawn = [&](const char* program, char** arguments, u64 hints) {
@@ -83,41 +134,8 @@ inline int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info
   return error;
 }
 
-}  // namespace core
-
-// One call of MPI_Comm_spawn_multiple at its root. The lower half's arguments are filled level by
-// level, so that everything they point at lives until the call at the innermost one is over.
-struct SpawnMany {
-  int count;
-  char** commands;
-  char*** arguments;
-  const int* processes;
-  Slot* const* infos;
-  int root;
-  char** lower_commands;
-  char*** lower_arguments;
-  u64* lower_infos;
-};
-inline int spawn_from(const SpawnMany& many, int i, u64 comm, u64* real, int* errors) {
-  if (i == many.count) {
-    const BlockingCall open;
-    return lower().Comm_spawn_multiple(many.count, many.lower_commands, many.lower_arguments,
-                                       many.processes, many.lower_infos, many.root, comm, real,
-                                       errors);
-  }
-  SpawnLine line(many.commands[i], many.arguments ? many.arguments[i] : nullptr);
-  const LowerInfo hints(many.infos[i]);
-  many.lower_commands[i] = SpawnLine::program();
-  many.lower_arguments[i] = line.arguments();
-  many.lower_infos[i] = hints.real();
-  return spawn_from(many, i + 1, comm, real, errors);
-}
-
-namespace core {
-
-inline int Comm_spawn_multiple(int count, char** commands, char*** argv, const int* maxprocs,
-                               Slot* const* infos, int root, Slot* comm, Slot** intercomm,
-                               int* errors) {
+int Comm_spawn_multiple(int count, char** commands, char*** argv, const int* maxprocs,
+                        Slot* const* infos, int root, Slot* comm, Slot** intercomm, int* errors) {
   const bool begins = at_root(comm, root);
   const u64 programs = begins ? u64(count) : 0;
   const int error = comm_construct_prepared(comm, true, intercomm, [&](u64* real) {
@@ -141,7 +159,7 @@ inline int Comm_spawn_multiple(int count, char** commands, char*** argv, const i
 }
 
 /// Asked once: the answer is a communicator like any other from then on, and null after its end.
-inline int Comm_get_parent(Slot** parent) {
+int Comm_get_parent(Slot** parent) {
   LowerScope scope;
   Core& core = state();
   if (!core.parent_known) {
@@ -157,31 +175,26 @@ inline int Comm_get_parent(Slot** parent) {
   return kSuccess;
 }
 
-inline int Comm_accept(const char* port, Slot* info, int root, Slot* comm, Slot** newcomm) {
+int Comm_accept(const char* port, Slot* info, int root, Slot* comm, Slot** newcomm) {
   return comm_construct_prepared(comm, true, newcomm, [&](u64* real) {
     const LowerInfo hints(info);
     const BlockingCall open;
     return lower().Comm_accept(port, hints.real(), root, comm->real, real);
   });
 }
-inline int Comm_connect(const char* port, Slot* info, int root, Slot* comm, Slot** newcomm) {
+int Comm_connect(const char* port, Slot* info, int root, Slot* comm, Slot** newcomm) {
   return comm_construct_prepared(comm, true, newcomm, [&](u64* real) {
     const LowerInfo hints(info);
     const BlockingCall open;
     return lower().Comm_connect(port, hints.real(), root, comm->real, real);
   });
 }
-inline int Comm_join(int fd, Slot** intercomm) {
+int Comm_join(int fd, Slot** intercomm) {
   return comm_construct(front::predefined(kComm, kCommSelf), true, intercomm,
                         [&](u64* real) { return lower().Comm_join(fd, real); });
 }
 
-/// MPICH 5 makes names of 429 bytes on a machine with four network interfaces, and the buffers of
-/// programs built for MPICH have 256. Cut short they would lead UCX beyond their end; MPICH 5
-/// itself answers MPI_ERR_OTHER, "no space for port_name".
-inline bool has_room_for_port(const char* name) { return text_length(name) < front::port_room(); }
-
-inline int Open_port(Slot* info, char* port) {
+int Open_port(Slot* info, char* port) {
   LowerScope scope;
   const LowerInfo hints(info);
   if (const int error = lower().Open_port(hints.real(), port)) return error;
@@ -192,28 +205,27 @@ inline int Open_port(Slot* info, char* port) {
   crossing().connections++;
   return kSuccess;
 }
-inline int Close_port(const char* port) {
+int Close_port(const char* port) {
   LowerScope scope;
   const int error = lower().Close_port(port);
   if (!error) connection_end();
   return error;
 }
-inline int Publish_name(const char* service, Slot* info, const char* port) {
+int Publish_name(const char* service, Slot* info, const char* port) {
   LowerScope scope;
   const LowerInfo hints(info);
   return lower().Publish_name(service, hints.real(), port);
 }
-inline int Unpublish_name(const char* service, Slot* info, const char* port) {
+int Unpublish_name(const char* service, Slot* info, const char* port) {
   LowerScope scope;
   const LowerInfo hints(info);
   return lower().Unpublish_name(service, hints.real(), port);
 }
-inline int Lookup_name(const char* service, Slot* info, char* port) {
+int Lookup_name(const char* service, Slot* info, char* port) {
   LowerScope scope;
   const LowerInfo hints(info);
   const int error = lower().Lookup_name(service, hints.real(), port);
   return error || has_room_for_port(port) ? error : kErrOther;
 }
 
-}  // namespace core
-}  // namespace fermata::mpi
+}  // namespace fermata::mpi::core

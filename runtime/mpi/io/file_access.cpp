@@ -4,14 +4,21 @@
 //
 // A split collective does all its work in the begin call, which MPI allows, and keeps the outcome
 // for the end call; so no image holds one half done.
-#pragma once
-
-#include "mpi/io/files.h"
+#include "halves/mpi_calls.gen.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/calls.gen.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/objects.h"
+#include "mpi/handles/requests.h"
+#include "mpi/handles/slots.h"
+#include "mpi/p2p/lower_request.h"
 
 namespace fermata::mpi {
+namespace {
 
 /// The file behind a handle, and from now on its shared pointer is in use. Null: no file.
-inline File* file_shared(Slot* fh) {
+File* file_shared(Slot* fh) {
   File* const file = file_of(fh);
   if (file) file->uses_shared = true;
   return file;
@@ -45,7 +52,7 @@ int split_begin(Slot* fh, Operation operation) {
   return kSuccess;
 }
 
-inline int split_end(Slot* fh, CanonStatus* status) {
+int split_end(Slot* fh, CanonStatus* status) {
   File* const file = file_of(fh);
   if (!file) return kErrFile;
   if (!file->split_open) return kErrOther;
@@ -54,48 +61,49 @@ inline int split_end(Slot* fh, CanonStatus* status) {
   return file->split_error;
 }
 
-namespace core {
+}  // namespace
+}  // namespace fermata::mpi
+
+namespace fermata::mpi::core {
 
 // --- requests ------------------------------------------------------------------------------------
 
-inline int File_iread(Slot* fh, void* buf, int count, Slot* type, Slot** request) {
+int File_iread(Slot* fh, void* buf, int count, Slot* type, Slot** request) {
   return lower_request(fh, request, [&](u64* real) {
     return lower().File_iread(fh->real, buf, count, type->real, real);
   });
 }
-inline int File_iwrite(Slot* fh, const void* buf, int count, Slot* type, Slot** request) {
+int File_iwrite(Slot* fh, const void* buf, int count, Slot* type, Slot** request) {
   return lower_request(fh, request, [&](u64* real) {
     return lower().File_iwrite(fh->real, buf, count, type->real, real);
   });
 }
-inline int File_iread_at(Slot* fh, i64 at, void* buf, int count, Slot* type, Slot** request) {
+int File_iread_at(Slot* fh, i64 at, void* buf, int count, Slot* type, Slot** request) {
   return lower_request(fh, request, [&](u64* real) {
     return lower().File_iread_at(fh->real, at, buf, count, type->real, real);
   });
 }
-inline int File_iwrite_at(Slot* fh, i64 at, const void* buf, int count, Slot* type,
-                          Slot** request) {
+int File_iwrite_at(Slot* fh, i64 at, const void* buf, int count, Slot* type, Slot** request) {
   return lower_request(fh, request, [&](u64* real) {
     return lower().File_iwrite_at(fh->real, at, buf, count, type->real, real);
   });
 }
-inline int File_iread_all(Slot* fh, void* buf, int count, Slot* type, Slot** request) {
+int File_iread_all(Slot* fh, void* buf, int count, Slot* type, Slot** request) {
   return file_collective_begin(fh, request, [&](u64* real) {
     return lower().File_iread_all(fh->real, buf, count, type->real, real);
   });
 }
-inline int File_iwrite_all(Slot* fh, const void* buf, int count, Slot* type, Slot** request) {
+int File_iwrite_all(Slot* fh, const void* buf, int count, Slot* type, Slot** request) {
   return file_collective_begin(fh, request, [&](u64* real) {
     return lower().File_iwrite_all(fh->real, buf, count, type->real, real);
   });
 }
-inline int File_iread_at_all(Slot* fh, i64 at, void* buf, int count, Slot* type, Slot** request) {
+int File_iread_at_all(Slot* fh, i64 at, void* buf, int count, Slot* type, Slot** request) {
   return file_collective_begin(fh, request, [&](u64* real) {
     return lower().File_iread_at_all(fh->real, at, buf, count, type->real, real);
   });
 }
-inline int File_iwrite_at_all(Slot* fh, i64 at, const void* buf, int count, Slot* type,
-                              Slot** request) {
+int File_iwrite_at_all(Slot* fh, i64 at, const void* buf, int count, Slot* type, Slot** request) {
   return file_collective_begin(fh, request, [&](u64* real) {
     return lower().File_iwrite_at_all(fh->real, at, buf, count, type->real, real);
   });
@@ -103,48 +111,46 @@ inline int File_iwrite_at_all(Slot* fh, i64 at, const void* buf, int count, Slot
 
 // --- the shared file pointer ---------------------------------------------------------------------
 
-inline int File_iread_shared(Slot* fh, void* buf, int count, Slot* type, Slot** request) {
+int File_iread_shared(Slot* fh, void* buf, int count, Slot* type, Slot** request) {
   if (!file_shared(fh)) return kErrFile;
   return lower_request(fh, request, [&](u64* real) {
     return lower().File_iread_shared(fh->real, buf, count, type->real, real);
   });
 }
-inline int File_iwrite_shared(Slot* fh, const void* buf, int count, Slot* type, Slot** request) {
+int File_iwrite_shared(Slot* fh, const void* buf, int count, Slot* type, Slot** request) {
   if (!file_shared(fh)) return kErrFile;
   return lower_request(fh, request, [&](u64* real) {
     return lower().File_iwrite_shared(fh->real, buf, count, type->real, real);
   });
 }
-inline int File_read_shared(Slot* fh, void* buf, int count, Slot* type, CanonStatus* status) {
+int File_read_shared(Slot* fh, void* buf, int count, Slot* type, CanonStatus* status) {
   LowerScope scope;
   if (!file_shared(fh)) return kErrFile;
   return lower().File_read_shared(fh->real, buf, count, type->real, status);
 }
-inline int File_write_shared(Slot* fh, const void* buf, int count, Slot* type,
-                             CanonStatus* status) {
+int File_write_shared(Slot* fh, const void* buf, int count, Slot* type, CanonStatus* status) {
   LowerScope scope;
   if (!file_shared(fh)) return kErrFile;
   return lower().File_write_shared(fh->real, buf, count, type->real, status);
 }
-inline int File_get_position_shared(Slot* fh, i64* offset) {
+int File_get_position_shared(Slot* fh, i64* offset) {
   LowerScope scope;
   if (!file_shared(fh)) return kErrFile;
   return lower().File_get_position_shared(fh->real, offset);
 }
-inline int File_seek_shared(Slot* fh, i64 offset, int whence) {
+int File_seek_shared(Slot* fh, i64 offset, int whence) {
   if (!file_shared(fh)) return kErrFile;
   CollectiveScope scope(fh);
   const BlockingCall open;
   return lower().File_seek_shared(fh->real, offset, whence);
 }
-inline int File_read_ordered(Slot* fh, void* buf, int count, Slot* type, CanonStatus* status) {
+int File_read_ordered(Slot* fh, void* buf, int count, Slot* type, CanonStatus* status) {
   if (!file_shared(fh)) return kErrFile;
   CollectiveScope scope(fh);
   const BlockingCall open;
   return lower().File_read_ordered(fh->real, buf, count, type->real, status);
 }
-inline int File_write_ordered(Slot* fh, const void* buf, int count, Slot* type,
-                              CanonStatus* status) {
+int File_write_ordered(Slot* fh, const void* buf, int count, Slot* type, CanonStatus* status) {
   if (!file_shared(fh)) return kErrFile;
   CollectiveScope scope(fh);
   const BlockingCall open;
@@ -153,54 +159,53 @@ inline int File_write_ordered(Slot* fh, const void* buf, int count, Slot* type,
 
 // --- split collectives ---------------------------------------------------------------------------
 
-inline int File_read_all_begin(Slot* fh, void* buf, int count, Slot* type) {
+int File_read_all_begin(Slot* fh, void* buf, int count, Slot* type) {
   return split_begin(fh, [&](CanonStatus* status) {
     return lower().File_read_all(fh->real, buf, count, type->real, status);
   });
 }
-inline int File_write_all_begin(Slot* fh, const void* buf, int count, Slot* type) {
+int File_write_all_begin(Slot* fh, const void* buf, int count, Slot* type) {
   return split_begin(fh, [&](CanonStatus* status) {
     return lower().File_write_all(fh->real, buf, count, type->real, status);
   });
 }
-inline int File_read_at_all_begin(Slot* fh, i64 at, void* buf, int count, Slot* type) {
+int File_read_at_all_begin(Slot* fh, i64 at, void* buf, int count, Slot* type) {
   return split_begin(fh, [&](CanonStatus* status) {
     return lower().File_read_at_all(fh->real, at, buf, count, type->real, status);
   });
 }
-inline int File_write_at_all_begin(Slot* fh, i64 at, const void* buf, int count, Slot* type) {
+int File_write_at_all_begin(Slot* fh, i64 at, const void* buf, int count, Slot* type) {
   return split_begin(fh, [&](CanonStatus* status) {
     return lower().File_write_at_all(fh->real, at, buf, count, type->real, status);
   });
 }
-inline int File_read_ordered_begin(Slot* fh, void* buf, int count, Slot* type) {
+int File_read_ordered_begin(Slot* fh, void* buf, int count, Slot* type) {
   if (!file_shared(fh)) return kErrFile;
   return split_begin(fh, [&](CanonStatus* status) {
     return lower().File_read_ordered(fh->real, buf, count, type->real, status);
   });
 }
-inline int File_write_ordered_begin(Slot* fh, const void* buf, int count, Slot* type) {
+int File_write_ordered_begin(Slot* fh, const void* buf, int count, Slot* type) {
   if (!file_shared(fh)) return kErrFile;
   return split_begin(fh, [&](CanonStatus* status) {
     return lower().File_write_ordered(fh->real, buf, count, type->real, status);
   });
 }
-inline int File_read_all_end(Slot* fh, void*, CanonStatus* status) { return split_end(fh, status); }
-inline int File_write_all_end(Slot* fh, const void*, CanonStatus* status) {
+int File_read_all_end(Slot* fh, void*, CanonStatus* status) { return split_end(fh, status); }
+int File_write_all_end(Slot* fh, const void*, CanonStatus* status) {
   return split_end(fh, status);
 }
-inline int File_read_at_all_end(Slot* fh, void*, CanonStatus* status) {
+int File_read_at_all_end(Slot* fh, void*, CanonStatus* status) {
   return split_end(fh, status);
 }
-inline int File_write_at_all_end(Slot* fh, const void*, CanonStatus* status) {
+int File_write_at_all_end(Slot* fh, const void*, CanonStatus* status) {
   return split_end(fh, status);
 }
-inline int File_read_ordered_end(Slot* fh, void*, CanonStatus* status) {
+int File_read_ordered_end(Slot* fh, void*, CanonStatus* status) {
   return split_end(fh, status);
 }
-inline int File_write_ordered_end(Slot* fh, const void*, CanonStatus* status) {
+int File_write_ordered_end(Slot* fh, const void*, CanonStatus* status) {
   return split_end(fh, status);
 }
 
-}  // namespace core
-}  // namespace fermata::mpi
+}  // namespace fermata::mpi::core

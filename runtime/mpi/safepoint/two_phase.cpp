@@ -7,16 +7,21 @@
 // It costs every call of every run, and makes a root wait for ranks that it need not wait for: a
 // program that relies on a broadcast's root continuing gets stuck in it
 // (docs/evidence/protocol.md).
-#pragma once
-
-#include "mpi/safepoint/park.h"
+#include "base/backoff.h"
+#include "halves/mpi_calls.gen.h"
+#include "mpi/gate/hooks.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/slots.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/unexpected.h"
 
 namespace fermata::mpi {
 
 /// Returns true when every member has come here. Nothing of the barrier is in an image: after a
 /// restart each member that was in it begins it anew. So one that has left it may not be saved
 /// before it has begun the call: the others would wait for it.
-inline bool wait_for_all_members(Slot* comm) {
+bool wait_for_all_members(Slot* comm) {
   if (comm->kind != kComm || clock_of(comm) == state().unused_clock) return false;
   for (;;) {
     const u32 rebuilds = state().rebuilds;

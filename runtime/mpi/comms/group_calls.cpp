@@ -20,16 +20,31 @@
 // dissemination barrier, here of messages.
 //
 // Invariant: when a call is counted on the clock of a group, all its members have that clock.
-#pragma once
-
+#include "base/hash.h"
+#include "frontend/callbacks.h"
+#include "halves/crossing.h"
+#include "halves/mpi_calls.gen.h"
+#include "mpi/comms/comms.h"
+#include "mpi/gate/clock.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/arena.h"
+#include "mpi/handles/calls.gen.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/objects.h"
+#include "mpi/handles/slots.h"
+#include "mpi/handles/table.h"
+#include "mpi/objects/groups.h"
 #include "mpi/p2p/own_tags.h"
-#include "mpi/comms/topology.h"
+#include "mpi/p2p/p2p.h"
+#include "mpi/p2p/sendrecv.h"
 
 namespace fermata::mpi {
+namespace {
 
 /// Sends to and receives from a world rank. Blocks; a rank can be stopped in it.
-inline int exchange_own(i32 to, const void* ours, u64 our_bytes, i32 from, void* theirs,
-                        u64 their_bytes, i32 tag) {
+int exchange_own(i32 to, const void* ours, u64 our_bytes, i32 from, void* theirs, u64 their_bytes,
+                 i32 tag) {
   Slot* const byte = slot_at(kDatatype, kByte);
   CanonStatus status{};
   return core::Sendrecv(ours, int(our_bytes), byte, to, tag, theirs, int(their_bytes), byte, from,
@@ -37,7 +52,7 @@ inline int exchange_own(i32 to, const void* ours, u64 our_bytes, i32 from, void*
 }
 
 /// True if all are ranks of the job and differ, and are members of `within` unless that is null.
-inline bool can_meet(const Group& group, const Comm* within) {
+bool can_meet(const Group& group, const Comm* within) {
   enum : u8 { kMayCome = 1, kComes = 2 };
   const LowerScope scope;
   const i32 world = state().world_size;
@@ -56,7 +71,7 @@ inline bool can_meet(const Group& group, const Comm* within) {
 
 /// Sets *clock to the clock of a group that this rank is in. Blocks until all members have come to
 /// the call `which`; a rank can be stopped in it. Preconditions: can_meet(); the gate is not held.
-inline int meet(const Group& group, u64 which, ClockEntry** clock) {
+int meet(const Group& group, u64 which, ClockEntry** clock) {
   {
     const LowerScope scope;
     *clock = clock_of_group(group.ranks, group.size);
@@ -70,29 +85,6 @@ inline int meet(const Group& group, u64 which, ClockEntry** clock) {
   }
   return error;
 }
-
-namespace core {
-
-inline int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
-  const Group* const g = members_of(group);
-  Comm* const from = live_comm(comm);
-  if (!from || from->remote_size >= 0) return kErrComm;
-  if (!g) return kErrGroup;
-  if (tag < 0) return kErrTag;
-  *newcomm = null_of(kComm);
-  if (g->rank == kUndefined) return kSuccess;  // collective over the group alone
-  if (!can_meet(*g, from)) return kErrGroup;
-  ClockEntry* clock = nullptr;
-  const i32 bridge_tag = tag_of_meeting(from->id, u64(tag));
-  if (const int error = meet(*g, u64(bridge_tag), &clock)) return error;
-  LowerScope scope;
-  count_collective(clock);
-  u64 real = 0;
-  const int error = lower_comm(g->ranks, g->size, bridge_tag, &real);
-  return error ? error : comm_adopt(real, false, from->errhandler, newcomm);
-}
-
-}  // namespace core
 
 // What a leader says of its group.
 struct Introduction {
@@ -109,19 +101,19 @@ struct OtherGroup {
   i32 meeting;  // the tag of the leaders' messages
 };
 
-inline i32* ranks_array(i32 size) {
+i32* ranks_array(i32 size) {
   const LowerScope scope;
   return arena_array<i32>(u64(size));
 }
-inline void ranks_free(i32* ranks) {
+void ranks_free(i32* ranks) {
   const LowerScope scope;
   arena_free(ranks);
 }
 
 /// The leader's part: learns about the other group from its leader, and its world ranks, which are
 /// the caller's to free. Blocks; a rank can be stopped in it.
-inline int meet_leader(const Comm* local, Slot* peer, int remote_leader, int tag,
-                       OtherGroup* other, i32** members) {
+int meet_leader(const Comm* local, Slot* peer, int remote_leader, int tag, OtherGroup* other,
+                i32** members) {
   const Comm* const p = live_comm(peer);
   if (!p) return kErrComm;
   if (remote_leader < 0 || remote_leader >= peers_of(p)) return kErrRank;
@@ -145,7 +137,7 @@ inline int meet_leader(const Comm* local, Slot* peer, int remote_leader, int tag
 
 /// A broadcast by messages, along a binomial tree: a rank can be stopped in it. Preconditions: no
 /// member is outside the job.
-inline int tell(Slot* comm, int root, void* data, u64 bytes) {
+int tell(Slot* comm, int root, void* data, u64 bytes) {
   const Comm* const c = comm_of(comm);
   Slot* const byte = slot_at(kDatatype, kByte);
   const int count = int(bytes);
@@ -165,7 +157,7 @@ inline int tell(Slot* comm, int root, void* data, u64 bytes) {
 }
 
 /// The leader tells its group. All members of the local communicator call it.
-inline int tell_group(Slot* local, int leader, OtherGroup* other, i32** members) {
+int tell_group(Slot* local, int leader, OtherGroup* other, i32** members) {
   const int error = tell(local, leader, other, sizeof *other);
   if (error || other->error || !other->same_job) return error ? error : other->error;
   if (!*members) *members = ranks_array(other->size);
@@ -173,8 +165,8 @@ inline int tell_group(Slot* local, int leader, OtherGroup* other, i32** members)
 }
 
 /// Both groups as one, in the same order for all members. Its ranks are the caller's to free.
-inline Group join_groups(const Comm* local, int local_leader, const OtherGroup& other,
-                         const i32* members) {
+Group join_groups(const Comm* local, int local_leader, const OtherGroup& other,
+                  const i32* members) {
   const bool we_first = local->local_members[local_leader] < other.leader;
   Group all{local->size + other.size, local->rank + (we_first ? 0 : other.size), nullptr};
   all.ranks = ranks_array(all.size);
@@ -187,8 +179,8 @@ inline Group join_groups(const Comm* local, int local_leader, const OtherGroup& 
 
 /// The members of both groups meet. Sets *clock to theirs, or leaves it alone if some of them are
 /// of another job: no checkpoint can be while they are connected.
-inline int meet_all(const Comm* local, int local_leader, const OtherGroup& other,
-                    const i32* members, ClockEntry** clock) {
+int meet_all(const Comm* local, int local_leader, const OtherGroup& other, const i32* members,
+             ClockEntry** clock) {
   for (i32 i = 0; i < other.size; i++)
     if (members[i] >= state().world_size) return kSuccess;
   const Group all = join_groups(local, local_leader, other, members);
@@ -198,12 +190,39 @@ inline int meet_all(const Comm* local, int local_leader, const OtherGroup& other
   return error;
 }
 
-namespace core {
+}  // namespace
+}  // namespace fermata::mpi
+
+namespace fermata::mpi::core {
+namespace {
+
+int tag_of_text(const char* text) { return int(hash_text(kHashStart, text) & 0x3fff); }
+
+}  // namespace
+
+int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
+  const Group* const g = members_of(group);
+  Comm* const from = live_comm(comm);
+  if (!from || from->remote_size >= 0) return kErrComm;
+  if (!g) return kErrGroup;
+  if (tag < 0) return kErrTag;
+  *newcomm = null_of(kComm);
+  if (g->rank == kUndefined) return kSuccess;  // collective over the group alone
+  if (!can_meet(*g, from)) return kErrGroup;
+  ClockEntry* clock = nullptr;
+  const i32 bridge_tag = tag_of_meeting(from->id, u64(tag));
+  if (const int error = meet(*g, u64(bridge_tag), &clock)) return error;
+  LowerScope scope;
+  count_collective(clock);
+  u64 real = 0;
+  const int error = lower_comm(g->ranks, g->size, bridge_tag, &real);
+  return error ? error : comm_adopt(real, false, from->errhandler, newcomm);
+}
 
 /// A group with processes of another job is told nothing: they may not be under Fermata, and only
 /// what a leader says counts in the lower half.
-inline int Intercomm_create(Slot* local, int local_leader, Slot* peer, int remote_leader, int tag,
-                            Slot** newcomm) {
+int Intercomm_create(Slot* local, int local_leader, Slot* peer, int remote_leader, int tag,
+                     Slot** newcomm) {
   const Comm* const from = live_comm(local);
   if (!from || from->remote_size >= 0) return kErrComm;
   if (local_leader < 0 || local_leader >= from->size) return kErrRank;
@@ -232,5 +251,26 @@ inline int Intercomm_create(Slot* local, int local_leader, Slot* peer, int remot
   return error ? error : comm_adopt(real, true, from->errhandler, newcomm);
 }
 
-}  // namespace core
-}  // namespace fermata::mpi
+/// The members are ranks of this job: without sessions there are no other processes to name.
+int Comm_create_from_group(Slot* group, const char* text, Slot*, Slot* errhandler, Slot** newcomm) {
+  Slot* const world = front::predefined(kComm, kCommWorld);
+  const int error = Comm_create_group(world, group, tag_of_text(text), newcomm);
+  if (error || !live_comm(*newcomm)) return error;
+  return Comm_set_errhandler(*newcomm, errhandler);
+}
+
+int Intercomm_create_from_groups(Slot* local, int local_leader, Slot* remote, int remote_leader,
+                                 const char* text, Slot*, Slot* errhandler, Slot** newcomm) {
+  const Group* const other = members_of(remote);
+  if (!other || remote_leader < 0 || remote_leader >= other->size) return kErrGroup;
+  Slot* const world = front::predefined(kComm, kCommWorld);
+  const int tag = tag_of_text(text);
+  Slot* own = nullptr;
+  int error = Comm_create_group(world, local, tag, &own);
+  if (error || !live_comm(own)) return error ? error : int(kErrGroup);
+  error = Intercomm_create(own, local_leader, world, other->ranks[remote_leader], tag, newcomm);
+  (void)Comm_free(&own);
+  return error ? error : Comm_set_errhandler(*newcomm, errhandler);
+}
+
+}  // namespace fermata::mpi::core

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that MPI hands out. It belongs to the application, so it must be there after a restart:
 // it is upper memory, and no real MPI ever hears of it.
-#pragma once
-
-#include "mpi/objects/error_codes.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/arena.h"
+#include "mpi/handles/calls.gen.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/slots.h"
+#include "mpi/handles/table.h"
 
 namespace fermata::mpi::core {
 
-inline int Alloc_mem(i64 size, Slot*, void* baseptr) {
+int Alloc_mem(i64 size, Slot*, void* baseptr) {
   if (size < 0) return kErrSize;
   LowerScope scope;
   map_tables();
@@ -17,7 +20,7 @@ inline int Alloc_mem(i64 size, Slot*, void* baseptr) {
   return kSuccess;
 }
 
-inline int Free_mem(void* base) {
+int Free_mem(void* base) {
   LowerScope scope;
   arena_free(base);
   return kSuccess;

@@ -3,14 +3,19 @@
 // application's callbacks are upper code and come back with the image.
 //
 // Invariant: such a request is kPending until MPI_Grequest_complete, then kDone; never kActive.
-#pragma once
-
-#include "mpi/rma/window_requests.h"
+#include "mpi/gate/scopes.h"
+#include "mpi/handles/arena.h"
+#include "mpi/handles/calls.gen.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/requests.h"
+#include "mpi/handles/slots.h"
+#include "mpi/handles/table.h"
+#include "mpi/p2p/request.h"
 
 namespace fermata::mpi::core {
 
-inline int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state,
-                          Slot** handle) {
+int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state,
+                   Slot** handle) {
   LowerScope scope;
   Generalized* const calls = arena_new<Generalized>();
   *calls = Generalized{query_fn, free_fn, cancel_fn, extra_state};
@@ -25,7 +30,7 @@ inline int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* 
   return kSuccess;
 }
 
-inline int Grequest_complete(Slot* slot) {
+int Grequest_complete(Slot* slot) {
   LowerScope scope;
   if (is_null_request(slot)) return kErrRequest;
   Request* const request = request_of(slot);
