@@ -22,7 +22,7 @@ static void test_arena() {
 }
 
 static void test_groups() {
-  state().world_rank = 2;
+  state().world.rank = 2;
   const i32 everyone[] = {0, 1, 2, 3, 4, 5};
   Slot* const all = group_new(everyone, 6);
   Slot *even = nullptr, *odd = nullptr, *both = nullptr, *none = nullptr;

@@ -30,15 +30,15 @@ int world_ranks_of(u64 group, i32 size, i32* world_ranks, bool* outside) {
     u64 larger = 0;
     error = lower().Group_union(known, group, &larger);
     if (!error) error = translate(larger);
-    core.everyone = larger;
+    core.lower.everyone = larger;
   }
-  if (known != core.everyone) (void)lower().Group_free(&known);
+  if (known != core.lower.everyone) (void)lower().Group_free(&known);
   arena_free(ranks);
   for (i32 i = 0; i < size && !error; i++) {
-    if (world_ranks[i] < core.world_size) continue;
+    if (world_ranks[i] < core.world.size) continue;
     *outside = true;
-    if (world_ranks[i] >= core.world_size + kOutsideRoom)
-      world_ranks[i] = core.world_size + kOutsideRoom - 1;
+    if (world_ranks[i] >= core.world.size + kOutsideRoom)
+      world_ranks[i] = core.world.size + kOutsideRoom - 1;
   }
   return error;
 }
@@ -76,7 +76,7 @@ Comm* comm_describe_known(const Group& members) {
 }
 bool all_are_inside(const Group& group) {
   for (i32 i = 0; i < group.size; i++)
-    if (group.ranks[i] < 0 || group.ranks[i] >= state().world_size) return false;
+    if (group.ranks[i] < 0 || group.ranks[i] >= state().world.size) return false;
   return true;
 }
 

@@ -27,26 +27,26 @@ constexpr u64 kFirstMemberShift = 32;
 constexpr u64 kFirstMemberBias = 0x100;  // keeps made-up ids apart from the predefined ones
 
 void comm_unlink(Comm* comm) {
-  (comm->previous ? comm->previous->next : state().comms) = comm->next;
+  (comm->previous ? comm->previous->next : state().comms.live) = comm->next;
   if (comm->next) comm->next->previous = comm->previous;
 }
 
 /// All members agree on an id. Collective over the new communicator `real`.
 u64 agree_on_id(u64 real, const Comm* comm) {
-  u64 id = ((u64(u32(state().world_rank)) + kFirstMemberBias) << kFirstMemberShift) |
-           ++state().next_comm_number;
+  u64 id = ((u64(u32(state().world.rank)) + kFirstMemberBias) << kFirstMemberShift) |
+           ++state().comms.next_number;
   const int bytes = int(sizeof id);
   const BlockingCall open;
   if (comm->remote_size < 0) {
-    (void)lower().Bcast(&id, bytes, state().lower_byte, 0, real);
+    (void)lower().Bcast(&id, bytes, state().lower.byte, 0, real);
     return id;
   }
   // The group with the smaller first member draws the number. Its root tells the other group, whose
   // root tells it back to those of the first group who did not draw.
   const bool draws = comm->local_members[0] < comm->members[0];
   const int root = comm->rank == 0 ? kRoot : kProcNull;
-  (void)lower().Bcast(&id, bytes, state().lower_byte, draws ? root : 0, real);
-  (void)lower().Bcast(&id, bytes, state().lower_byte, draws ? 0 : root, real);
+  (void)lower().Bcast(&id, bytes, state().lower.byte, draws ? root : 0, real);
+  (void)lower().Bcast(&id, bytes, state().lower.byte, draws ? 0 : root, real);
   return id;
 }
 
@@ -81,7 +81,7 @@ void comm_destroy(Comm* comm) {
 
 /// Destroys those freed communicators that no request needs any more.
 void sweep_dead_comms() {
-  for (Comm** at = &state().dead_comms; *at;) {
+  for (Comm** at = &state().comms.dead; *at;) {
     Comm* const comm = *at;
     if (comm_in_use(comm->slot)) {
       at = &comm->next;
@@ -134,15 +134,15 @@ int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
 void comm_link(Comm* comm) {
   Core& core = state();
   comm->previous = nullptr;
-  comm->next = core.comms;
-  if (core.comms) core.comms->previous = comm;
-  core.comms = comm;
+  comm->next = core.comms.live;
+  if (core.comms.live) core.comms.live->previous = comm;
+  core.comms.live = comm;
 }
 
 void connection_end() {
   if (--crossing().connections) return;
-  u64 known = state().everyone;
-  state().everyone = 0;
+  u64 known = state().lower.everyone;
+  state().lower.everyone = 0;
   if (known) (void)lower().Group_free(&known);
 }
 
@@ -162,7 +162,7 @@ u64 id_by_call(Slot* parent, const Comm* comm) {
 Slot* comm_register(Comm* comm, u64 real, u64 id, Slot* errhandler) {
   Slot* const slot = slot_new(kComm, comm);
   slot->real = real;
-  slot->spare = reinterpret_cast<u64>(comm->outside ? state().unused_clock : clock_new(id));
+  slot->spare = reinterpret_cast<u64>(comm->outside ? state().gate.unused_clock : clock_new(id));
   if (comm->outside) crossing().connections++;
   comm->id = id;
   comm->slot = slot;
@@ -174,7 +174,7 @@ Slot* comm_register(Comm* comm, u64 real, u64 id, Slot* errhandler) {
 
 int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm, Slot* parent,
                const Group* known) {
-  if (real == state().lower_comm_null || real == 0) {
+  if (real == state().lower.comm_null || real == 0) {
     *newcomm = null_of(kComm);
     return kSuccess;
   }
@@ -192,11 +192,11 @@ void comm_forget(Slot* slot) {
   Comm* const comm = comm_of(slot);
   clock_free(clock_of(slot));
   if (comm->outside) connection_end();
-  if (state().parent == slot) state().parent = nullptr;
+  if (state().comms.parent == slot) state().comms.parent = nullptr;
   comm_unlink(comm);
   while (UnexpectedMessage* const kept = comm->unexpected_first) {
     if (kept->state == UnexpectedState::kFilling) (void)unexpected_complete(kept);
-    if (kept->state == UnexpectedState::kHeld) state().unexpected_held--;
+    if (kept->state == UnexpectedState::kHeld) state().p2p.unexpected_held--;
     unexpected_unlink(kept);
     unexpected_free(kept);
   }
@@ -210,9 +210,9 @@ void comm_forget(Slot* slot) {
   comm->info = nullptr;
   if (comm_in_use(slot)) {  // its members and its slot are needed to count what still arrives
     comm->dead = true;
-    comm->next = state().dead_comms;
-    state().dead_comms = comm;
-    slot->spare = reinterpret_cast<u64>(state().unused_clock);
+    comm->next = state().comms.dead;
+    state().comms.dead = comm;
+    slot->spare = reinterpret_cast<u64>(state().gate.unused_clock);
     return;
   }
   comm_destroy(comm);

@@ -48,14 +48,14 @@ int exchange_own(i32 to, const void* ours, u64 our_bytes, i32 from, void* theirs
   Slot* const byte = slot_at(kDatatype, kByte);
   CanonStatus status{};
   return core::Sendrecv(ours, int(our_bytes), byte, to, tag, theirs, int(their_bytes), byte, from,
-                        tag, state().own_comm, &status);
+                        tag, state().p2p.own_comm, &status);
 }
 
 /// True if all are ranks of the job and differ, and are members of `within` unless that is null.
 bool can_meet(const Group& group, const Comm* within) {
   enum : u8 { kMayCome = 1, kComes = 2 };
   const LowerScope scope;
-  const i32 world = state().world_size;
+  const i32 world = state().world.size;
   u8* const marks = arena_array<u8>(u64(world));
   __builtin_memset(marks, within ? 0 : kMayCome, u64(world));
   for (i32 i = 0; within && i < within->size; i++)
@@ -119,7 +119,7 @@ int meet_leader(const Comm* local, Slot* peer, int remote_leader, int tag, Other
   if (remote_leader < 0 || remote_leader >= peers_of(p)) return kErrRank;
   if (tag < 0) return kErrTag;
   const i32 leader = p->members[remote_leader];
-  other->same_job = leader < state().world_size;
+  other->same_job = leader < state().world.size;
   if (!other->same_job) return kSuccess;
   other->leader = leader;
   other->meeting = tag_of_meeting(p->id, u64(tag));
@@ -149,10 +149,10 @@ int tell(Slot* comm, int root, void* data, u64 bytes) {
   i32 span = 1;  // of the subtree below this rank
   while (span < c->size && !(own & span)) span *= 2;
   if (own)
-    error = core::Recv(data, count, byte, member(own - span), tag, state().own_comm, &status);
+    error = core::Recv(data, count, byte, member(own - span), tag, state().p2p.own_comm, &status);
   while ((span /= 2) && !error)
     if (own + span < c->size)
-      error = core::Send(data, count, byte, member(own + span), tag, state().own_comm);
+      error = core::Send(data, count, byte, member(own + span), tag, state().p2p.own_comm);
   return error;
 }
 
@@ -182,7 +182,7 @@ Group join_groups(const Comm* local, int local_leader, const OtherGroup& other,
 int meet_all(const Comm* local, int local_leader, const OtherGroup& other, const i32* members,
              ClockEntry** clock) {
   for (i32 i = 0; i < other.size; i++)
-    if (members[i] >= state().world_size) return kSuccess;
+    if (members[i] >= state().world.size) return kSuccess;
   const Group all = join_groups(local, local_leader, other, members);
   const int error =
       can_meet(all, nullptr) ? meet(all, u64(other.meeting), clock) : int(kErrComm);
@@ -242,7 +242,7 @@ int Intercomm_create(Slot* local, int local_leader, Slot* peer, int remote_leade
   {
     const BlockingCall open;
     if (!leads || other.same_job)
-      error = lower().Intercomm_create(local->real, local_leader, state().lower_bridge,
+      error = lower().Intercomm_create(local->real, local_leader, state().lower.bridge,
                                        other.leader, other.meeting, &real);
     else
       error = lower().Intercomm_create(local->real, local_leader, peer->real, remote_leader, tag,

@@ -17,7 +17,7 @@ namespace fermata::mpi {
 bool leave(Slot* comm) {
   Comm* const c = comm_of(comm);
   bool has_duplicates = false;
-  for (const Comm* other = state().comms; other; other = other->next)
+  for (const Comm* other = state().comms.live; other; other = other->next)
     has_duplicates |= other->duplicate_of == c;
   if (c->outside || has_duplicates) return false;
   Slot* const slot = request_slot_new();
@@ -35,13 +35,13 @@ bool leave(Slot* comm) {
   request->kept_until_done = nullptr;
   c->leaving = true;
   comm->flags |= kSlotLeft;
-  state().leaving++;
+  state().comms.leaving++;
   (void)settle_if_finished(slot);
   return true;
 }
 
 void sweep_leaving() {
-  if (FERMATA_LIKELY(state().leaving == 0)) return;
+  if (FERMATA_LIKELY(state().comms.leaving == 0)) return;
   for_each_live(kRequest, [](Slot* slot) {
     const Request* const request = request_of(slot);
     const bool leaves = request->kind == RequestKind::kCollective && request->forgotten &&
@@ -51,7 +51,7 @@ void sweep_leaving() {
 }
 
 void await_leaving() {
-  while (state().leaving) {
+  while (state().comms.leaving) {
     sweep_leaving();
     (void)sys::call(SYS_sched_yield);
   }
@@ -61,7 +61,7 @@ void await_leaving() {
 void comm_request_ended(Slot* comm) {
   Comm* const c = comm_of(comm);
   if (!c->leaving) return idup_finish(comm);
-  state().leaving--;
+  state().comms.leaving--;
   c->leaving = false;
   c->ending = true;
   (void)lower().Comm_free(&comm->real);

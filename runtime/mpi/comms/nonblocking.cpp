@@ -39,7 +39,7 @@ TypeCounts count_types(Lengths lengths, Slot* comm) {
 
 u64* real_types(Slot* const* types, int count, u64* reals, int room) {
   for (int i = 0; i < room; i++)
-    reals[i] = types && i < count && types[i] ? types[i]->real : state().lower_byte;
+    reals[i] = types && i < count && types[i] ? types[i]->real : state().lower.byte;
   return reals;
 }
 

@@ -23,7 +23,7 @@ void let_go(Slot* slot) {
 /// Visits the duplicates of a communicator, in the same order on every member.
 template <typename Visit>
 void for_each_duplicate(const Comm* parent, Visit visit) {
-  for (Comm *comm = state().comms, *next; comm; comm = next) {
+  for (Comm *comm = state().comms.live, *next; comm; comm = next) {
     next = comm->next;
     if (comm->duplicate_of == parent) visit(comm);
   }

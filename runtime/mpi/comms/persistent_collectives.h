@@ -91,7 +91,7 @@ int collective_init(Slot* comm, UsedSlots used, Slot** handle, Begin begin, Type
   request->comm = own;
   request->peer = kUndefined;
   request->kept_until_done = kept;
-  slot->real = state().lower_request_null;
+  slot->real = state().lower.request_null;
   *handle = slot;
   return kSuccess;
 }

@@ -12,14 +12,14 @@ ClockEntry* clock_new(u64 comm_id) {
   const u32 used = crossing().clocks_count;
   for (u32 i = 0; i < used; i++) {
     if (clocks()[i].comm_id) continue;
-    if (state().targets) state().targets[i] = 0;
+    if (state().safepoint.targets) state().safepoint.targets[i] = 0;
     clocks()[i].seq = 0;
     compiler_barrier();
     clocks()[i].comm_id = comm_id;
     return &clocks()[i];
   }
   if (used == kClockCapacity) fatal("more communicators are alive than the clock table can hold");
-  if (state().targets) state().targets[used] = 0;
+  if (state().safepoint.targets) state().safepoint.targets[used] = 0;
   clocks()[used] = ClockEntry{comm_id, 0};
   compiler_barrier();
   crossing().clocks_count = used + 1;
@@ -27,7 +27,7 @@ ClockEntry* clock_new(u64 comm_id) {
 }
 
 void clock_free(ClockEntry* clock) {
-  if (clock == state().unused_clock) return;
+  if (clock == state().gate.unused_clock) return;
   clock->comm_id = 0;
   compiler_barrier();
   clock->seq = 0;

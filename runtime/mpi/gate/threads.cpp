@@ -11,7 +11,7 @@ namespace {
 
 [[gnu::noinline, gnu::cold]] void lock_contended_core() {
   constexpr int kSpins = 200;  // most calls are shorter than what it takes to sleep and to wake up
-  u32* const lock = &state().core_lock;
+  u32* const lock = &state().gate.lock;
   for (int spin = 0; spin < kSpins; spin++) {
     u32 before = 0;
     if (__atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
@@ -26,8 +26,9 @@ namespace {
 /// Somebody waits for the core state that have just been given back.
 [[gnu::noinline, gnu::cold]] void wake_core_waiter(bool awaited) {
   Core& core = state();
-  if (awaited) (void)sys::call(SYS_futex, sys::word(&core.core_lock), FUTEX_WAKE_PRIVATE, 1);
-  if (core.main_wants_core && __atomic_exchange_n(&core.main_wants_core, 0, __ATOMIC_SEQ_CST))
+  if (awaited) (void)sys::call(SYS_futex, sys::word(&core.gate.lock), FUTEX_WAKE_PRIVATE, 1);
+  u32* const wants = &core.gate.main_wants_lock;
+  if (*wants && __atomic_exchange_n(wants, 0, __ATOMIC_SEQ_CST))
     nudge_main();
 }
 
@@ -35,7 +36,7 @@ namespace {
 
 void lock_core() {
   u32 before = 0;
-  if (FERMATA_UNLIKELY(!__atomic_compare_exchange_n(&state().core_lock, &before, 1, false,
+  if (FERMATA_UNLIKELY(!__atomic_compare_exchange_n(&state().gate.lock, &before, 1, false,
                                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
     lock_contended_core();
   compiler_barrier();
@@ -54,10 +55,10 @@ void nudge_main() {
 
 void unlock_core() {
   Core& core = state();
-  const bool awaited = __atomic_exchange_n(&core.core_lock, 0, __ATOMIC_SEQ_CST) == 2;
+  const bool awaited = __atomic_exchange_n(&core.gate.lock, 0, __ATOMIC_SEQ_CST) == 2;
   compiler_barrier();
   front::tls_gate.lock_depth = 0;
-  if (FERMATA_UNLIKELY(awaited || core.main_wants_core)) wake_core_waiter(awaited);
+  if (FERMATA_UNLIKELY(awaited || core.gate.main_wants_lock)) wake_core_waiter(awaited);
 }
 
 bool lock_core_soon() {
@@ -65,15 +66,15 @@ bool lock_core_soon() {
   Core& core = state();
   const u64 until = sys::now_ns() + kSpinNs;
   u32 before = 0;
-  if (!__atomic_compare_exchange_n(&core.core_lock, &before, 1, false, __ATOMIC_ACQUIRE,
+  if (!__atomic_compare_exchange_n(&core.gate.lock, &before, 1, false, __ATOMIC_ACQUIRE,
                                    __ATOMIC_RELAXED)) {
-    while (__atomic_exchange_n(&core.core_lock, 2, __ATOMIC_SEQ_CST) != 0) {
-      if (core.main_wants_core) return false;
-      if (sys::now_ns() < until) sys::futex_wait(&core.core_lock, 2, kSpinNs);
-      else __atomic_store_n(&core.main_wants_core, 1, __ATOMIC_SEQ_CST);  // and once more
+    while (__atomic_exchange_n(&core.gate.lock, 2, __ATOMIC_SEQ_CST) != 0) {
+      if (core.gate.main_wants_lock) return false;
+      if (sys::now_ns() < until) sys::futex_wait(&core.gate.lock, 2, kSpinNs);
+      else __atomic_store_n(&core.gate.main_wants_lock, 1, __ATOMIC_SEQ_CST);  // and once more
     }
   }
-  core.main_wants_core = 0;
+  core.gate.main_wants_lock = 0;
   compiler_barrier();
   front::tls_gate.lock_depth = front::tls_gate.depth;
   return true;
@@ -84,7 +85,8 @@ void adopt_thread() {
   if (launcher().borrow() != 0)
     fatal("the lower half cannot serve another thread of the application");
   // Before MPI_Init nobody knows yet whether threads will be many; then it looks again.
-  if (core.initialized) front::tls_gate.attention = core.threads == Threads::kOne ? 0 : kGateShared;
+  if (core.world.initialized)
+    front::tls_gate.attention = core.gate.threads == Threads::kOne ? 0 : kGateShared;
 }
 
 void enter_attention(bool may_call_functions) {
@@ -103,7 +105,7 @@ void leave_attention(bool may_call_functions) {
 u32 unlock_for_blocking_call(bool for_blocking_call) {
   // Below MPI_THREAD_MULTIPLE no other thread of the application may be in MPI, and the lower half
   // has not been asked to bear one.
-  if (for_blocking_call && state().threads != Threads::kMultiple) return 0;
+  if (for_blocking_call && state().gate.threads != Threads::kMultiple) return 0;
   const u32 depth = front::tls_gate.lock_depth;
   unlock_core();
   return depth;

@@ -30,7 +30,7 @@ inline bool is_main_thread() { return sys::gettid() == crossing().main_tid; }
 
 /// Somebody sleeps until the core state are given back.
 inline bool core_is_awaited() {
-  return __atomic_load_n(&state().core_lock, __ATOMIC_RELAXED) == 2;
+  return __atomic_load_n(&state().gate.lock, __ATOMIC_RELAXED) == 2;
 }
 
 void lock_core();

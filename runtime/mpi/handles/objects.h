@@ -59,7 +59,7 @@ struct Comm {
   Attribute* attributes;
   Topology* topology;
   char* name;
-  bool dead;    // in Core::dead_comms
+  bool dead;    // in CommsState::dead
   bool ending;  // the lower half is freeing it, without the core lock, or makes it (idup.h): not to
                 // be looked at
   bool leaving;  // freed by the application; the other members have not all done so (leaving.h)
@@ -94,7 +94,7 @@ struct Type {
   i32 combiner;
   bool committed;
   bool has_bounds;  // `lower` and `extent` are known
-  u32 built;  // == Core::rebuilds once the real type exists in this lower half
+  u32 built;  // == SafepointState::rebuilds once the real type exists in this lower half
   i32 ints_count, aints_count, types_count;
   i32* ints;  // the three arrays are those of MPI_Type_get_contents
   i64* aints;

@@ -41,7 +41,7 @@ void errhandler_unref(Slot* slot) {
 int op_end(Slot* slot) {
   Op* const op = op_of(slot);
   const int error = lower().Op_free(&slot->real);
-  state().thunk_ops[op->thunk] = nullptr;
+  state().objects.thunk_ops[op->thunk] = nullptr;
   arena_free(op);
   slot_free(slot);
   return error;

@@ -13,7 +13,7 @@ enum class RequestKind : u8 {
   kSend, kRecv, kCollective, kOther, kGeneralized,
   // Not given back when they complete:
   kPersistentSend, kPersistentRecv, kPersistentCollective, kPartitioned,
-  kCompleted,  // Core::completed, which all sends share that were complete when they were begun
+  kCompleted,  // P2pState::completed, which all sends share that were complete when they were begun
 };
 enum class SendMode : u8 {
   kStandard, kBuffered, kSynchronous, kReady,

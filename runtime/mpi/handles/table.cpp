@@ -10,8 +10,8 @@ namespace fermata::mpi {
 
 void map_tables() {
   Core& core = state();
-  if (FERMATA_LIKELY(core.slots_mapped)) return;
-  core.slots_mapped = true;
+  if (FERMATA_LIKELY(core.handles.are_mapped)) return;
+  core.handles.are_mapped = true;
   arena_start();
   for (u32 kind = 0; kind < kKindCount; kind++) {
     // The front end has mapped (and filled) the predefined part already; what is left is ours.
@@ -21,22 +21,22 @@ void map_tables() {
         sys::mmap(from, to - from, sys::kProtRead | sys::kProtWrite,
                   sys::kMapPrivate | sys::kMapAnonymous | sys::kMapFixed | sys::kMapNoReserve);
     if (!got) fatal("cannot map the table of MPI handles");
-    core.high[kind] = kFirstDynamic;
+    core.handles.high[kind] = kFirstDynamic;
   }
-  core.unused_clock = arena_new<ClockEntry>();
-  core.null_request = front::predefined(kRequest, kRequestNull);
+  core.gate.unused_clock = arena_new<ClockEntry>();
+  core.handles.null_request = front::predefined(kRequest, kRequestNull);
 }
 
 Slot* slot_new(Kind kind, void* object) {
   map_tables();
   Core& core = state();
-  Slot* slot = core.free_slot[kind];
+  Slot* slot = core.handles.free_slot[kind];
   if (slot) {
-    core.free_slot[kind] = reinterpret_cast<Slot*>(slot->spare);
+    core.handles.free_slot[kind] = reinterpret_cast<Slot*>(slot->spare);
   } else {
-    if (core.high[kind] > kMaxIndex) fatal("too many MPI objects of one kind are alive");
-    slot = slot_at(kind, core.high[kind]);
-    slot->index = core.high[kind]++;
+    if (core.handles.high[kind] > kMaxIndex) fatal("too many MPI objects of one kind are alive");
+    slot = slot_at(kind, core.handles.high[kind]);
+    slot->index = core.handles.high[kind]++;
     slot->kind = kind;
   }
   slot->flags = kSlotLive;
@@ -51,8 +51,8 @@ void slot_free(Slot* slot) {
   slot->flags = 0;
   slot->real = 0;
   slot->object = nullptr;
-  slot->spare = reinterpret_cast<u64>(core.free_slot[slot->kind]);
-  core.free_slot[slot->kind] = slot;
+  slot->spare = reinterpret_cast<u64>(core.handles.free_slot[slot->kind]);
+  core.handles.free_slot[slot->kind] = slot;
 }
 
 Slot* request_slot_first_use() {

@@ -37,23 +37,23 @@ void slot_free(Slot* slot);
 Slot* request_slot_first_use();
 [[gnu::always_inline]] inline Slot* request_slot_new() {
   Core& core = state();
-  Slot* slot = core.free_request;
+  Slot* slot = core.handles.free_request;
   if (FERMATA_LIKELY(slot != nullptr)) {
-    core.free_request = reinterpret_cast<Slot*>(slot->spare);
+    core.handles.free_request = reinterpret_cast<Slot*>(slot->spare);
   } else {
     slot = request_slot_first_use();
   }
   slot->flags = kSlotLive;
-  core.live_requests++;
+  core.handles.live_requests++;
   return slot;
 }
 
 [[gnu::always_inline]] inline void request_slot_free(Slot* slot) {
   Core& core = state();
-  core.live_requests--;
+  core.handles.live_requests--;
   slot->flags = 0;
-  slot->spare = reinterpret_cast<u64>(core.free_request);
-  core.free_request = slot;
+  slot->spare = reinterpret_cast<u64>(core.handles.free_request);
+  core.handles.free_request = slot;
 }
 
 /// Visits every live dynamic slot of a kind. Where requests were many once, and few are left, it
@@ -61,8 +61,8 @@ Slot* request_slot_first_use();
 template <typename Visit>
 void for_each_live(Kind kind, Visit visit) {
   const Core& core = state();
-  u32 left = kind == kRequest ? core.live_requests : ~u32{0};
-  for (u32 index = kFirstDynamic; index < core.high[kind] && left != 0; index++) {
+  u32 left = kind == kRequest ? core.handles.live_requests : ~u32{0};
+  for (u32 index = kFirstDynamic; index < core.handles.high[kind] && left != 0; index++) {
     Slot* const slot = slot_at(kind, index);
     if (!(slot->flags & kSlotLive)) continue;
     left--;

@@ -25,7 +25,7 @@ struct WindowMember {  // exchanged as bytes
   i64 before;       // bytes from the beginning of the real window to that of the memory
   i64 near_offset;  // to memory that is near, in this process
   i64 door;         // the number of its door; -1: none
-  i64 door_offset;  // from Core::lower_doors, in this process
+  i64 door_offset;  // from LowerValues::doors, in this process
 };
 struct SharedBlock {  // see shared_windows.h
   u64 creator;

@@ -32,7 +32,7 @@ int file_collective_begin(Slot* fh, Slot** handle, Begin begin) {
   const int error = lower_request(fh, handle, begin);
   if (error) return error;
   request_of(*handle)->kind = RequestKind::kCollective;
-  request_of(*handle)->order = ++state().post_order;
+  request_of(*handle)->order = ++state().p2p.post_order;
   return kSuccess;
 }
 

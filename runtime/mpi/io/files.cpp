@@ -117,8 +117,8 @@ int File_open(Slot* comm, const char* name, int amode, Slot* info, Slot** fh) {
     file->slot->real = real;
     file->slot->spare = made->spare;
     if (is_info(info)) (void)Info_dup(info, &file->info);
-    if (state().file_errhandler) errhandler_ref(state().file_errhandler);
-    file->errhandler = state().file_errhandler;
+    if (state().io.null_errhandler) errhandler_ref(state().io.null_errhandler);
+    file->errhandler = state().io.null_errhandler;
     *fh = file->slot;
     return int(kSuccess);
   });
@@ -245,12 +245,12 @@ int Register_datarep(const char* name, void* read_fn, void* write_fn, void*, voi
   constexpr const char* kKnown[] = {"native", "internal", "external32"};
   for (const char* known : kKnown)
     if (text_equal(known, name)) return kErrDupDatarep;
-  for (const Datarep* known = state().datareps; known; known = known->next)
+  for (const Datarep* known = state().io.datareps; known; known = known->next)
     if (text_equal(known->name, name)) return kErrDupDatarep;
   Datarep* const made = arena_new<Datarep>();
   made->name = text_copy(name);
-  made->next = state().datareps;
-  state().datareps = made;
+  made->next = state().io.datareps;
+  state().io.datareps = made;
   return kSuccess;
 }
 
@@ -262,11 +262,11 @@ int Register_datarep_c(const char* name, void* read_fn, void* write_fn, void* ex
 // MPI_FILE_NULL stands for files that are yet to be opened.
 int File_set_errhandler(Slot* fh, Slot* errhandler) {
   File* const file = file_of(fh);
-  return set_errhandler(file ? &file->errhandler : &state().file_errhandler, errhandler);
+  return set_errhandler(file ? &file->errhandler : &state().io.null_errhandler, errhandler);
 }
 int File_get_errhandler(Slot* fh, Slot** errhandler) {
   const File* const file = file_of(fh);
-  return get_errhandler(file ? file->errhandler : state().file_errhandler, kErrorsReturn,
+  return get_errhandler(file ? file->errhandler : state().io.null_errhandler, kErrorsReturn,
                         errhandler);
 }
 int File_call_errhandler(Slot* fh, int errorcode) {

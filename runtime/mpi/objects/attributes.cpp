@@ -18,7 +18,7 @@ constexpr i32 kFirstKeyval = 0x1000;
 
 /// What the program has given a predefined type, which has no Type; null: nothing yet.
 NamedTypeAttributes* named_type_find(const Slot* datatype) {
-  NamedTypeAttributes* n = state().named_type_attributes;
+  NamedTypeAttributes* n = state().objects.named_type_attributes;
   while (n && n->canonical != datatype->index) n = n->next;
   return n;
 }
@@ -26,8 +26,9 @@ NamedTypeAttributes* named_type(const Slot* datatype) {
   if (NamedTypeAttributes* const known = named_type_find(datatype)) return known;
   LowerScope scope;
   NamedTypeAttributes* const n = arena_new<NamedTypeAttributes>();
-  *n = NamedTypeAttributes{state().named_type_attributes, datatype->index, nullptr, nullptr};
-  state().named_type_attributes = n;
+  *n = NamedTypeAttributes{state().objects.named_type_attributes, datatype->index, nullptr,
+                           nullptr};
+  state().objects.named_type_attributes = n;
   return n;
 }
 
@@ -35,24 +36,25 @@ NamedTypeAttributes* named_type(const Slot* datatype) {
 
 Keyval* keyval_of(i32 number) {
   const i32 index = number - kFirstKeyval;
-  if (index < 0 || index >= state().keyvals_used) return nullptr;
-  return &state().keyvals[index];
+  if (index < 0 || index >= state().objects.keyvals_used) return nullptr;
+  return &state().objects.keyvals[index];
 }
 
 int keyval_new(Kind kind, void* copy_fn, void* delete_fn, int* number, void* extra_state) {
   LowerScope scope;
   map_tables();
   Core& core = state();
-  if (core.keyvals_used == core.keyvals_room) {
-    const i32 room = core.keyvals_room ? 2 * core.keyvals_room : 16;
+  if (core.objects.keyvals_used == core.objects.keyvals_room) {
+    const i32 room = core.objects.keyvals_room ? 2 * core.objects.keyvals_room : 16;
     Keyval* const grown = arena_array<Keyval>(u64(room));
-    for (i32 i = 0; i < core.keyvals_used; i++) grown[i] = core.keyvals[i];
-    arena_free(core.keyvals);
-    core.keyvals = grown;
-    core.keyvals_room = room;
+    for (i32 i = 0; i < core.objects.keyvals_used; i++) grown[i] = core.objects.keyvals[i];
+    arena_free(core.objects.keyvals);
+    core.objects.keyvals = grown;
+    core.objects.keyvals_room = room;
   }
-  core.keyvals[core.keyvals_used] = Keyval{kind, false, 0, copy_fn, delete_fn, extra_state};
-  *number = kFirstKeyval + core.keyvals_used++;
+  core.objects.keyvals[core.objects.keyvals_used] =
+      Keyval{kind, false, 0, copy_fn, delete_fn, extra_state};
+  *number = kFirstKeyval + core.objects.keyvals_used++;
   return kSuccess;
 }
 
@@ -147,17 +149,17 @@ void load_predefined_attributes() {
     int flag = 0;
     const int error =
         lower().Comm_get_attr(slot_at(kComm, kCommWorld)->real, number, &value, &flag);
-    core.predefined_attribute_set[i] = !error && flag && value;
-    if (core.predefined_attribute_set[i]) core.predefined_attributes[i] = *value;
+    core.objects.predefined_attribute_set[i] = !error && flag && value;
+    if (core.objects.predefined_attribute_set[i]) core.objects.predefined_attributes[i] = *value;
   }
   // Ranks, but never real ones: the values of the application's ABI.
-  i32& host = core.predefined_attributes[kHost - kTagUb];
-  i32& io = core.predefined_attributes[kIo - kTagUb];
+  i32& host = core.objects.predefined_attributes[kHost - kTagUb];
+  i32& io = core.objects.predefined_attributes[kIo - kTagUb];
   if (host < 0) host = front::app_rank(kProcNull);
   if (io < 0) io = front::app_rank(kAnySource);
-  i32& tag_ub = core.predefined_attributes[0];
-  if (!core.predefined_attribute_set[0] || tag_ub > kTagUbPromised) tag_ub = kTagUbPromised;
-  core.predefined_attribute_set[0] = true;
+  i32& tag_ub = core.objects.predefined_attributes[0];
+  if (!core.objects.predefined_attribute_set[0] || tag_ub > kTagUbPromised) tag_ub = kTagUbPromised;
+  core.objects.predefined_attribute_set[0] = true;
 }
 
 int attribute_get(Kind kind, Attribute* list, i32 number, void* value, int* flag) {
@@ -192,8 +194,8 @@ int Comm_get_attr(Slot* comm, int number, void* value, int* flag) {
   if (!c) return kErrComm;
   const i32 predefined = number - kTagUb;
   if (predefined >= 0 && predefined < kPredefinedKeyvals) {
-    *flag = state().predefined_attribute_set[predefined];
-    if (*flag) *static_cast<void**>(value) = &state().predefined_attributes[predefined];
+    *flag = state().objects.predefined_attribute_set[predefined];
+    if (*flag) *static_cast<void**>(value) = &state().objects.predefined_attributes[predefined];
     return kSuccess;
   }
   return attribute_get(kComm, c->attributes, number, value, flag);

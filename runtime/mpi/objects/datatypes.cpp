@@ -184,7 +184,7 @@ int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count, Slot
   type->refs = 1;
   type->handles = 1;
   type->combiner = combiner;
-  type->built = state().rebuilds;
+  type->built = state().safepoint.rebuilds;
   ints.hand_over(type);
   // Addresses and types share a block.
   const i32 many_types = olds_count == 1 ? 0 : olds_count;

@@ -17,27 +17,27 @@ constexpr i32 kFirstUserCode = 0x4000'0000;
 
 UserCode* user_code(i32 code) {
   const i32 index = code - kFirstUserCode;
-  if (index < 0 || index >= state().user_codes_used) return nullptr;
-  UserCode* const known = &state().user_codes[index];
+  if (index < 0 || index >= state().objects.user_codes_used) return nullptr;
+  UserCode* const known = &state().objects.user_codes[index];
   return known->used ? known : nullptr;
 }
 
 /// A new number; `error_class` 0: it is a class, its own.
 i32 user_code_new(i32 error_class) {
   Core& core = state();
-  if (core.user_codes_used == core.user_codes_room) {
-    const i32 room = core.user_codes_room ? 2 * core.user_codes_room : 16;
+  if (core.objects.user_codes_used == core.objects.user_codes_room) {
+    const i32 room = core.objects.user_codes_room ? 2 * core.objects.user_codes_room : 16;
     UserCode* const grown = arena_array<UserCode>(u64(room));
-    for (i32 i = 0; i < core.user_codes_used; i++) grown[i] = core.user_codes[i];
-    arena_free(core.user_codes);
-    core.user_codes = grown;
-    core.user_codes_room = room;
+    for (i32 i = 0; i < core.objects.user_codes_used; i++) grown[i] = core.objects.user_codes[i];
+    arena_free(core.objects.user_codes);
+    core.objects.user_codes = grown;
+    core.objects.user_codes_room = room;
   }
   if (UserCode* const known = user_code(error_class)) known->codes++;
-  const i32 code = kFirstUserCode + core.user_codes_used;
-  core.user_codes[core.user_codes_used++] =
+  const i32 code = kFirstUserCode + core.objects.user_codes_used;
+  core.objects.user_codes[core.objects.user_codes_used++] =
       UserCode{true, error_class ? error_class : code, nullptr};
-  core.predefined_attributes[kLastusedcode - kTagUb] = code;
+  core.objects.predefined_attributes[kLastusedcode - kTagUb] = code;
   return code;
 }
 
@@ -51,9 +51,9 @@ int user_code_remove(i32 code, bool is_class) {
   if (UserCode* const its_class = is_class ? nullptr : user_code(known->error_class))
     its_class->codes--;
   *known = UserCode{};
-  Core& core = state();
-  while (core.user_codes_used && !core.user_codes[core.user_codes_used - 1].used)
-    core.user_codes_used--;
+  ObjectsState& objects = state().objects;
+  while (objects.user_codes_used && !objects.user_codes[objects.user_codes_used - 1].used)
+    objects.user_codes_used--;
   return kSuccess;
 }
 

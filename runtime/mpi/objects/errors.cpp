@@ -22,7 +22,7 @@ namespace {
   char text[kMaxErrorString + 1];
   int length = 0;
   text[0] = 0;
-  if (crossing().lower && state().initialized)
+  if (crossing().lower && state().world.initialized)
     (void)lower().Error_string(error_class, text, &length);
   Message message;
   message << "fermata: fatal error in " << function << ": "
@@ -36,11 +36,11 @@ namespace {
     else if (comm->id == kWorldId) message << "MPI_COMM_WORLD";
     else message << Hex{comm->id};
   }
-  message << ", rank " << state().world_rank << "; the error handler is MPI_ERRORS_ARE_FATAL\n";
+  message << ", rank " << state().world.rank << "; the error handler is MPI_ERRORS_ARE_FATAL\n";
   (void)sys::write(2, message.data, message.size);
   // MPICH's launcher forgets what it has not forwarded yet when a rank aborts.
   sys::sleep_ns(50'000'000);
-  if (crossing().lower && state().initialized && !state().finalized) {
+  if (crossing().lower && state().world.initialized && !state().world.finalized) {
     LowerScope scope;
     (void)lower().Abort(slot_at(kComm, kCommWorld)->real, error_class);
   }
@@ -63,11 +63,11 @@ ErrorTarget error_target(Slot* object) {
   if (object && object->kind == kSession && object->object)
     return ErrorTarget{static_cast<const Session*>(object->object)->errhandler, object, nullptr};
   if (object && object->kind == kFile) {
-    Slot* const own = file_of(object) ? file_of(object)->errhandler : state().file_errhandler;
+    Slot* const own = file_of(object) ? file_of(object)->errhandler : state().io.null_errhandler;
     return ErrorTarget{own ? own : front::predefined(kErrhandler, kErrorsReturn), object, nullptr};
   }
   if (!object || object->kind != kComm || !comm_of(object)) object = slot_at(kComm, kCommWorld);
-  const Comm* comm = state().initialized ? comm_of(object) : nullptr;
+  const Comm* comm = state().world.initialized ? comm_of(object) : nullptr;
   if (comm && !comm->errhandler && front::objects_follow_world()) {
     const Comm* const world = comm_of(slot_at(kComm, kCommWorld));
     if (world->errhandler) comm = world;  // else the message is about the one that it is

@@ -88,7 +88,7 @@ Slot* group_new(const i32* ranks, i32 size) {
   group->rank = kUndefined;
   group->ranks = arena_copy(ranks, u64(size));
   for (i32 i = 0; i < size; i++)
-    if (ranks[i] == state().world_rank) group->rank = i;
+    if (ranks[i] == state().world.rank) group->rank = i;
   return slot_new(kGroup, group);
 }
 
@@ -105,7 +105,7 @@ i32 position_in(const Group* group, i32 world_rank) {
 }
 
 int lower_everyone(u64* group) {
-  *group = state().everyone;
+  *group = state().lower.everyone;
   return *group ? int(kSuccess) : lower().Comm_group(slot_at(kComm, kCommWorld)->real, group);
 }
 
@@ -114,7 +114,7 @@ int lower_group(const i32* ranks, i32 size, u64* group) {
   int error = lower_everyone(&known);
   if (error) return error;
   error = lower().Group_incl(known, size, ranks, group);
-  if (known != state().everyone) (void)lower().Group_free(&known);
+  if (known != state().lower.everyone) (void)lower().Group_free(&known);
   return error;
 }
 
@@ -123,7 +123,7 @@ int lower_comm(const i32* ranks, i32 size, i32 tag, u64* real) {
   int error = lower_group(ranks, size, &group);
   if (!error) {
     const BlockingCall open;
-    error = lower().Comm_create_group(state().lower_bridge, group, tag, real);
+    error = lower().Comm_create_group(state().lower.bridge, group, tag, real);
   }
   if (group) (void)lower().Group_free(&group);
   return error;

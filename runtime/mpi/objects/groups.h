@@ -15,7 +15,7 @@ const Group* members_of(Slot* slot);
 i32 position_in(const Group* group, i32 world_rank);
 
 /// The lower half's group of the job's ranks, by world rank, and of the processes outside the job
-/// that this one has met. Freed by the caller, unless it is Core::everyone.
+/// that this one has met. Freed by the caller, unless it is LowerValues::everyone.
 int lower_everyone(u64* group);
 
 /// Shows a list of world ranks to the lower half as a group. Freed by the caller with Group_free.

@@ -27,7 +27,7 @@ Slot* datatype_of_real(u64 real) {
 
 template <i32 kIndex>
 void op_thunk(void* in, void* inout, int* length, void* native_datatype) {
-  const Op* const op = op_of(state().thunk_ops[kIndex]);
+  const Op* const op = op_of(state().objects.thunk_ops[kIndex]);
   i64 wide = *length;  // a pointer to it is passed on as what the function takes
   front::call_user_op(op->fn, in, inout, op->counts_widely ? reinterpret_cast<int*>(&wide) : length,
                       datatype_of_real(lower().load_datatype(native_datatype)));
@@ -76,15 +76,15 @@ int Op_create_c(void* user_fn, int commute, Slot** handle) {
 int Op_create(void* user_fn, int commute, Slot** handle) {
   LowerScope scope;
   i32 thunk = 0;
-  while (thunk < kThunks && state().thunk_ops[thunk]) thunk++;
+  while (thunk < kThunks && state().objects.thunk_ops[thunk]) thunk++;
   if (thunk == kThunks) return kErrNoMem;  // more user operations alive than there are thunks
   Op* const op = arena_new<Op>();
   *op = Op{user_fn, commute != 0, thunk, 0, false, false};
   Slot* const slot = slot_new(kOp, op);
-  state().thunk_ops[thunk] = slot;
+  state().objects.thunk_ops[thunk] = slot;
   const int error = make_op(slot);
   if (error) {
-    state().thunk_ops[thunk] = nullptr;
+    state().objects.thunk_ops[thunk] = nullptr;
     arena_free(op);
     slot_free(slot);
     return error;

@@ -10,7 +10,7 @@ namespace fermata::mpi {
 namespace {
 
 bool is_other_rank(i32 rank) {
-  return rank >= 0 && rank < state().world_size && rank != state().world_rank;
+  return rank >= 0 && rank < state().world.size && rank != state().world.rank;
 }
 
 }  // namespace

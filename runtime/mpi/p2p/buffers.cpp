@@ -24,7 +24,7 @@ bool is_automatic(const void* buffer) {
 
 OwnBuffer* own_buffer_of(Slot* comm) {
   const Comm* const c = comm_of(comm);
-  return c && c->buffer ? c->buffer : state().own_buffer;
+  return c && c->buffer ? c->buffer : state().p2p.own_buffer;
 }
 
 void own_buffer_remove(OwnBuffer* buffer, i32 index) {
@@ -131,7 +131,7 @@ void own_buffer_end(OwnBuffer** place) {
 
 int own_buffer_flush_at_once(OwnBuffer* buffer, Slot** request) {
   if (const int error = buffer ? own_buffer_flush(buffer) : int(kSuccess)) return error;
-  *request = state().completed;
+  *request = state().p2p.completed;
   return kSuccess;
 }
 
@@ -149,24 +149,25 @@ int Ibsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* 
   OwnBuffer* const own = own_buffer_of(comm);
   if (!own) return ibsend_lower(buf, count, datatype, dest, tag, comm, request);
   if (const int error = own_buffer_send(own, buf, count, datatype, dest, tag, comm)) return error;
-  *request = state().completed;
+  *request = state().p2p.completed;
   return kSuccess;
 }
 
 int Buffer_attach(void* buffer, int size) {
   Core& core = state();
-  if (core.own_buffer || (core.attached_buffer && is_automatic(buffer))) return kErrBuffer;
-  if (is_automatic(buffer)) return own_buffer_attach(&core.own_buffer, buffer, 0);
+  if (core.p2p.own_buffer || (core.p2p.attached_buffer && is_automatic(buffer))) return kErrBuffer;
+  if (is_automatic(buffer)) return own_buffer_attach(&core.p2p.own_buffer, buffer, 0);
   return buffer_attach_lower(buffer, size);
 }
 int Buffer_detach(void* buffer_address, int* size) {
-  if (state().own_buffer) return own_buffer_detach(&state().own_buffer, buffer_address, size);
+  if (state().p2p.own_buffer)
+    return own_buffer_detach(&state().p2p.own_buffer, buffer_address, size);
   return buffer_detach_lower(buffer_address, size);
 }
 int Buffer_flush() {
   Core& core = state();
-  if (core.own_buffer) return own_buffer_flush(core.own_buffer);
-  if (!core.attached_buffer) return kSuccess;
+  if (core.p2p.own_buffer) return own_buffer_flush(core.p2p.own_buffer);
+  if (!core.p2p.attached_buffer) return kSuccess;
   void* base = nullptr;
   int size = 0;
   const int error = buffer_detach_lower(&base, &size);
@@ -174,7 +175,7 @@ int Buffer_flush() {
 }
 int Buffer_iflush(Slot** request) {
   if (const int error = Buffer_flush()) return error;
-  *request = state().completed;
+  *request = state().p2p.completed;
   return kSuccess;
 }
 

@@ -25,7 +25,7 @@ int receive_matched_held(void* buf, int count, Slot* datatype, Slot** message, S
   Request* const request = request_of(slot);
   fill_recipe(request, RequestKind::kRecv, buf, count, datatype, kept->source, kept->tag,
               kept->comm->slot);
-  request->order = ++state().post_order;
+  request->order = ++state().p2p.post_order;
   const int error = unexpected_receive(kept, slot);
   if (error) note_culprit(request);
   if (error) request_release(slot);
@@ -42,7 +42,7 @@ int receive_matched_now(void* buf, int count, Slot* datatype, Slot** message, Ca
   const int error = lower().Mrecv(buf, count, datatype->real, &kept->real, status);
   if (error) front::tls_culprit = kept->comm->slot;
   if (error && error != kErrTruncate) return error;
-  state().unexpected_matched--;
+  state().p2p.unexpected_matched--;
   give_receipt(kept);
   unexpected_free(kept);
   slot_free(*message);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tags on Core::own_comm, whose messages are counted, drained and kept in images like all others.
+// Tags on P2pState::own_comm, whose messages are counted, drained and kept in images like all
+// others.
 #pragma once
 
 #include "base/hash.h"

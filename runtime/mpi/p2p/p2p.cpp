@@ -39,7 +39,7 @@ int receive_registered(void* buf, int count, Slot* datatype, int source, int tag
   int error = kSuccess;
   if (posted_real) {
     slot->real = posted_real;
-    request_of(slot)->order = ++state().post_order;
+    request_of(slot)->order = ++state().p2p.post_order;
   } else {
     error = post_receive(slot);
   }

@@ -37,8 +37,9 @@ namespace fermata::mpi {
 inline void count_sent(Slot* comm, int dest, int tag) {
   if (FERMATA_UNLIKELY(dest < 0)) return;
   const Comm* const c = comm_of(comm);
-  state().sent[c->members[dest]]++;
-  if (FERMATA_UNLIKELY(state().synchronous != nullptr)) note_behind(c->id, c->members[dest], tag);
+  state().p2p.sent[c->members[dest]]++;
+  if (FERMATA_UNLIKELY(state().p2p.synchronous != nullptr))
+    note_behind(c->id, c->members[dest], tag);
 }
 /// Likewise, of a send with a request.
 inline void count_request(Request* request, Slot* comm, int dest, int tag) {
@@ -74,7 +75,7 @@ class Sending {
   if (FERMATA_UNLIKELY(error != kSuccess)) return error;
   if (real == 0) {  // complete already
     count_sent(comm, dest, tag);
-    *handle = state().completed;
+    *handle = state().p2p.completed;
     return kSuccess;
   }
   Slot* const slot = request_slot_new();
@@ -135,7 +136,7 @@ inline bool lower_alone(const Comm* comm, int source) {
 /// Posts the receive that the request describes.
 [[gnu::always_inline]] inline int post_receive(Slot* slot) {
   Request* const request = request_of(slot);
-  request->order = ++state().post_order;
+  request->order = ++state().p2p.post_order;
   int error;
   if (!lower_alone(comm_of(request->comm), request->peer) && receive_out_of_turn(slot, &error))
     return error;
@@ -217,7 +218,7 @@ inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag,
   LowerScope scope;
   const int error =
       send_begin(&MpiCalls::Issend, buf, count, datatype, dest, tag, comm, request);
-  if (!error && *request != state().completed) synchronous_begin(*request, comm, tag);
+  if (!error && *request != state().p2p.completed) synchronous_begin(*request, comm, tag);
   return error;
 }
 inline int Ssend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {

@@ -35,7 +35,7 @@ void make_message(Partitioned* of, i32 channel) {
   const Request* const request = request_of(of->request);
   const RequestKind kind = of->sends ? RequestKind::kPersistentSend : RequestKind::kPersistentRecv;
   if (persistent_new(kind, SendMode::kStandard, request->buffer, request->count, request->datatype,
-                     of->other, channel, state().own_comm, &of->message))
+                     of->other, channel, state().p2p.own_comm, &of->message))
     fatal("the MPI library refuses a partitioned message");
 }
 
@@ -55,13 +55,13 @@ bool is_meant(const Partitioned* of, const Introduced& came) {
 
 void accept(const Introduced& came) {
   Core& core = state();
-  for (Partitioned** at = &core.unintroduced; *at; at = &(*at)->next) {
+  for (Partitioned** at = &core.p2p.unintroduced; *at; at = &(*at)->next) {
     Partitioned* const of = *at;
     if (!is_meant(of, came)) continue;
     *at = of->next;
     return introduce(of, came.word.channel);
   }
-  Introduced** end = &core.introductions;
+  Introduced** end = &core.p2p.introductions;
   while (*end) end = &(*end)->next;
   *end = arena_new<Introduced>();
   **end = came;
@@ -69,7 +69,7 @@ void accept(const Introduced& came) {
 
 /// Takes in the introductions that have come.
 [[gnu::noinline]] void take_introductions() {
-  Slot* const own = state().own_comm;
+  Slot* const own = state().p2p.own_comm;
   for (;;) {
     int flag = 0;
     Slot* message = nullptr;
@@ -87,14 +87,14 @@ void accept(const Introduced& came) {
 void find_introduction(Partitioned* of) {
   Core& core = state();
   take_introductions();
-  for (Introduced** at = &core.introductions; *at; at = &(*at)->next) {
+  for (Introduced** at = &core.p2p.introductions; *at; at = &(*at)->next) {
     Introduced* const came = *at;
     if (!is_meant(of, *came)) continue;
     *at = came->next;
     make_message(of, came->word.channel);
     return arena_free(came);
   }
-  Partitioned** end = &core.unintroduced;
+  Partitioned** end = &core.p2p.unintroduced;
   while (*end) end = &(*end)->next;
   *end = of;
 }
@@ -102,11 +102,11 @@ void find_introduction(Partitioned* of) {
 /// Chooses a channel for a send and tells its receiver.
 int open_channel(Partitioned* of) {
   Core& core = state();
-  core.channel = next_channel(core.channel);
+  core.p2p.channel = next_channel(core.p2p.channel);
   auto* const word = arena_new<ChannelWord>();
-  *word = ChannelWord{of->comm_id, of->tag, core.channel};
-  make_message(of, core.channel);
-  return send_kept(word, sizeof *word, of->other, kIntroductionTag, core.own_comm);
+  *word = ChannelWord{of->comm_id, of->tag, core.p2p.channel};
+  make_message(of, core.p2p.channel);
+  return send_kept(word, sizeof *word, of->other, kIntroductionTag, core.p2p.own_comm);
 }
 
 /// All partitions of a send are ready.
@@ -157,7 +157,7 @@ int partitioned_new(bool sends, const void* buf, int partitions, i64 count, Slot
   request->wants_status = false;
   request->owns = true;
   request->state = RequestState::kInactive;
-  slot->real = state().lower_request_null;
+  slot->real = state().lower.request_null;
   auto* const of = arena_new<Partitioned>();
   of->request = slot;
   of->comm_id = c->id;
@@ -198,7 +198,7 @@ int partitions_ready(Slot* slot, int first, int last) {
 
 void take_last_introductions() {
   constexpr u32 kPolls = 10'000;
-  for (u32 i = 0; state().unintroduced && i < kPolls; i++) take_introductions();
+  for (u32 i = 0; state().p2p.unintroduced && i < kPolls; i++) take_introductions();
 }
 
 int partitioned_start(Slot* slot) {
@@ -250,7 +250,7 @@ void mark_partitioned(const Request* request, const Wanted& wanted) {
   const Partitioned* const of = partitioned_of(request);
   if (of->message) mark_request(of->message, wanted);
   else if (is_unintroduced(of) && request->state == RequestState::kPending)
-    mark_senders(comm_of(state().own_comm), of->other, wanted.senders);
+    mark_senders(comm_of(state().p2p.own_comm), of->other, wanted.senders);
 }
 
 }  // namespace fermata::mpi

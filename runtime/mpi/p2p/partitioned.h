@@ -13,9 +13,9 @@
 //
 // Source: MPI 4.0, 4.2. docs/decisions/0067-partitioned-messages.md.
 //
-// Invariant: a receive that awaits its introduction is in Core::unintroduced, in the order of the
-//            calls, also when it has been freed; an introduction that nobody awaits is in
-//            Core::introductions, in the order of its coming.
+// Invariant: a receive that awaits its introduction is in P2pState::unintroduced, in the order of
+//            the calls, also when it has been freed; an introduction that nobody awaits is in
+//            P2pState::introductions, in the order of its coming.
 #pragma once
 
 #include "mpi/handles/requests.h"
@@ -37,7 +37,7 @@ struct Introduced {
 };
 
 struct Partitioned {
-  Partitioned* next;  // in Core::unintroduced
+  Partitioned* next;  // in P2pState::unintroduced
   Slot* request;      // the application's; null: freed
   Slot* message;      // the persistent one; null: none, or none yet
   u64 comm_id;

@@ -80,8 +80,8 @@ int buffer_attach_lower(void* buffer, int size) {
   LowerScope scope;
   const int error = lower().Buffer_attach(buffer, size);
   if (error) return error;
-  state().attached_buffer = buffer;
-  state().attached_bytes = size;
+  state().p2p.attached_buffer = buffer;
+  state().p2p.attached_bytes = size;
   return kSuccess;
 }
 int buffer_detach_lower(void* buffer_address, int* size) {
@@ -93,8 +93,8 @@ int buffer_detach_lower(void* buffer_address, int* size) {
     error = lower().Buffer_detach(buffer_address, size);
   }
   if (error) return error;
-  state().attached_buffer = nullptr;
-  state().attached_bytes = 0;
+  state().p2p.attached_buffer = nullptr;
+  state().p2p.attached_bytes = 0;
   return kSuccess;
 }
 

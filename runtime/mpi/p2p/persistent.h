@@ -33,7 +33,7 @@ inline int persistent_start(Slot* slot) {
   if (!is_persistent(request) || request->state != RequestState::kInactive) return kErrRequest;
   if (request->kind == RequestKind::kPersistentCollective) return kept_collective_start(slot);
   if (request->kind == RequestKind::kPartitioned) return partitioned_start(slot);
-  request->order = ++state().post_order;
+  request->order = ++state().p2p.post_order;
   request->cancelled = false;
   request->wants_status = is_receive(request) && request->peer == kAnySource;
   int error;

@@ -16,7 +16,7 @@ namespace {
 
 /// Null if it is not known, or not any more.
 SynchronousSend* synchronous_of(const Request* request) {
-  SynchronousSend* send = state().synchronous;
+  SynchronousSend* send = state().p2p.synchronous;
   while (send && request_of(send->slot) != request) send = send->next;
   return send;
 }
@@ -34,17 +34,17 @@ bool poll_announced(SynchronousSend* send) {
 void announce(SynchronousSend* send) {
   Core& core = state();
   Slot* const byte = slot_at(kDatatype, kByte);
-  core.receipt_tag = next_receipt_tag(core.receipt_tag);
-  send->word.receipt_tag = core.receipt_tag;
+  core.p2p.receipt_tag = next_receipt_tag(core.p2p.receipt_tag);
+  send->word.receipt_tag = core.p2p.receipt_tag;
   Slot* told = nullptr;
-  if (receive_begin(nullptr, 0, byte, send->receiver, core.receipt_tag, core.own_comm,
+  if (receive_begin(nullptr, 0, byte, send->receiver, core.p2p.receipt_tag, core.p2p.own_comm,
                     &send->receipt) ||
       send_begin(&MpiCalls::Isend, &send->word, int(sizeof send->word), byte, send->receiver,
-                 kAnnouncementTag, core.own_comm, &told))
+                 kAnnouncementTag, core.p2p.own_comm, &told))
     fatal("the MPI library refuses a message of the checkpoint");
-  if (told != core.completed) request_of(told)->forgotten = true;
+  if (told != core.p2p.completed) request_of(told)->forgotten = true;
   send->unfinished = true;
-  send->epoch = core.park.epoch;
+  send->epoch = core.safepoint.park.epoch;
   request_of(send->slot)->state = RequestState::kPending;
 }
 
@@ -56,8 +56,8 @@ void answer(i32 sender, const Announcement& word) {
     return;
   }
   auto* const owed = arena_new<OwedReceipt>();
-  *owed = OwedReceipt{core.owed, sender, word.receipt_tag};
-  core.owed = owed;
+  *owed = OwedReceipt{core.p2p.owed, sender, word.receipt_tag};
+  core.p2p.owed = owed;
 }
 
 }  // namespace
@@ -69,22 +69,22 @@ void synchronous_begin(Slot* slot, const Slot* comm, int tag) {
   request->mode = SendMode::kSynchronous;
   if (request->kind == RequestKind::kSend) request->owns = true;
   auto* const send = arena_new<SynchronousSend>();
-  send->next = state().synchronous;
+  send->next = state().p2p.synchronous;
   send->slot = slot;
   send->receiver = request->receiver;
   send->word = Announcement{c->id, tag, 0, 0};
-  state().synchronous = send;
+  state().p2p.synchronous = send;
   crossing().synchronous = 1;
 }
 
 void note_behind(u64 comm_id, i32 receiver, int tag) {
-  for (SynchronousSend* send = state().synchronous; send; send = send->next)
+  for (SynchronousSend* send = state().p2p.synchronous; send; send = send->next)
     if (send->receiver == receiver && send->word.comm_id == comm_id && send->word.tag == tag)
       send->word.behind++;
 }
 
 void synchronous_end(const Request* request) {
-  for (SynchronousSend** at = &state().synchronous; *at; at = &(*at)->next) {
+  for (SynchronousSend** at = &state().p2p.synchronous; *at; at = &(*at)->next) {
     SynchronousSend* const send = *at;
     if (request_of(send->slot) != request) continue;
     *at = send->next;
@@ -111,24 +111,24 @@ bool receipt_is_missing(Slot* slot) {
 }
 
 void announce_synchronous() {
-  for (SynchronousSend* send = state().synchronous; send; send = send->next)
+  for (SynchronousSend* send = state().p2p.synchronous; send; send = send->next)
     if (request_of(send->slot)->state == RequestState::kActive) announce(send);
 }
 
 bool poll_synchronous() {
   bool moved = false;
-  for (SynchronousSend* send = state().synchronous; send; send = send->next)
+  for (SynchronousSend* send = state().p2p.synchronous; send; send = send->next)
     moved |= poll_announced(send);
   return moved;
 }
 bool synchronous_is_unfinished() {
-  for (const SynchronousSend* send = state().synchronous; send; send = send->next)
+  for (const SynchronousSend* send = state().p2p.synchronous; send; send = send->next)
     if (send->unfinished) return true;
   return false;
 }
 
 UnexpectedMessage* find_announced(i32 sender, const Announcement& word) {
-  Comm* comm = state().comms;
+  Comm* comm = state().comms.live;
   while (comm && comm->id != word.comm_id) comm = comm->next;
   if (!comm) return nullptr;
   u64 behind = 0;
@@ -139,7 +139,7 @@ UnexpectedMessage* find_announced(i32 sender, const Announcement& word) {
 }
 
 void answer_announcements() {
-  Comm* const comm = comm_of(state().own_comm);
+  Comm* const comm = comm_of(state().p2p.own_comm);
   for (UnexpectedMessage *kept = comm->unexpected_first, *next; kept; kept = next) {
     next = kept->next;
     if (!is_announcement(kept->tag)) continue;
@@ -155,16 +155,16 @@ void answer_announcements() {
 }
 
 void send_owed_receipts() {
-  while (OwedReceipt* const owed = state().owed) {
-    state().owed = owed->next;
+  while (OwedReceipt* const owed = state().p2p.owed) {
+    state().p2p.owed = owed->next;
     send_receipt(owed->to, owed->tag);
     arena_free(owed);
   }
 }
 
 void take_announcements_back() {
-  for (SynchronousSend* send = state().synchronous; send; send = send->next) {
-    if (!send->receipt || send->epoch != state().park.epoch) continue;
+  for (SynchronousSend* send = state().p2p.synchronous; send; send = send->next) {
+    if (!send->receipt || send->epoch != state().safepoint.park.epoch) continue;
     Request* const request = request_of(send->slot);
     (void)lower().Cancel(&send->receipt->real);
     request_of(send->receipt)->forgotten = true;

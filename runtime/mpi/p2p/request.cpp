@@ -44,7 +44,7 @@ bool settle_alone(Slot* slot) {
 
 /// Whether a thread among others may wait inside the lower half while these call it.
 bool may_wait_unlocked() {
-  return state().threads == Threads::kMultiple && !checkpoint_wanted();
+  return state().gate.threads == Threads::kMultiple && !checkpoint_wanted();
 }
 
 /// Waits in the lower half with the core lock released, so that other threads get on meanwhile,

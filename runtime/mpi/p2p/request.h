@@ -98,7 +98,7 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
   } else {
     request_release(slot);
   }
-  *handle = state().null_request;
+  *handle = state().handles.null_request;
 }
 
 [[gnu::always_inline]] inline bool is_null_request(const Slot* slot) {

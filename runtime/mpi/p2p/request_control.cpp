@@ -19,7 +19,7 @@ namespace fermata::mpi {
 void sweep_forgotten() {
   constexpr u32 kFew = 64;
   Core& core = state();
-  if (++core.forgotten < core.forgotten_room) return;
+  if (++core.p2p.forgotten < core.p2p.forgotten_room) return;
   u32 left = 0;
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
@@ -28,8 +28,8 @@ void sweep_forgotten() {
     else if (request->state == RequestState::kDone) (void)request_drop(slot);
     else left += request->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
   });
-  core.forgotten = left;
-  core.forgotten_room = 2 * left + kFew;
+  core.p2p.forgotten = left;
+  core.p2p.forgotten_room = 2 * left + kFew;
 }
 
 }  // namespace fermata::mpi

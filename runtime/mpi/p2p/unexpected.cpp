@@ -15,8 +15,8 @@ UnexpectedMessage* unexpected_new(Comm* comm, const CanonStatus& status) {
   kept->source = status.source;
   kept->tag = status.tag;
   kept->bytes = status.bytes();
-  state().unexpected_messages++;
-  state().unexpected_bytes += kept->bytes;
+  state().p2p.unexpected_messages++;
+  state().p2p.unexpected_bytes += kept->bytes;
   return kept;
 }
 
@@ -33,7 +33,7 @@ int unexpected_fill(UnexpectedMessage* kept) {
   const bool held = kept->state == UnexpectedState::kHeld;
   u8* const data = arena_array<u8>(kept->bytes);
   const int count = int(kept->bytes);
-  const u64 byte = state().lower_byte;
+  const u64 byte = state().lower.byte;
   u64 request = 0;
   const int error = held ? lower().Imrecv(data, count, byte, &kept->real, &request)
                          : lower().Irecv(data, count, byte, kept->source, kept->tag,
@@ -42,9 +42,9 @@ int unexpected_fill(UnexpectedMessage* kept) {
     arena_free(data);
     return error;
   }
-  if (held) (kept->matched ? state().unexpected_matched : state().unexpected_held)--;
+  if (held) (kept->matched ? state().p2p.unexpected_matched : state().p2p.unexpected_held)--;
   kept->matched = false;
-  state().unexpected_filling++;
+  state().p2p.unexpected_filling++;
   kept->data = data;
   kept->real = request;
   kept->state = UnexpectedState::kFilling;
@@ -79,8 +79,8 @@ void unexpected_unlink(UnexpectedMessage* kept) {
 }
 
 void unexpected_free(UnexpectedMessage* kept) {
-  state().unexpected_messages--;
-  state().unexpected_bytes -= kept->bytes;
+  state().p2p.unexpected_messages--;
+  state().p2p.unexpected_bytes -= kept->bytes;
   arena_free(kept->data);
   arena_free(kept);
 }
@@ -93,14 +93,14 @@ bool unexpected_arrived(UnexpectedMessage* kept) {
   if (!flag) return false;
   kept->state = UnexpectedState::kWhole;
   kept->real = 0;
-  state().unexpected_filling--;
+  state().p2p.unexpected_filling--;
   unexpected_count(kept);
   return true;
 }
 
 void fail_checkpoint(const char* reason) {
-  state().park.failed = true;
-  state().park.why_failed = reason;
+  state().safepoint.park.failed = true;
+  state().safepoint.park.why_failed = reason;
 }
 
 bool unexpected_take_one(Comm* comm, i32 source) {
@@ -117,7 +117,7 @@ bool unexpected_take_one(Comm* comm, i32 source) {
 }
 
 bool unexpected_take_held(const Comm* comm, i32 source) {
-  if (FERMATA_LIKELY(state().unexpected_held == 0)) return false;
+  if (FERMATA_LIKELY(state().p2p.unexpected_held == 0)) return false;
   UnexpectedMessage* kept = comm->unexpected_first;
   while (kept && (kept->state != UnexpectedState::kHeld || source != kept->source))
     kept = kept->next;
@@ -140,16 +140,16 @@ bool unexpected_hold_one(Comm* comm, i32 source) {
   kept->real = message;
   unexpected_append(kept);
   unexpected_count(kept);
-  state().unexpected_held++;
+  state().p2p.unexpected_held++;
   return true;
 }
 
 int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u64 datatype,
                  CanonStatus* status) {
   u64 receive = 0;
-  int error = lower().Irecv(buffer, count, datatype, 0, 0, state().lower_self, &receive);
+  int error = lower().Irecv(buffer, count, datatype, 0, 0, state().lower.self, &receive);
   if (error) return error;
-  error = lower().Send(data, int(bytes), state().lower_byte, 0, 0, state().lower_self);
+  error = lower().Send(data, int(bytes), state().lower.byte, 0, 0, state().lower.self);
   CanonStatus got{};
   Backoff backoff;
   for (int flag = 0; !flag; between_polls_alone(backoff)) {
@@ -165,8 +165,8 @@ int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u64 datat
 }
 
 void send_receipt(i32 to, i32 tag) {
-  if (lower().Send(nullptr, 0, state().lower_byte, to, tag, state().own_comm->real) == kSuccess)
-    state().sent[to]++;
+  if (lower().Send(nullptr, 0, state().lower.byte, to, tag, state().p2p.own_comm->real) == kSuccess)
+    state().p2p.sent[to]++;
 }
 void give_receipt(UnexpectedMessage* kept) {
   if (FERMATA_UNLIKELY(kept->owed_tag != 0)) send_receipt(kept->owed_to, kept->owed_tag);
@@ -197,20 +197,20 @@ UnexpectedMessage* unexpected_new_matched(Comm* comm, u64 real, const CanonStatu
   kept->real = real;
   kept->matched = true;
   unexpected_count(kept);
-  state().unexpected_matched++;
+  state().p2p.unexpected_matched++;
   return kept;
 }
 
 void unexpected_match_held(UnexpectedMessage* kept) {
   unexpected_unlink(kept);
   kept->matched = true;
-  state().unexpected_held--;
-  state().unexpected_matched++;
+  state().p2p.unexpected_held--;
+  state().p2p.unexpected_matched++;
 }
 
 bool unexpected_fill_matched() {
   bool all = true;
-  if (FERMATA_LIKELY(state().unexpected_matched == 0)) return true;
+  if (FERMATA_LIKELY(state().p2p.unexpected_matched == 0)) return true;
   for_each_live(kMessage, [&](Slot* slot) {
     UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>(slot->object);
     if (kept->state == UnexpectedState::kHeld && unexpected_fill(kept) != kSuccess) all = false;
@@ -233,14 +233,14 @@ int unexpected_receive(UnexpectedMessage* kept, Slot* slot) {
                                    &kept->real, &real);
   if (error && error != kErrTruncate) return error;
   if (kept->matched) {
-    state().unexpected_matched--;
+    state().p2p.unexpected_matched--;
   } else {
     unexpected_unlink(kept);
-    state().unexpected_held--;
+    state().p2p.unexpected_held--;
   }
   give_receipt(kept);
   if (error == kSuccess) {
-    state().received[kept->comm->members[kept->source]]--;
+    state().p2p.received[kept->comm->members[kept->source]]--;
     if (is_persistent(request)) slot->spare = slot->real;
     slot->real = real;
     request->mode = SendMode::kMatched;

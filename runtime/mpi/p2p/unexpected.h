@@ -13,8 +13,8 @@
 // lower half's queue. A synchronous send does not see that. A held message is received where the
 // program asks for it, or as bytes once the draining rank has seen all that it is to receive.
 //
-// Invariant: a message is counted in Core::received when it is held, else when its bytes have come
-//            in. One that is held goes back to the latter when the program receives it.
+// Invariant: a message is counted in P2pState::received when it is held, else when its bytes have
+//            come in. One that is held goes back to the latter when the program receives it.
 #pragma once
 
 #include "base/backoff.h"
@@ -43,7 +43,7 @@ struct UnexpectedMessage {
   UnexpectedMessage* previous;
   Comm* comm;
   UnexpectedState state;
-  bool counted;  // in Core::received
+  bool counted;  // in P2pState::received
   bool matched;  // held for a message handle of the program; in no queue
   u64 real;      // the message, if held; the request that fills `data`, if filling
   u8* data;
@@ -84,7 +84,7 @@ inline CanonStatus proc_null_status() {
 }
 
 inline void count_received(const Comm* comm, i32 source) {
-  if (source >= 0) state().received[comm->members[source]]++;
+  if (source >= 0) state().p2p.received[comm->members[source]]++;
 }
 
 void unexpected_append(UnexpectedMessage* kept);

@@ -156,7 +156,7 @@ class Waiting {
       safe_point();
     }
     // Ranks that keep finding each other's attempts must not continue in step.
-    const u32 pause = (attempt * 7 + u32(state().world_rank) * 13) % 16;
+    const u32 pause = (attempt * 7 + u32(state().world.rank) * 13) % 16;
     {
       const CoreUnlocked open;  // whoever has the lock may wait for another thread of this rank
       for (u32 i = 0; i <= pause; i++) (void)sys::call(SYS_sched_yield);

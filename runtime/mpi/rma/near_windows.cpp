@@ -18,7 +18,7 @@ namespace {
 /// Doors of windows that a restart brings back begin as new ones: nobody holds or waits.
 void clear_doors_taken(u64 first) {
   for (u64 i = 0; i < kDoors; i++)
-    if (state().doors_taken[i / 64] >> i % 64 & 1)
+    if (state().rma.doors_taken[i / 64] >> i % 64 & 1)
       __builtin_memset(reinterpret_cast<void*>(first + i * kDoorBytes), 0, kDoorBytes);
 }
 
@@ -26,21 +26,21 @@ void clear_doors_taken(u64 first) {
 void make_doors(u64 node, const i32* ranks, int count) {
   Core& core = state();
   void* base = nullptr;
-  int error = lower().Win_allocate_shared((kDoors + 1) * kDoorBytes, 1, core.lower_apart, node,
-                                          &base, &core.lower_door_window);
+  int error = lower().Win_allocate_shared((kDoors + 1) * kDoorBytes, 1, core.lower.apart, node,
+                                          &base, &core.lower.door_window);
   for (int i = 0; i < count && !error; i++) {
     i64 size;
     int unit;
-    error = lower().Win_shared_query(core.lower_door_window, i, &size, &unit, &base);
+    error = lower().Win_shared_query(core.lower.door_window, i, &size, &unit, &base);
     const u64 first = (sys::word(base) + kDoorBytes - 1) / kDoorBytes * kDoorBytes;
-    if (i == 0) core.lower_doors = first;
-    core.door_segments[ranks[i]] = i64(first - core.lower_doors);
-    if (ranks[i] == core.world_rank) clear_doors_taken(first);
+    if (i == 0) core.lower.doors = first;
+    core.rma.door_segments[ranks[i]] = i64(first - core.lower.doors);
+    if (ranks[i] == core.world.rank) clear_doors_taken(first);
   }
   int worst = error;
   (void)lower().Allreduce(&error, &worst, 1, slot_at(kDatatype, kInt)->real,
                           slot_at(kOp, abi::kMax)->real, node);
-  if (worst) core.lower_doors = 0;
+  if (worst) core.lower.doors = 0;
 }
 
 // --- the application's memory --------------------------------------------------------------------
@@ -116,7 +116,7 @@ u64 door_lines(u64 members) {
 
 void mark_doors(i64 door, u64 lines, bool taken) {
   for (u64 i = u64(door); i < u64(door) + lines; i++) {
-    u64& word = state().doors_taken[i / 64];
+    u64& word = state().rma.doors_taken[i / 64];
     word = taken ? word | u64(1) << i % 64 : word & ~(u64(1) << i % 64);
   }
 }
@@ -125,14 +125,14 @@ void mark_doors(i64 door, u64 lines, bool taken) {
 
 void find_neighbours() {
   Core& core = state();
-  const u64 world = u64(core.world_size);
-  if (!core.neighbours) core.neighbours = arena_array<bool>(world);
-  if (!core.door_segments) core.door_segments = arena_array<i64>(world);
-  core.lower_doors = core.lower_door_window = 0;
-  __builtin_memset(core.neighbours, 0, world * sizeof(bool));
-  if (lower().Info_create(&core.lower_apart) ||
-      lower().Info_set(core.lower_apart, "alloc_shared_noncontig", "true"))
-    core.lower_apart = no_info();
+  const u64 world = u64(core.world.size);
+  if (!core.rma.neighbours) core.rma.neighbours = arena_array<bool>(world);
+  if (!core.rma.door_segments) core.rma.door_segments = arena_array<i64>(world);
+  core.lower.doors = core.lower.door_window = 0;
+  __builtin_memset(core.rma.neighbours, 0, world * sizeof(bool));
+  if (lower().Info_create(&core.lower.apart) ||
+      lower().Info_set(core.lower.apart, "alloc_shared_noncontig", "true"))
+    core.lower.apart = no_info();
   u64 node = 0;
   int size = 0;
   if (lower().Comm_split_type(slot_at(kComm, kCommWorld)->real, kCommTypeShared, 0, no_info(),
@@ -140,9 +140,9 @@ void find_neighbours() {
     return;
   (void)lower().Comm_size(node, &size);
   i32* const ranks = arena_array<i32>(u64(size));
-  if (!lower().Allgather(&core.world_rank, sizeof(i32), core.lower_byte, ranks, sizeof(i32),
-                         core.lower_byte, node)) {
-    for (int i = 0; i < size; i++) core.neighbours[ranks[i]] = true;
+  if (!lower().Allgather(&core.world.rank, sizeof(i32), core.lower.byte, ranks, sizeof(i32),
+                         core.lower.byte, node)) {
+    for (int i = 0; i < size; i++) core.rma.neighbours[ranks[i]] = true;
     make_doors(node, ranks, size);
   }
   arena_free(ranks);
@@ -152,7 +152,7 @@ void find_neighbours() {
 bool are_neighbours(const Comm* comm) {
   for (i32 i = 0; i < comm->size; i++) {
     const i32 rank = comm->local_members[i];
-    if (rank >= state().world_size || !state().neighbours[rank]) return false;
+    if (rank >= state().world.size || !state().rma.neighbours[rank]) return false;
   }
   return true;
 }
@@ -189,7 +189,7 @@ bool make_near(Window* window) {
   u64* const real = &window->slot->real;
   void* base = nullptr;
   int outcome = kNone;
-  if (!lower().Win_allocate_shared(segment_bytes(window), 1, state().lower_apart,
+  if (!lower().Win_allocate_shared(segment_bytes(window), 1, state().lower.apart,
                                    window->comm->real, &base, real))
     outcome = adopt_segments(window) ? kMade : kUnusable;
   const bool has_epoch = outcome == kMade && begin_lower_epoch(*real) == kSuccess;
@@ -206,7 +206,7 @@ bool make_near(Window* window) {
 }
 
 i64* door_of(const Window* window, i32 target) {
-  return reinterpret_cast<i64*>(state().lower_doors + u64(window->members[target].door_offset));
+  return reinterpret_cast<i64*>(state().lower.doors + u64(window->members[target].door_offset));
 }
 
 i64 door_take(u64 members) {
@@ -214,13 +214,13 @@ i64 door_take(u64 members) {
   const u64 lines = door_lines(members);
   u64 free = 0;  // lines in a row
   for (u64 i = 0; i < kDoors; i++) {
-    free = core.doors_taken[i / 64] >> i % 64 & 1 ? 0 : free + 1;
+    free = core.rma.doors_taken[i / 64] >> i % 64 & 1 ? 0 : free + 1;
     if (free < lines) continue;
     const i64 door = i64(i + 1 - lines);
     mark_doors(door, lines, true);
-    if (core.lower_doors)
-      __builtin_memset(reinterpret_cast<void*>(core.lower_doors +
-                                               u64(core.door_segments[core.world_rank]) +
+    if (core.lower.doors)
+      __builtin_memset(reinterpret_cast<void*>(core.lower.doors +
+                                               u64(core.rma.door_segments[core.world.rank]) +
                                                u64(door) * kDoorBytes),
                        0, lines * kDoorBytes);
     return door;
@@ -234,11 +234,12 @@ void door_give_back(const Window* window) {
 void find_doors(Window* window) {
   const Core& core = state();
   const Comm* const comm = comm_of(window->comm);
-  bool found = core.lower_doors && are_neighbours(comm);
+  bool found = core.lower.doors && are_neighbours(comm);
   for (i32 i = 0; i < comm->size && found; i++) {
     WindowMember& member = window->members[i];
     found = member.door >= 0;
-    member.door_offset = core.door_segments[comm->local_members[i]] + member.door * i64(kDoorBytes);
+    member.door_offset =
+        core.rma.door_segments[comm->local_members[i]] + member.door * i64(kDoorBytes);
   }
   __builtin_memset(window->heard, 0, 2 * u64(comm->size) * sizeof(u32));
   compiler_barrier();

@@ -66,7 +66,7 @@ int refuse_other_hosts(Slot* slot) {
 
 int tell_creator(SharedBlock* block, u64 comm) {
   const BlockingCall open;
-  return lower().Bcast(&block->creator, sizeof block->creator, state().lower_byte, 0, comm);
+  return lower().Bcast(&block->creator, sizeof block->creator, state().lower.byte, 0, comm);
 }
 
 /// Makes the block of a new window and finds this rank's segment. Every member calls it.

@@ -30,7 +30,7 @@ inline int Rput(const void* origin, int count, Slot* type, int target, i64 at, i
     const Direct direct(win, origin, count, type, target, at, target_count, target_type);
     if (FERMATA_LIKELY(direct.target != nullptr)) {
       __builtin_memcpy(direct.target, origin, direct.bytes);
-      *request = state().completed;
+      *request = state().p2p.completed;
       return kSuccess;
     }
   }
@@ -46,7 +46,7 @@ inline int Rget(void* origin, int count, Slot* type, int target, i64 at, int tar
     const Direct direct(win, origin, count, type, target, at, target_count, target_type);
     if (FERMATA_LIKELY(direct.target != nullptr)) {
       __builtin_memcpy(origin, direct.target, direct.bytes);
-      *request = state().completed;
+      *request = state().p2p.completed;
       return kSuccess;
     }
   }

@@ -38,8 +38,8 @@ int members_exchange(Window* window, bool has_memory) {
   int error;
   {
     const BlockingCall open;
-    error = lower().Allgather(&own, sizeof own, state().lower_byte, window->members, sizeof own,
-                              state().lower_byte, window->comm->real);
+    error = lower().Allgather(&own, sizeof own, state().lower.byte, window->members, sizeof own,
+                              state().lower.byte, window->comm->real);
   }
   for (i32 i = 0; i < window->ranks && !error; i++)
     if (window->members[i].size == kNoMemory) error = kErrNoMem;

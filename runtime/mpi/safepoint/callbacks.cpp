@@ -12,7 +12,7 @@ namespace {
 
 /// Works on a copy: a callback's thread is not the only one to register.
 void call_all(int where, int when) {
-  Callbacks& all = state().callbacks;
+  Callbacks& all = state().safepoint.callbacks;
   pthread_mutex_lock(&all.mutex);
   const Callbacks copy = all;
   for (u32 i = 0; i < all.count; i++)
@@ -39,7 +39,7 @@ void call_all(int where, int when) {
 
 /// The thread takes none of the application's signals. Returns true if it is there.
 bool start_callback_thread() {
-  Callbacks& callbacks = state().callbacks;
+  Callbacks& callbacks = state().safepoint.callbacks;
   if (callbacks.has_thread) return true;
   sigset_t all, before;
   sigfillset(&all);
@@ -51,7 +51,7 @@ bool start_callback_thread() {
 }
 
 bool put_callback(int where, fermata_function function, void* argument) {
-  Callbacks& all = state().callbacks;
+  Callbacks& all = state().safepoint.callbacks;
   if (all.count == Callbacks::kCapacity) return false;
   if (where == FERMATA_ON_OWN_THREAD && !start_callback_thread()) return false;
   all.list[all.count++] = {where, function, argument, false};
@@ -60,7 +60,7 @@ bool put_callback(int where, fermata_function function, void* argument) {
 }
 
 bool take_callback(int where, fermata_function function, void* argument) {
-  Callbacks& all = state().callbacks;
+  Callbacks& all = state().safepoint.callbacks;
   for (u32 i = all.count; i-- > 0;) {
     const Callback& one = all.list[i];
     if (one.where != where || one.function != function || one.argument != argument) continue;
@@ -76,7 +76,7 @@ int change_callbacks(bool (*change)(int, fermata_function, void*), int where,
                      fermata_function function, void* argument) {
   const bool known = where == FERMATA_ON_MAIN_THREAD || where == FERMATA_ON_OWN_THREAD;
   if (!known || !function || in_callback()) return FERMATA_MISUSE;
-  pthread_mutex_t* const mutex = &state().callbacks.mutex;
+  pthread_mutex_t* const mutex = &state().safepoint.callbacks.mutex;
   pthread_mutex_lock(mutex);
   const bool changed = change(where, function, argument);
   pthread_mutex_unlock(mutex);
@@ -105,7 +105,7 @@ void call_due(int where, bool may_begin) {
 }
 
 bool in_callback() {
-  const Callbacks& all = state().callbacks;
+  const Callbacks& all = state().safepoint.callbacks;
   return (is_main_thread() && round_of(FERMATA_ON_MAIN_THREAD).calling) ||
          (all.has_thread && pthread_equal(pthread_self(), all.thread));
 }

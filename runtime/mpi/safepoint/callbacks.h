@@ -31,12 +31,12 @@ class StoppingPlace {
   explicit StoppingPlace(bool expects_calls = true) : is_main_(is_main_thread()) {
     if (!is_main_) return;
     if (round_of(FERMATA_ON_MAIN_THREAD).in_use()) call(true);
-    state().main_may_stop = true;
-    state().main_expects_calls = expects_calls;
+    state().safepoint.main_may_stop = true;
+    state().safepoint.main_expects_calls = expects_calls;
   }
   ~StoppingPlace() {
     if (!is_main_) return;
-    state().main_may_stop = state().main_expects_calls = false;
+    state().safepoint.main_may_stop = state().safepoint.main_expects_calls = false;
     const CallbackRound& round = round_of(FERMATA_ON_MAIN_THREAD);
     if (!round.in_use()) return;
     call(false);

@@ -36,10 +36,10 @@ bool has_active(bool collectives_only) {
 
 void report_sent() {
   const Core& core = state();
-  Count* const payload = arena_array<Count>(u64(core.world_size));
+  Count* const payload = arena_array<Count>(u64(core.world.size));
   u64 n = 0;
-  for (i32 rank = 0; rank < core.world_size; rank++)
-    if (core.sent[rank]) payload[n++] = Count{u64(rank), core.sent[rank]};
+  for (i32 rank = 0; rank < core.world.size; rank++)
+    if (core.p2p.sent[rank]) payload[n++] = Count{u64(rank), core.p2p.sent[rank]};
   (void)report(Report::kSent, payload, n * sizeof(Count));
   arena_free(payload);
 }
@@ -48,8 +48,8 @@ void report_sent() {
 /// Preconditions: knows_expected().
 bool all_have_come() {
   const Core& core = state();
-  for (i32 rank = 0; rank < core.world_size; rank++)
-    if (core.received[rank] < core.expected[rank]) return false;
+  for (i32 rank = 0; rank < core.world.size; rank++)
+    if (core.p2p.received[rank] < core.safepoint.expected[rank]) return false;
   return true;
 }
 
@@ -57,16 +57,17 @@ bool all_have_come() {
 /// Preconditions: knows_expected().
 bool received_too_much() {
   const Core& core = state();
-  for (i32 rank = 0; rank < core.world_size; rank++)
-    if (core.received[rank] > core.expected[rank]) return true;
+  for (i32 rank = 0; rank < core.world.size; rank++)
+    if (core.p2p.received[rank] > core.safepoint.expected[rank]) return true;
   return false;
 }
 
 /// Receives all that is held. True if all is whole.
 bool received_everything() {
-  for (const Comm* comm = state().comms; comm && state().unexpected_held; comm = comm->next)
+  const P2pState& p2p = state().p2p;
+  for (const Comm* comm = state().comms.live; comm && p2p.unexpected_held; comm = comm->next)
     unexpected_take_all_held(comm);
-  return state().unexpected_held == 0 && state().unexpected_filling == 0;
+  return state().p2p.unexpected_held == 0 && state().p2p.unexpected_filling == 0;
 }
 
 /// On a communicator that has been freed no request can be begun or made again after a restart.
@@ -101,21 +102,21 @@ void report_parked(u64 version) {
 
 bool knows_expected() {
   Core& core = state();
-  if (__atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE) != core.park.epoch)
+  if (__atomic_load_n(&crossing().expected_version, __ATOMIC_ACQUIRE) != core.safepoint.park.epoch)
     return false;
-  if (core.park.expected_copied) return true;
-  if (!core.expected) core.expected = arena_array<u64>(u64(core.world_size));
-  for (i32 rank = 0; rank < core.world_size; rank++) core.expected[rank] = 0;
+  if (core.safepoint.park.expected_copied) return true;
+  if (!core.safepoint.expected) core.safepoint.expected = arena_array<u64>(u64(core.world.size));
+  for (i32 rank = 0; rank < core.world.size; rank++) core.safepoint.expected[rank] = 0;
   for (u64 i = 0; i < crossing().expected_count; i++) {
     const Count& expected = mailbox().expected[i];
-    if (expected.key < u64(core.world_size)) core.expected[expected.key] = expected.value;
+    if (expected.key < u64(core.world.size)) core.safepoint.expected[expected.key] = expected.value;
   }
-  core.park.expected_copied = true;
+  core.safepoint.park.expected_copied = true;
   return true;
 }
 
 void drain_step() {
-  ParkState& park = state().park;
+  ParkState& park = state().safepoint.park;
   if (!park.sent_reported) {
     if (has_active(true)) return;
     // What was sent on a freed communicator may never come: nobody is to wait for it.
@@ -136,12 +137,12 @@ void drain_step() {
   if (has_active(false)) return;
   if (const char* const reason = reason_not_to_save(true)) return fail_checkpoint(reason);
   park.drained_reported = true;
-  const u64 payload[2] = {state().unexpected_messages, state().unexpected_bytes};
+  const u64 payload[2] = {state().p2p.unexpected_messages, state().p2p.unexpected_bytes};
   (void)report(Report::kDrained, payload, sizeof payload);
 }
 
 void leave_drain() {
-  const ParkState& park = state().park;
+  const ParkState& park = state().safepoint.park;
   if (park.sent_reported && !park.drained_reported) {
     if (knows_expected()) {
       const u64 until = sys::now_ns() + kLeavingNs;

@@ -21,7 +21,7 @@ constexpr u64 kBeforeRaiseNs = 2'000'000;
 constexpr u64 kToldByAgent = ~u64(0);  // a digest that no list has
 
 void mark_nothing(const Wanted& wanted) {
-  for (i32 rank = 0; rank < state().world_size; rank++) {
+  for (i32 rank = 0; rank < state().world.size; rank++) {
     wanted.senders[rank] = false;
     wanted.receivers[rank] = false;
   }
@@ -41,7 +41,7 @@ void note_wait(const Awaited& awaited, u64 now, Count* needs) {
   ThreadWait* const wait = own_wait();
   mark_awaited(awaited, wait->wanted);
   const u64 digest = digest_of(needs, list_needs(wait->wanted, needs) * sizeof(Count));
-  const u32 epoch = state().park.epoch;
+  const u32 epoch = state().safepoint.park.epoch;
   if (wait->epoch == epoch && wait->digest == digest) return;
   wait->epoch = epoch;
   wait->digest = digest;
@@ -54,11 +54,11 @@ u64 settled_needs(u64 now, Count* needs, bool* is_open) {
   const Core& core = state();
   const Wanted all = new_wanted();
   mark_nothing(all);
-  for (const ThreadWait* wait = core.waits; wait; wait = wait->next) {
-    if (wait->epoch != core.park.epoch || wait->digest == 0) continue;
+  for (const ThreadWait* wait = core.safepoint.waits; wait; wait = wait->next) {
+    if (wait->epoch != core.safepoint.park.epoch || wait->digest == 0) continue;
     const bool is_settled = now - wait->since_ns >= kBeforeNeedNs;
     if (!is_settled) *is_open = true;
-    for (i32 rank = 0; rank < core.world_size && is_settled; rank++) {
+    for (i32 rank = 0; rank < core.world.size && is_settled; rank++) {
       all.senders[rank] |= wait->wanted.senders[rank];
       all.receivers[rank] |= wait->wanted.receivers[rank];
     }
@@ -85,11 +85,11 @@ u64 list_needs(const Wanted& wanted, Count* needs) {
   u64 found = 0;
   const Core& core = state();
   const NeedKind of_send = crossing().synchronous ? NeedKind::kReceipt : NeedKind::kRoom;
-  for (i32 rank = 0; rank < core.world_size; rank++) {
+  for (i32 rank = 0; rank < core.world.size; rank++) {
     if (wanted.senders[rank])
-      needs[found++] = Count{need_key(NeedKind::kMessage, u32(rank)), core.received[rank] + 1};
+      needs[found++] = Count{need_key(NeedKind::kMessage, u32(rank)), core.p2p.received[rank] + 1};
     if (wanted.receivers[rank])
-      needs[found++] = Count{need_key(of_send, u32(rank)), core.sent[rank]};
+      needs[found++] = Count{need_key(of_send, u32(rank)), core.p2p.sent[rank]};
   }
   return found;
 }
@@ -103,28 +103,28 @@ bool hesitates(u64 since) {
 }
 
 Wanted new_wanted() {
-  const u64 ranks = u64(state().world_size);
+  const u64 ranks = u64(state().world.size);
   return Wanted{arena_array<bool>(ranks), arena_array<bool>(ranks)};
 }
 
 ThreadWait* own_wait() {
   Core& core = state();
-  ThreadWait* wait = core.waits;
+  ThreadWait* wait = core.safepoint.waits;
   while (wait && wait->of != &front::tls_gate) wait = wait->next;
   if (!wait) {
     wait = arena_new<ThreadWait>();
     wait->of = &front::tls_gate;
     wait->wanted = new_wanted();
-    wait->next = core.waits;
-    core.waits = wait;
+    wait->next = core.safepoint.waits;
+    core.safepoint.waits = wait;
   }
   return wait;
 }
 
 void tell_needs(const Awaited& awaited) {
-  ParkState& park = state().park;
+  ParkState& park = state().safepoint.park;
   // The report: the cause, and two needs of every rank.
-  u64* const payload = arena_array<u64>(1 + 4 * u64(state().world_size));
+  u64* const payload = arena_array<u64>(1 + 4 * u64(state().world.size));
   Count* const needs = reinterpret_cast<Count*>(payload + 1);
   const u64 now = sys::now_ns();
   if (crossing().sending_told) {  // in our stead; that send has ended
@@ -145,8 +145,8 @@ void tell_needs(const Awaited& awaited) {
 }
 
 void forget_needs() {
-  state().park.told = 0;
-  for (ThreadWait* wait = state().waits; wait; wait = wait->next) wait->epoch = 0;
+  state().safepoint.park.told = 0;
+  for (ThreadWait* wait = state().safepoint.waits; wait; wait = wait->next) wait->epoch = 0;
 }
 
 }  // namespace fermata::mpi

@@ -10,8 +10,8 @@
 
 namespace fermata::mpi {
 
-/// Copies the newest targets to Core::targets, by clock index, and what others need to Core::needed
-/// and its kin, by rank. Returns their version, 0 if none.
+/// Copies the newest targets to SafepointState::targets, by clock index, and what others need to
+/// SafepointState::needed and its kin, by rank. Returns their version, 0 if none.
 /// The agent fills the lists before it stores targets_version, and stores the version again when it
 /// refines them, so a copy is good if the version is the same before and after.
 u64 refresh_targets();

@@ -26,9 +26,10 @@ constexpr u64 kShortestWaitNs = 20'000, kLongestWaitNs = 1'000'000;
 /// same number.
 void note_restart() {
   Crossing& shared = crossing();
-  if (shared.asked_epoch == state().park.epoch) state().asked_restart = shared.restarts;
+  if (shared.asked_epoch == state().safepoint.park.epoch)
+    state().user_api.asked_restart = shared.restarts;
   shared.asked_epoch = 0;
-  state().park = ParkState{};
+  state().safepoint.park = ParkState{};
 }
 
 /// Waits for the agent's next word, or for so long. Before the rank drains others may have the
@@ -49,7 +50,7 @@ bool wait_for_agent(u32 wake, u64 wait_ns) {
 /// Preconditions: taking_part().
 bool follow_protocol(void* frame) {
   const Core& core = state();
-  ParkState& park = state().park;
+  ParkState& park = state().safepoint.park;
   const u32 epoch = park.epoch;
   u64 wait_ns = kShortestWaitNs;
   bool told_failed = false, stops_others = false;
@@ -73,14 +74,14 @@ bool follow_protocol(void* frame) {
       case Phase::kGather:
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
           if (has_duty()) return true;
-          const bool others_resume = core.threads != Threads::kOne && !stops_others;
+          const bool others_resume = core.gate.threads != Threads::kOne && !stops_others;
           if (others_resume && has_own_reduction()) break;  // it ends meanwhile
           if (!shut_sections()) return true;
           if (!unexpected_fill_matched()) {
             fail_checkpoint("a message of 2 GiB or more is matched (MPI_Mprobe) and not received");
             break;
           }
-          if (core.threads != Threads::kOne) {
+          if (core.gate.threads != Threads::kOne) {
             stops_others = true;
             // What is still under way in other threads ends in finite time: it polls, or all
             // members have begun it.
@@ -99,7 +100,7 @@ bool follow_protocol(void* frame) {
       case Phase::kSave:
         if (park.held) break;
         park.held = true;
-        state().wtime_saved = lower().Wtime() + state().wtime_offset;
+        state().world.wtime_saved = lower().Wtime() + state().world.wtime_offset;
         if (launcher().hold(frame) == kHoldRestarted) {
           note_restart();
           rebuild();
@@ -125,7 +126,7 @@ void park(void* frame) {
   compiler_barrier();
   // A thread that has called no MPI function yet: another one has had the library loaded.
   if (FERMATA_UNLIKELY(gate.attention & kGateNew)) adopt_thread();
-  const bool shared = state().threads != Threads::kOne;
+  const bool shared = state().gate.threads != Threads::kOne;
   bool holds_core_lock = !shared || lock_core_soon();
   bool run_on = !holds_core_lock;
   gate.interrupted = 0;
@@ -142,7 +143,7 @@ void park(void* frame) {
   }
   if (run_on) gate.interrupted = 1;  // the way out of every call looks again until it may park
   // Signals may come now, and their handlers take their time.
-  state().main_may_stop = state().main_expects_calls = false;
+  state().safepoint.main_may_stop = state().safepoint.main_expects_calls = false;
   launcher().leave(frame);
   compiler_barrier();
   gate.depth = gate.depth - 1;

@@ -22,7 +22,7 @@ namespace {
 /// Takes in one message that has arrived; those that are held came first. False if there is none.
 bool take_one(Comm* comm, i32 source, TakeIn which) {
   if (which != TakeIn::kAsked) return bell_keep(comm, source) || unexpected_hold_one(comm, source);
-  if (state().park.failed) return false;
+  if (state().safepoint.park.failed) return false;
   if (bell_keep(comm, source)) return true;
   if (unexpected_take_held(comm, source)) return true;
   return held_from(comm->members[source]) == 0 && unexpected_take_one(comm, source);
@@ -40,13 +40,13 @@ bool take_in(Comm* comm, TakeIn which) {
 
 bool takes_from(i32 rank, TakeIn which) {
   const Core& core = state();
-  if (rank >= core.world_size) return which == TakeIn::kAll;
-  if (which == TakeIn::kAll) return core.received[rank] < core.expected[rank];
+  if (rank >= core.world.size) return which == TakeIn::kAll;
+  if (which == TakeIn::kAll) return core.p2p.received[rank] < core.safepoint.expected[rank];
   if (which == TakeIn::kAsked)
-    return core.to_take && core.park.applied_version != 0 &&
-           core.received[rank] < core.to_take[rank] + held_from(rank);
-  for (const ThreadWait* wait = core.waits; wait; wait = wait->next)
-    if (wait->epoch == core.park.epoch && wait->wanted.senders[rank]) return true;
+    return core.safepoint.to_take && core.safepoint.park.applied_version != 0 &&
+           core.p2p.received[rank] < core.safepoint.to_take[rank] + held_from(rank);
+  for (const ThreadWait* wait = core.safepoint.waits; wait; wait = wait->next)
+    if (wait->epoch == core.safepoint.park.epoch && wait->wanted.senders[rank]) return true;
   return false;
 }
 
@@ -64,12 +64,13 @@ bool make_progress(TakeIn which) {
     const bool announced = request->mode == SendMode::kSynchronous && request->receiver >= 0;
     if (request->state == RequestState::kActive && !announced) moved |= settle_if_finished(slot);
   });
-  for (Comm* comm = state().comms; comm; comm = comm->next) {
-    for (auto* kept = comm->unexpected_first; kept && state().unexpected_filling; kept = kept->next)
+  for (Comm* comm = state().comms.live; comm; comm = comm->next) {
+    auto* kept = comm->unexpected_first;
+    for (; kept && state().p2p.unexpected_filling; kept = kept->next)
       if (kept->state == UnexpectedState::kFilling) moved |= unexpected_arrived(kept);
     if (!comm->ending) moved |= take_in(comm, which);
   }
-  if (state().unexpected_filling) moved |= unexpected_matched_arrived();
+  if (state().p2p.unexpected_filling) moved |= unexpected_matched_arrived();
   poke_lower();
   return moved;
 }

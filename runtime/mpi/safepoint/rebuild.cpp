@@ -29,7 +29,7 @@ namespace {
 
 [[noreturn]] void rebuild_failed(const char* what, int error) {
   Message text;
-  text << "fermata: restart of rank " << state().world_rank << " under " << crossing().lower->name
+  text << "fermata: restart of rank " << state().world.rank << " under " << crossing().lower->name
        << ": cannot make " << what << " again (MPI error class " << error << ")\n";
   (void)sys::write(2, text.data, text.size);
   sys::exit_group(71);
@@ -42,7 +42,7 @@ void rebuild_comm(Comm* comm) {
   int error = lower_comm(comm->local_members, comm->size, kPlain, &plain);
   u64 real = plain;
   if (!error && comm->remote_size >= 0) {
-    error = lower().Intercomm_create(plain, 0, state().lower_bridge, comm->members[0], kInter,
+    error = lower().Intercomm_create(plain, 0, state().lower.bridge, comm->members[0], kInter,
                                      &real);
   } else if (!error && comm->topology) {
     error = make_topology(comm->topology, plain, &real);
@@ -59,7 +59,7 @@ void rebuild_comms() {
   u64 last = 0;
   for (;;) {
     Comm* next = nullptr;
-    for (Comm* comm = state().comms; comm; comm = comm->next)
+    for (Comm* comm = state().comms.live; comm; comm = comm->next)
       if (comm->id > last && (!next || comm->id < next->id)) next = comm;
     if (!next) return;
     last = next->id;
@@ -69,14 +69,14 @@ void rebuild_comms() {
 
 void rebuild_type(Slot* slot) {
   Type* const type = type_of(slot);
-  if (!type || type->built == state().rebuilds) return;
+  if (!type || type->built == state().safepoint.rebuilds) return;
   for (i32 i = 0; i < type->types_count; i++) rebuild_type(type->types[i]);
   slot->real = 0;
   int error = type_make(*type, &slot->real);
   if (!error) error = type_keep_extent(*type, &slot->real);
   if (!error && type->committed) error = lower().Type_commit(&slot->real);
   if (error) rebuild_failed("a datatype", error);
-  type->built = state().rebuilds;
+  type->built = state().safepoint.rebuilds;
 }
 
 /// After rebuild_comms(), and one window after the other in the whole job: Open MPI 4.1 calls the
@@ -130,7 +130,7 @@ void rebuild_requests() {
   u32 receives = 0;
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
-    slot->real = state().lower_request_null;
+    slot->real = state().lower.request_null;
     if (has_persistent_real(request))
       if (const int error = make_persistent(slot)) rebuild_failed("a persistent request", error);
     if (request->state == RequestState::kActive) receives++;
@@ -172,27 +172,28 @@ void sort_by_order(Slot** slots, u32 count) {
 
 void rebuild() {
   Core& core = state();
-  core.rebuilds++;
-  core.wtime_offset = core.wtime_saved - lower().Wtime();
+  core.safepoint.rebuilds++;
+  core.world.wtime_offset = core.world.wtime_saved - lower().Wtime();
   lower_start();
   int rank = -1, size = -1;
   (void)lower().Comm_rank(slot_at(kComm, kCommWorld)->real, &rank);
   (void)lower().Comm_size(slot_at(kComm, kCommWorld)->real, &size);
-  if (rank != core.world_rank || size != core.world_size)
+  if (rank != core.world.rank || size != core.world.size)
     rebuild_failed("MPI_COMM_WORLD with the same ranks", kErrRank);
   find_neighbours();
   rebuild_comms();
   for_each_live(kDatatype, [](Slot* slot) { rebuild_type(slot); });
   for (i32 i = 0; i < kThunks; i++) {
-    Slot* const slot = core.thunk_ops[i];
+    Slot* const slot = core.objects.thunk_ops[i];
     if (!slot) continue;
     if (const int error = make_op(slot)) rebuild_failed("a reduction operation", error);
   }
   rebuild_windows();
   rebuild_files();
   for_each_live(kInfo, [](Slot* slot) { slot->real = slot_at(kInfo, kInfoNull)->real; });
-  if (core.attached_buffer)
-    if (const int error = lower().Buffer_attach(core.attached_buffer, int(core.attached_bytes)))
+  if (core.p2p.attached_buffer)
+    if (const int error =
+            lower().Buffer_attach(core.p2p.attached_buffer, int(core.p2p.attached_bytes)))
       rebuild_failed("the attached buffer", error);
   rebuild_requests();
   (void)report(Report::kRebuilt, nullptr, 0);

@@ -11,7 +11,7 @@ namespace fermata::mpi {
 
 int report(Report kind, const void* payload, u64 bytes) {
   const LowerCalls* const calls = crossing().lower;
-  return calls->report ? calls->report(kind, state().park.epoch, payload, bytes) : -1;
+  return calls->report ? calls->report(kind, state().safepoint.park.epoch, payload, bytes) : -1;
 }
 
 u32 pending_epoch() { return __atomic_load_n(&crossing().pending, __ATOMIC_ACQUIRE); }
@@ -23,12 +23,13 @@ void copy_message(const char* from, char* to, u64 bytes) {
   to[used] = 0;
 }
 
-CallbackRound& round_of(int where) { return state().callback_rounds[where]; }
+CallbackRound& round_of(int where) { return state().safepoint.callback_rounds[where]; }
 
 bool awaits_callbacks() {
   const CallbackRound& main = round_of(FERMATA_ON_MAIN_THREAD);
   const u32 pending = pending_epoch();
-  if (main.count != 0 && (main.epoch != pending || main.calling || !state().main_may_stop))
+  if (main.count != 0 &&
+      (main.epoch != pending || main.calling || !state().safepoint.main_may_stop))
     return true;
   CallbackRound& own = round_of(FERMATA_ON_OWN_THREAD);
   if (own.count == 0) return false;
@@ -38,40 +39,41 @@ bool awaits_callbacks() {
          __atomic_load_n(&own.epoch, __ATOMIC_ACQUIRE) != pending;
 }
 
-void begin_own_reduction() { state().own_reductions++; }
+void begin_own_reduction() { state().safepoint.own_reductions++; }
 void end_own_reduction() {
-  state().own_reductions--;
+  state().safepoint.own_reductions--;
   if (pending_epoch() != 0) front::tls_gate.interrupted = 1;  // it may have kept the rank
 }
 bool has_own_reduction() {
-  bool found = state().own_reductions != 0;
+  bool found = state().safepoint.own_reductions != 0;
   for_each_own_reduction([&](Slot*) { found = true; });
   return found;
 }
 
 bool function_is_unexpected() {
-  return !state().main_expects_calls && has_own_reduction();
+  return !state().safepoint.main_expects_calls && has_own_reduction();
 }
 
-bool in_section() { return __atomic_load_n(&state().sections, __ATOMIC_SEQ_CST) != 0; }
+bool in_section() { return __atomic_load_n(&state().safepoint.sections, __ATOMIC_SEQ_CST) != 0; }
 
 bool held_back() {
   Core& core = state();
   const bool critical = in_section(), awaits = !critical && awaits_callbacks();
   if (FERMATA_LIKELY(!critical && !awaits && !function_is_unexpected())) return false;
-  if (core.park.held_told || !is_main_thread()) return true;
-  core.park.held_told = true;
+  if (core.safepoint.park.held_told || !is_main_thread()) return true;
+  core.safepoint.park.held_told = true;
   Message text;
   text << (critical ? "is in a critical section"
            : awaits ? "has not called its callbacks to the end"
                     : "computes while a reduction with a function of its own is under way");
-  if (critical && core.section_name[0]) text << " (" << core.section_name << ")";
+  const char* const name = core.safepoint.section_name;
+  if (critical && name[0]) text << " (" << name << ")";
   (void)report(Report::kHeld, text.data, text.size);
   return true;
 }
 
 bool shut_sections() {
-  u32* const shut = &state().sections_shut;
+  u32* const shut = &state().safepoint.sections_shut;
   __atomic_store_n(shut, 1, __ATOMIC_SEQ_CST);
   if (!held_back()) return true;
   __atomic_store_n(shut, 0, __ATOMIC_SEQ_CST);
@@ -79,26 +81,26 @@ bool shut_sections() {
 }
 
 void admit_sections() {
-  u32* const shut = &state().sections_shut;
+  u32* const shut = &state().safepoint.sections_shut;
   if (__atomic_exchange_n(shut, 0, __ATOMIC_SEQ_CST)) sys::futex_wake_all(shut);
 }
 
 int critical_begin(const char* name) {
   constexpr u64 kLookAgainNs = 10'000'000;
   Core& core = state();
-  u32 before = __atomic_fetch_add(&core.sections, 1, __ATOMIC_SEQ_CST);
-  while (__atomic_load_n(&core.sections_shut, __ATOMIC_SEQ_CST)) {
-    __atomic_fetch_sub(&core.sections, 1, __ATOMIC_SEQ_CST);
-    sys::futex_wait(&core.sections_shut, 1, kLookAgainNs);
-    before = __atomic_fetch_add(&core.sections, 1, __ATOMIC_SEQ_CST);
+  u32 before = __atomic_fetch_add(&core.safepoint.sections, 1, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&core.safepoint.sections_shut, __ATOMIC_SEQ_CST)) {
+    __atomic_fetch_sub(&core.safepoint.sections, 1, __ATOMIC_SEQ_CST);
+    sys::futex_wait(&core.safepoint.sections_shut, 1, kLookAgainNs);
+    before = __atomic_fetch_add(&core.safepoint.sections, 1, __ATOMIC_SEQ_CST);
   }
   if (before != 0) return 0;
-  copy_message(name ? name : "", core.section_name, sizeof core.section_name);
+  copy_message(name ? name : "", core.safepoint.section_name, sizeof core.safepoint.section_name);
   return 0;
 }
 
 int critical_end() {
-  u32* const sections = &state().sections;
+  u32* const sections = &state().safepoint.sections;
   u32 before = __atomic_load_n(sections, __ATOMIC_SEQ_CST);
   do {
     if (before == 0) return FERMATA_MISUSE;

@@ -8,7 +8,8 @@
 // parks. Each side stores its word and then reads the other's, so one of the two gives way: a
 // section that finds the door shut waits outside until the rank runs again.
 //
-// Invariant: while Core::sections_shut, Core::sections is 0 but for threads about to take it back.
+// Invariant: while SafepointState::sections_shut, SafepointState::sections is 0 but for threads
+//            about to take it back.
 #pragma once
 
 #include "frontend/callbacks.h"
@@ -41,7 +42,7 @@ bool awaits_callbacks();
 template <typename Visit>
 void for_each_own_reduction(Visit visit) {
   bool used = false;
-  for (Slot* const op : state().thunk_ops) used |= op && op_of(op)->users != 0;
+  for (Slot* const op : state().objects.thunk_ops) used |= op && op_of(op)->users != 0;
   if (FERMATA_LIKELY(!used)) return;
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);

@@ -47,7 +47,7 @@ void park_here() {
 
 /// With a duty, and not where this rank could park: it continues, and says what it waits for.
 void run_on_waiting(const Awaited& awaited) {
-  if (state().park.told) (void)make_progress(TakeIn::kAwaited);
+  if (state().safepoint.park.told) (void)make_progress(TakeIn::kAwaited);
   tell_needs(awaited);
   front::tls_gate.interrupted = 1;  // the way out takes it back
 }
@@ -87,10 +87,11 @@ bool is_under_way(u32 epoch) {
 bool taking_part() {
   const u32 epoch = pending_epoch();
   const Core& core = state();
-  if (epoch == 0 || !core.initialized || core.finalized || !is_under_way(epoch)) return false;
-  if (core.park.epoch != epoch) {
-    state().park = ParkState{};
-    state().park.epoch = epoch;
+  const bool is_mpi_there = core.world.initialized && !core.world.finalized;
+  if (epoch == 0 || !is_mpi_there || !is_under_way(epoch)) return false;
+  if (core.safepoint.park.epoch != epoch) {
+    state().safepoint.park = ParkState{};
+    state().safepoint.park.epoch = epoch;
   }
   return true;
 }
@@ -119,7 +120,7 @@ void leave_interrupted(bool may_call_functions) {
   const StoppingPlace place(may_call_functions);
   if (pending_epoch() == 0) return;
   const bool is_main = is_main_thread();
-  if (!is_main && state().threads == Threads::kOne) return raise_quiesce();
+  if (!is_main && state().gate.threads == Threads::kOne) return raise_quiesce();
   if (!rank_may_park(may_call_functions)) return;
   if (!is_main) nudge_main();
   raise_quiesce();
@@ -129,10 +130,10 @@ void leave_interrupted(bool may_call_functions) {
 /// members have come (two_phase.cpp).
 void enter_collective_pending(ClockEntry* clock, bool all_have_come) {
   Core& core = state();
-  if (clock == core.unused_clock) return;
+  if (clock == core.gate.unused_clock) return;
   const u64 since = sys::now_ns();
   while (taking_part()) {
-    if (refresh_targets() && clock->seq <= core.targets[clock - clocks()]) return;
+    if (refresh_targets() && clock->seq <= core.safepoint.targets[clock - clocks()]) return;
     clock->seq--;  // as if the call had not been begun: what would this rank do?
     bool runs_on = true;
     if (front::tls_gate.depth == 1 && !all_have_come) {
@@ -147,7 +148,7 @@ void enter_collective_pending(ClockEntry* clock, bool all_have_come) {
     }
     clock->seq++;
     compiler_barrier();
-    if (!runs_on || pending_epoch() != core.park.epoch) continue;
+    if (!runs_on || pending_epoch() != core.safepoint.park.epoch) continue;
     // Some member waits for this rank beyond this call, so the call must be let through: raise its
     // target, for this rank is about to wait for the others in it.
     const Count raised{clock->comm_id, clock->seq};

@@ -22,13 +22,13 @@ namespace fermata::mpi {
 /// restart each member that was in it begins it anew. So one that has left it may not be saved
 /// before it has begun the call: the others would wait for it.
 bool wait_for_all_members(Slot* comm) {
-  if (comm->kind != kComm || clock_of(comm) == state().unused_clock) return false;
+  if (comm->kind != kComm || clock_of(comm) == state().gate.unused_clock) return false;
   for (;;) {
-    const u32 rebuilds = state().rebuilds;
+    const u32 rebuilds = state().safepoint.rebuilds;
     u64 real = 0;
     if (lower().Ibarrier(comm->real, &real)) return false;  // the call itself will tell
     int flag = 0;
-    for (Backoff backoff; !flag && rebuilds == state().rebuilds; between_polls(backoff)) {
+    for (Backoff backoff; !flag && rebuilds == state().safepoint.rebuilds; between_polls(backoff)) {
       CanonStatus status{};
       if (lower().Test(&real, &flag, &status)) return false;
       if (!flag && checkpoint_wanted()) safe_point();

@@ -17,16 +17,16 @@ namespace {
 /// Tells the coordinator. True if it has been told.
 bool ask(u32 with_all) {
   const LowerScope scope;
-  const u32 payload[2] = {with_all, state().self_save != nullptr};
+  const u32 payload[2] = {with_all, state().user_api.self_save != nullptr};
   return report(Report::kAsk, payload, sizeof payload) == 0;
 }
 
 const char* reason_not_to_ask() {
   const Core& core = state();
-  if (!core.initialized) return "MPI_Init has not been called yet";
-  if (core.finalized) return "MPI_Finalize has been called";
+  if (!core.world.initialized) return "MPI_Init has not been called yet";
+  if (core.world.finalized) return "MPI_Finalize has been called";
   if (in_callback()) return "a callback may not ask for checkpoints";
-  if (__atomic_load_n(&core.sections, __ATOMIC_SEQ_CST))
+  if (__atomic_load_n(&core.safepoint.sections, __ATOMIC_SEQ_CST))
     return "this rank is in a critical section";
   return nullptr;
 }
@@ -46,7 +46,8 @@ void save_itself(u32* last) {
   const u32 epoch = __atomic_load_n(&shared.save_epoch, __ATOMIC_ACQUIRE);
   if (epoch == *last) return;
   *last = epoch;
-  shared.saved_code = state().self_save(shared.save_directory, state().self_argument);
+  const UserApiState& program = state().user_api;
+  shared.saved_code = program.self_save(shared.save_directory, program.self_argument);
   shared.saved_error = shared.saved_code == 0 ? flush(shared.save_directory) : 0;
   __atomic_store_n(&shared.saved_epoch, epoch, __ATOMIC_RELEASE);
 }
@@ -84,7 +85,7 @@ int ask_and_wait(char* message, u64 bytes) {
       copy_message(shared.answer_text, message, bytes);
       return shared.answer == 0 ? FERMATA_COMMITTED : FERMATA_FAILED;
     }
-    if (state().asked_restart > restarts) {
+    if (state().user_api.asked_restart > restarts) {
       copy_message("restarted", message, bytes);
       return FERMATA_RESTARTED;
     }
@@ -95,7 +96,7 @@ int ask_and_wait(char* message, u64 bytes) {
 
 int checkpoint(char* message, size_t bytes) {
   const char* reason = reason_not_to_ask();
-  u32* const asking = &state().asking;
+  u32* const asking = &state().user_api.in_request;
   if (!reason && __atomic_exchange_n(asking, 1, __ATOMIC_ACQUIRE))
     reason = "another thread of this rank is asking for a checkpoint";
   if (reason) {
@@ -108,10 +109,10 @@ int checkpoint(char* message, size_t bytes) {
 }
 
 int set_self_save(fermata_saver function, void* argument) {
-  if (__atomic_exchange_n(&state().asking, 1, __ATOMIC_ACQUIRE)) return FERMATA_MISUSE;
-  state().self_save = function;
-  state().self_argument = argument;
-  __atomic_store_n(&state().asking, 0u, __ATOMIC_RELEASE);
+  if (__atomic_exchange_n(&state().user_api.in_request, 1, __ATOMIC_ACQUIRE)) return FERMATA_MISUSE;
+  state().user_api.self_save = function;
+  state().user_api.self_argument = argument;
+  __atomic_store_n(&state().user_api.in_request, 0u, __ATOMIC_RELEASE);
   return 0;
 }
 
@@ -121,7 +122,7 @@ const char* self_state() {
 }
 
 int request() {
-  if (!state().initialized || state().finalized || in_callback()) return FERMATA_FAILED;
+  if (!state().world.initialized || state().world.finalized || in_callback()) return FERMATA_FAILED;
   return ask(0) ? 0 : FERMATA_FAILED;
 }
 

@@ -14,8 +14,8 @@ namespace {
 /// The list is this thread's, and no image is cut, until the end of the scope.
 class ExcludedScope {
  public:
-  ExcludedScope() { pthread_mutex_lock(&state().excluded_mutex); }
-  ~ExcludedScope() { pthread_mutex_unlock(&state().excluded_mutex); }
+  ExcludedScope() { pthread_mutex_lock(&state().user_api.excluded_mutex); }
+  ~ExcludedScope() { pthread_mutex_unlock(&state().user_api.excluded_mutex); }
   ExcludedScope(const ExcludedScope&) = delete;
   ExcludedScope& operator=(const ExcludedScope&) = delete;
 

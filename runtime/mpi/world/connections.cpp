@@ -162,16 +162,16 @@ int Comm_spawn_multiple(int count, char** commands, char*** argv, const int* max
 int Comm_get_parent(Slot** parent) {
   LowerScope scope;
   Core& core = state();
-  if (!core.parent_known) {
+  if (!core.comms.parent_known) {
     u64 real = 0;
     if (const int error = lower().Comm_get_parent(&real)) return error;
-    core.parent_known = true;
-    if (real && real != core.lower_comm_null) {
+    core.comms.parent_known = true;
+    if (real && real != core.lower.comm_null) {
       (void)lower().Comm_set_errhandler(real, slot_at(kErrhandler, kErrorsReturn)->real);
-      if (const int error = comm_adopt(real, true, nullptr, &core.parent)) return error;
+      if (const int error = comm_adopt(real, true, nullptr, &core.comms.parent)) return error;
     }
   }
-  *parent = core.parent ? core.parent : null_of(kComm);
+  *parent = core.comms.parent ? core.comms.parent : null_of(kComm);
   return kSuccess;
 }
 

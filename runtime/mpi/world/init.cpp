@@ -51,25 +51,25 @@ void make_own_comm() {
   comm->id = kOwnId;
   comm->slot = slot_new(kComm, comm);
   comm->slot->real = real;
-  comm->slot->spare = reinterpret_cast<u64>(state().unused_clock);
+  comm->slot->spare = reinterpret_cast<u64>(state().gate.unused_clock);
   comm_link(comm);
-  state().own_comm = comm->slot;
+  state().p2p.own_comm = comm->slot;
 }
 
 /// The slots of the predefined objects that core gives a meaning to.
 void fill_predefined() {
   Core& core = state();
-  set_predefined(kComm, kCommNull, nullptr, reinterpret_cast<u64>(core.unused_clock));
+  set_predefined(kComm, kCommNull, nullptr, reinterpret_cast<u64>(core.gate.unused_clock));
   Request* const none = arena_new<Request>();  // so that idle requests are all told alike
   request_start(none, RequestKind::kSend, RequestState::kInactive);
   set_predefined(kRequest, kRequestNull, none, 0);
-  core.completed = request_slot_new();
-  Request* const completed = request_of(core.completed);
+  core.p2p.completed = request_slot_new();
+  Request* const completed = request_of(core.p2p.completed);
   request_start(completed, RequestKind::kCompleted, RequestState::kDone);
   completed->status = empty_status();
-  set_predefined(kFile, kFileNull, nullptr, reinterpret_cast<u64>(core.unused_clock));
+  set_predefined(kFile, kFileNull, nullptr, reinterpret_cast<u64>(core.gate.unused_clock));
   (void)adopt_predefined(kCommWorld, kWorldId);
-  (void)adopt_predefined(kCommSelf, kSelfId + u64(core.world_rank));
+  (void)adopt_predefined(kCommSelf, kSelfId + u64(core.world.rank));
   front::for_each_predefined(
       [](Slot* slot, Kind kind, u32 canonical, void*) {
         i64 size = 0;
@@ -92,34 +92,34 @@ int start_mpi(int* argc, char*** argv, int required) {
       lower().Init_thread(argc, argv, required < least ? least : required, &level);
   if (error) return error;
   // Not more than was asked for, even if the MPI gives more: it would have to be paid for.
-  core.thread_level = core.granted_level = level < required ? level : required;
-  const int own = core.thread_level < least ? least : core.thread_level;
-  core.threads = own >= kThreadMultiple     ? Threads::kMultiple
+  core.world.thread_level = core.world.granted_level = level < required ? level : required;
+  const int own = core.world.thread_level < least ? least : core.world.thread_level;
+  core.gate.threads = own >= kThreadMultiple     ? Threads::kMultiple
                  : own >= kThreadSerialized ? Threads::kSerialized
                                             : Threads::kOne;
-  core.init_thread = &front::tls_gate;
+  core.world.init_thread = &front::tls_gate;
   lower_start();
   const u64 world = slot_at(kComm, kCommWorld)->real;
-  if (lower().Comm_rank(world, &core.world_rank) || lower().Comm_size(world, &core.world_size))
+  if (lower().Comm_rank(world, &core.world.rank) || lower().Comm_size(world, &core.world.size))
     return kErrIntern;
   find_neighbours();
-  const u64 counted = u64(core.world_size + kOutsideRoom);
+  const u64 counted = u64(core.world.size + kOutsideRoom);
   const u64 counts_bytes = counted * sizeof(u64);
-  core.sent = arena_array<u64>(counted);
-  core.received = arena_array<u64>(counted);
-  __builtin_memset(core.sent, 0, counts_bytes);
-  __builtin_memset(core.received, 0, counts_bytes);
+  core.p2p.sent = arena_array<u64>(counted);
+  core.p2p.received = arena_array<u64>(counted);
+  __builtin_memset(core.p2p.sent, 0, counts_bytes);
+  __builtin_memset(core.p2p.received, 0, counts_bytes);
   fill_predefined();
   load_predefined_attributes();
   make_own_comm();
-  core.initialized = true;
-  front::tls_gate.attention = core.threads == Threads::kOne ? 0 : kGateShared;
+  core.world.initialized = true;
+  front::tls_gate.attention = core.gate.threads == Threads::kOne ? 0 : kGateShared;
 
   Crossing& c = crossing();
   c.mpi_tid = c.main_tid;
-  c.world_rank = u32(core.world_rank);
-  c.world_size = u32(core.world_size);
-  c.sent = core.sent;
+  c.world_rank = u32(core.world.rank);
+  c.world_size = u32(core.world.size);
+  c.sent = core.p2p.sent;
   c.thread_level = own;
   c.two_phase = text_equal(launcher().config("collectives"), "2pc");
   compiler_barrier();
@@ -132,7 +132,7 @@ int start_mpi(int* argc, char*** argv, int required) {
 int end_mpi() {
   Core& core = state();
   LowerScope scope;
-  core.ending = true;
+  core.world.ending = true;
   count_collective(clock_of(slot_at(kComm, kCommWorld)));
   crossing().state = RankState::kFinalizing;
   (void)report(Report::kFinalizing, nullptr, 0);
@@ -140,10 +140,10 @@ int end_mpi() {
   each_window([](Window* window) { (void)window_close(window); });
   await_leaving();
   take_last_introductions();
-  if (core.lower_door_window) (void)lower().Win_free(&core.lower_door_window);
-  (void)lower().Comm_free(&core.lower_self);
+  if (core.lower.door_window) (void)lower().Win_free(&core.lower.door_window);
+  (void)lower().Comm_free(&core.lower.self);
   const int error = lower().Finalize();
-  core.finalized = true;
+  core.world.finalized = true;
   return error;
 }
 
@@ -156,15 +156,15 @@ namespace fermata::mpi::core {
 /// they compute. What it reads changes while all threads stand.
 double Wtime() {
   ScopeOfCall<false> scope;
-  return lower().Wtime() + state().wtime_offset;
+  return lower().Wtime() + state().world.wtime_offset;
 }
 
 int Query_thread(int* provided) {
-  *provided = state().thread_level;
+  *provided = state().world.thread_level;
   return kSuccess;
 }
 int Is_thread_main(int* flag) {
-  *flag = state().init_thread == &front::tls_gate;
+  *flag = state().world.init_thread == &front::tls_gate;
   return kSuccess;
 }
 

@@ -28,8 +28,8 @@ namespace {
 /// A thread that is beginning or ending MPI keeps the others from it.
 class BeginningAndEnd {
  public:
-  BeginningAndEnd() { (void)pthread_mutex_lock(&state().begin_mutex); }
-  ~BeginningAndEnd() { (void)pthread_mutex_unlock(&state().begin_mutex); }
+  BeginningAndEnd() { (void)pthread_mutex_lock(&state().world.begin_mutex); }
+  ~BeginningAndEnd() { (void)pthread_mutex_unlock(&state().world.begin_mutex); }
   BeginningAndEnd(const BeginningAndEnd&) = delete;
   BeginningAndEnd& operator=(const BeginningAndEnd&) = delete;
 };
@@ -60,14 +60,15 @@ i32 wanted_level(Slot* info) {
 int begin_world(int* argc, char*** argv, int required, int* provided) {
   const BeginningAndEnd only;
   Core& core = state();
-  if (core.world_begun) return kErrOther;
-  if (!core.initialized) {
+  if (core.world.begun) return kErrOther;
+  if (!core.world.initialized) {
     if (const int error = start_mpi(argc, argv, required)) return error;
   }
-  core.world_begun = true;
-  core.thread_level = core.granted_level < required ? core.granted_level : required;
-  core.init_thread = &front::tls_gate;
-  if (provided) *provided = core.thread_level;
+  core.world.begun = true;
+  const i32 granted = core.world.granted_level;
+  core.world.thread_level = granted < required ? granted : required;
+  core.world.init_thread = &front::tls_gate;
+  if (provided) *provided = core.world.thread_level;
   return kSuccess;
 }
 
@@ -94,9 +95,9 @@ int info_of_one(const char* key, const char* value, Slot** info) {
 }  // namespace
 
 void end_with_process() {
-  const Core& core = state();
-  if (core.session_process != sys::getpid() || core.open_sessions || core.finalized) return;
-  if (core.world_begun && !core.world_ended) return;
+  const WorldState& world = state().world;
+  if (world.session_process != sys::getpid() || world.open_sessions || world.finalized) return;
+  if (world.begun && !world.ended) return;
   (void)end_mpi();
 }
 
@@ -114,43 +115,43 @@ int Init_thread(int* argc, char*** argv, int required, int* provided) {
 int Finalize() {
   const BeginningAndEnd only;
   Core& core = state();
-  if (!core.world_begun || core.world_ended) return kErrOther;
+  if (!core.world.begun || core.world.ended) return kErrOther;
   Comm* const self = comm_of(slot_at(kComm, kCommSelf));
   (void)attributes_drop(kComm, self->slot, &self->attributes, false);
-  own_buffer_end(&core.own_buffer);
+  own_buffer_end(&core.p2p.own_buffer);
   own_buffer_end(&self->buffer);
   own_buffer_end(&comm_of(slot_at(kComm, kCommWorld))->buffer);
-  const int error = core.session_process ? int(kSuccess) : end_mpi();
-  core.world_ended = true;
+  const int error = core.world.session_process ? int(kSuccess) : end_mpi();
+  core.world.ended = true;
   return error;
 }
 
 int Initialized(int* flag) {
-  *flag = state().world_begun;
+  *flag = state().world.begun;
   return kSuccess;
 }
 int Finalized(int* flag) {
-  *flag = state().world_ended;
+  *flag = state().world.ended;
   return kSuccess;
 }
 
 int Session_init(Slot* info, Slot* errhandler, Slot** session) {
   const BeginningAndEnd only;
   Core& core = state();
-  if (core.finalized) return kErrOther;
-  if (!core.initialized) {
+  if (core.world.finalized) return kErrOther;
+  if (!core.world.initialized) {
     if (const int error = start_mpi(nullptr, nullptr, kThreadMultiple)) return error;
   }
   const i32 wanted = wanted_level(info);
   const LowerScope scope;
   Session* const made = arena_new<Session>();
-  made->thread_level = wanted < core.granted_level ? wanted : core.granted_level;
+  made->thread_level = wanted < core.world.granted_level ? wanted : core.world.granted_level;
   if (const int error = set_errhandler(&made->errhandler, errhandler)) {
     arena_free(made);
     return error;
   }
-  core.session_process = sys::getpid();
-  core.open_sessions++;
+  core.world.session_process = sys::getpid();
+  core.world.open_sessions++;
   *session = slot_new(kSession, made);
   return kSuccess;
 }
@@ -165,7 +166,7 @@ int Session_finalize(Slot** session) {
   errhandler_unref(s->errhandler);
   arena_free(s);
   slot_free(*session);
-  state().open_sessions--;
+  state().world.open_sessions--;
   *session = null_of(kSession);
   return kSuccess;
 }
@@ -196,7 +197,7 @@ int Session_get_pset_info(Slot* session, const char* name, Slot** info) {
   const int set = process_set(name);
   if (set < 0) return kErrArg;
   Message size;
-  size << (set == 0 ? state().world_size : 1);
+  size << (set == 0 ? state().world.size : 1);
   return info_of_one("mpi_size", size.data, info);
 }
 int Group_from_session_pset(Slot* session, const char* name, Slot** group) {
@@ -205,8 +206,8 @@ int Group_from_session_pset(Slot* session, const char* name, Slot** group) {
   if (set < 0) return kErrArg;
   const Core& core = state();
   const LowerScope scope;
-  *group = set == 0 ? group_new(comm_of(slot_at(kComm, kCommWorld))->members, core.world_size)
-                    : group_new(&core.world_rank, 1);
+  *group = set == 0 ? group_new(comm_of(slot_at(kComm, kCommWorld))->members, core.world.size)
+                    : group_new(&core.world.rank, 1);
   return kSuccess;
 }
 
