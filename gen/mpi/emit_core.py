@@ -143,7 +143,7 @@ def read_where(function):
 
 def unread_lines(function):
     kinds = {"op": "kOp"}
-    return [f"  if (!({where})) {name} = unread({kinds.get(name, 'kDatatype')});"
+    return [f"  if (!({where})) {name} = ignored_handle({kinds.get(name, 'kDatatype')});"
             for name, where in read_where(function).items()]
 
 

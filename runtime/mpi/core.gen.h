@@ -270,7 +270,7 @@ inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_
 inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   const BlockingCall open;
   return lower().Allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
 }
@@ -279,7 +279,7 @@ inline int Allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void*
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
     const BlockingCall open;
     return lower().Allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
   }
@@ -296,7 +296,7 @@ inline int Allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, 
 inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   const BlockingCall open;
   return lower().Allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
 }
@@ -328,7 +328,7 @@ inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot*
 inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   const BlockingCall open;
   return lower().Alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
 }
@@ -337,7 +337,7 @@ inline int Alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* 
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
     const BlockingCall open;
     return lower().Alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real);
   }
@@ -354,7 +354,7 @@ inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, v
 inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   const BlockingCall open;
   return lower().Alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
 }
@@ -384,7 +384,7 @@ inline int Barrier(Slot* comm) {
 inline int Bcast(void* buffer, int count, Slot* datatype, int root, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
+  if (!(root != abi::kProcNull)) datatype = ignored_handle(kDatatype);
   const BlockingCall open;
   return lower().Bcast(buffer, count, datatype->real, root, comm->real);
 }
@@ -393,7 +393,7 @@ inline int Bcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
+    if (!(root != abi::kProcNull)) datatype = ignored_handle(kDatatype);
     const BlockingCall open;
     return lower().Bcast_c(buffer, count, datatype->real, root, comm->real);
   }
@@ -824,8 +824,8 @@ inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datat
 inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
+  if (!(at_root(comm, root))) recvtype = ignored_handle(kDatatype);
   const BlockingCall open;
   return lower().Gather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
 }
@@ -834,8 +834,8 @@ inline int Gather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* re
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-    if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+    if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
+    if (!(at_root(comm, root))) recvtype = ignored_handle(kDatatype);
     const BlockingCall open;
     return lower().Gather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
   }
@@ -852,8 +852,8 @@ inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, voi
 inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
+  if (!(at_root(comm, root))) recvtype = ignored_handle(kDatatype);
   const BlockingCall open;
   return lower().Gatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real);
 }
@@ -1232,8 +1232,8 @@ inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag
 inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
-  if (!(root != abi::kProcNull)) op = unread(kOp);
+  if (!(root != abi::kProcNull)) datatype = ignored_handle(kDatatype);
+  if (!(root != abi::kProcNull)) op = ignored_handle(kOp);
   const ReducingCall open(op);
   return lower().Reduce(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
 }
@@ -1242,8 +1242,8 @@ inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatyp
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
-    if (!(root != abi::kProcNull)) op = unread(kOp);
+    if (!(root != abi::kProcNull)) datatype = ignored_handle(kDatatype);
+    if (!(root != abi::kProcNull)) op = ignored_handle(kOp);
     const ReducingCall open(op);
     return lower().Reduce_c(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
   }
@@ -1359,8 +1359,8 @@ inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* data
 inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+  if (!(at_root(comm, root))) sendtype = ignored_handle(kDatatype);
+  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = ignored_handle(kDatatype);
   const BlockingCall open;
   return lower().Scatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
 }
@@ -1369,8 +1369,8 @@ inline int Scatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* r
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-    if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+    if (!(at_root(comm, root))) sendtype = ignored_handle(kDatatype);
+    if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = ignored_handle(kDatatype);
     const BlockingCall open;
     return lower().Scatter_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
   }
@@ -1387,8 +1387,8 @@ inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
 inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+  if (!(at_root(comm, root))) sendtype = ignored_handle(kDatatype);
+  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = ignored_handle(kDatatype);
   const BlockingCall open;
   return lower().Scatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
 }

@@ -18,7 +18,7 @@ inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void
   if (!(fits_int(sendcount) && small_recvcounts.fits() && small_displs.fits())) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
     const BlockingCall open;
     return lower().Allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real);
   }
@@ -47,7 +47,7 @@ inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sd
   if (!(small_sendcounts.fits() && small_sdispls.fits() && small_recvcounts.fits() && small_rdispls.fits())) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+    if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
     const BlockingCall open;
     return lower().Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real);
   }
@@ -114,8 +114,8 @@ inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* r
   if (!(fits_int(sendcount) && small_recvcounts.fits() && small_displs.fits())) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-    if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+    if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
+    if (!(at_root(comm, root))) recvtype = ignored_handle(kDatatype);
     const BlockingCall open;
     return lower().Gatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real);
   }
@@ -369,8 +369,8 @@ inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* dis
   if (!(small_sendcounts.fits() && small_displs.fits() && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-    if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+    if (!(at_root(comm, root))) sendtype = ignored_handle(kDatatype);
+    if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = ignored_handle(kDatatype);
     const BlockingCall open;
     return lower().Scatterv_c(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real);
   }

@@ -114,7 +114,7 @@ static void test_taken_by_a_persistent_receive() {
   EXPECT(is_gone() && slot->real == 88);
   EXPECT(request_of(slot)->state == RequestState::kActive);
   Slot* handle = slot;
-  retire(&handle);
+  release_handle(&handle);
   EXPECT(handle == slot && slot->real == 99);
   EXPECT(request_of(slot)->state == RequestState::kInactive);
   EXPECT(request_of(slot)->mode == SendMode::kStandard);
@@ -137,7 +137,7 @@ static void test_freed_while_active() {
   outcome = kSuccess;
   EXPECT(unexpected_receive(hold(), slot) == kSuccess);
   request_of(slot)->forgotten = true;
-  EXPECT(settle_if_finished(slot));
+  EXPECT(complete_if_finished(slot));
   EXPECT(freed == 99 && slot->flags == 0);
 }
 

@@ -4,9 +4,9 @@
 //
 // They are counted on the clock of the group. Who waits in such a call relies on it that the others
 // can be told that they owe it, and only a rank that has the clock can be. So the members of the
-// group meet before it: each makes the clock, and continues when it has heard, directly or not, of
-// all the others. What they send each other is counted, and asked for, like messages of the
-// application (needs.h): a rank can be stopped while it waits for others to come.
+// group pass a barrier before it: each makes the clock, and continues when it has heard, directly
+// or not, of all the others. What they send each other is counted, and asked for, like messages of
+// the application (needs.h): a rank can be stopped while it waits for others to come.
 //
 // In MPI_Intercomm_create neither group knows the other. Their leaders introduce them to each other
 // and tell their own groups, all by messages of the same kind; the rest is a call of the group that
@@ -52,7 +52,7 @@ int exchange_own(i32 to, const void* ours, u64 our_bytes, i32 from, void* theirs
 }
 
 /// True if all are ranks of the job and differ, and are members of `within` unless that is null.
-bool can_meet(const Group& group, const Comm* within) {
+bool can_form_barrier(const Group& group, const Comm* within) {
   enum : u8 { kMayCome = 1, kComes = 2 };
   const LowerScope scope;
   const i32 world = state().world.size;
@@ -70,13 +70,14 @@ bool can_meet(const Group& group, const Comm* within) {
 }
 
 /// Sets *clock to the clock of a group that this rank is in. Blocks until all members have come to
-/// the call `which`; a rank can be stopped in it. Preconditions: can_meet(); the gate is not held.
-int meet(const Group& group, u64 which, ClockEntry** clock) {
+/// the call `which`; a rank can be stopped in it. Preconditions: can_form_barrier();
+/// the gate is not held.
+int group_barrier(const Group& group, u64 which, ClockEntry** clock) {
   {
     const LowerScope scope;
     *clock = clock_of_group(group.ranks, group.size);
   }
-  const i32 tag = tag_of_meeting((*clock)->comm_id, which);
+  const i32 tag = tag_of_barrier((*clock)->comm_id, which);
   int error = kSuccess;
   for (i32 distance = 1; !error && distance < group.size; distance *= 2) {
     const i32 to = (group.rank + distance) % group.size;
@@ -98,7 +99,7 @@ struct OtherGroup {
   bool same_job;  // if not, its leader has no world rank, and no checkpoint is possible
   i32 leader;     // world rank
   i32 size;
-  i32 meeting;  // the tag of the leaders' messages
+  i32 tag;        // of the leaders' messages
 };
 
 i32* ranks_array(i32 size) {
@@ -112,8 +113,8 @@ void ranks_free(i32* ranks) {
 
 /// The leader's part: learns about the other group from its leader, and its world ranks, which are
 /// the caller's to free. Blocks; a rank can be stopped in it.
-int meet_leader(const Comm* local, Slot* peer, int remote_leader, int tag, OtherGroup* other,
-                i32** members) {
+int ask_leader(const Comm* local, Slot* peer, int remote_leader, int tag, OtherGroup* other,
+               i32** members) {
   const Comm* const p = live_comm(peer);
   if (!p) return kErrComm;
   if (remote_leader < 0 || remote_leader >= peers_of(p)) return kErrRank;
@@ -122,17 +123,17 @@ int meet_leader(const Comm* local, Slot* peer, int remote_leader, int tag, Other
   other->same_job = leader < state().world.size;
   if (!other->same_job) return kSuccess;
   other->leader = leader;
-  other->meeting = tag_of_meeting(p->id, u64(tag));
+  other->tag = tag_of_barrier(p->id, u64(tag));
   const Introduction ours{p->id, tag, local->size};
   Introduction theirs{};
   const int error = exchange_own(leader, &ours, sizeof ours, leader, &theirs, sizeof theirs,
-                                 other->meeting);
+                                 other->tag);
   if (error) return error;
   if (theirs.peer_id != ours.peer_id || theirs.tag != ours.tag) return kErrComm;
   other->size = theirs.size;
   *members = ranks_array(theirs.size);
   return exchange_own(leader, local->local_members, u64(ours.size) * sizeof(i32), leader, *members,
-                      u64(theirs.size) * sizeof(i32), other->meeting);
+                      u64(theirs.size) * sizeof(i32), other->tag);
 }
 
 /// A broadcast by messages, along a binomial tree: a rank can be stopped in it. Preconditions: no
@@ -141,7 +142,7 @@ int tell(Slot* comm, int root, void* data, u64 bytes) {
   const Comm* const c = comm_of(comm);
   Slot* const byte = slot_at(kDatatype, kByte);
   const int count = int(bytes);
-  const i32 tag = tag_of_meeting(c->id, u64(root));
+  const i32 tag = tag_of_barrier(c->id, u64(root));
   const i32 own = (c->rank + c->size - root) % c->size;
   const auto member = [&](i32 i) { return c->local_members[(i + root) % c->size]; };
   CanonStatus status{};
@@ -177,15 +178,15 @@ Group join_groups(const Comm* local, int local_leader, const OtherGroup& other,
   return all;
 }
 
-/// The members of both groups meet. Sets *clock to theirs, or leaves it alone if some of them are
+/// A barrier of both groups. Sets *clock to theirs, or leaves it alone if some of them are
 /// of another job: no checkpoint can be while they are connected.
-int meet_all(const Comm* local, int local_leader, const OtherGroup& other, const i32* members,
-             ClockEntry** clock) {
+int barrier_of_both(const Comm* local, int local_leader, const OtherGroup& other,
+                    const i32* members, ClockEntry** clock) {
   for (i32 i = 0; i < other.size; i++)
     if (members[i] >= state().world.size) return kSuccess;
   const Group all = join_groups(local, local_leader, other, members);
   const int error =
-      can_meet(all, nullptr) ? meet(all, u64(other.meeting), clock) : int(kErrComm);
+      can_form_barrier(all, nullptr) ? group_barrier(all, u64(other.tag), clock) : int(kErrComm);
   ranks_free(all.ranks);
   return error;
 }
@@ -208,10 +209,10 @@ int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
   if (tag < 0) return kErrTag;
   *newcomm = null_of(kComm);
   if (g->rank == kUndefined) return kSuccess;  // collective over the group alone
-  if (!can_meet(*g, from)) return kErrGroup;
+  if (!can_form_barrier(*g, from)) return kErrGroup;
   ClockEntry* clock = nullptr;
-  const i32 bridge_tag = tag_of_meeting(from->id, u64(tag));
-  if (const int error = meet(*g, u64(bridge_tag), &clock)) return error;
+  const i32 bridge_tag = tag_of_barrier(from->id, u64(tag));
+  if (const int error = group_barrier(*g, u64(bridge_tag), &clock)) return error;
   LowerScope scope;
   count_collective(clock);
   u64 real = 0;
@@ -230,10 +231,10 @@ int Intercomm_create(Slot* local, int local_leader, Slot* peer, int remote_leade
   OtherGroup other{};
   i32* members = nullptr;
   ClockEntry* clock = clock_of(local);
-  if (leads) other.error = meet_leader(from, peer, remote_leader, tag, &other, &members);
+  if (leads) other.error = ask_leader(from, peer, remote_leader, tag, &other, &members);
   int error = from->outside ? other.error : tell_group(local, local_leader, &other, &members);
   if (!error && other.same_job && !from->outside)
-    error = meet_all(from, local_leader, other, members, &clock);
+    error = barrier_of_both(from, local_leader, other, members, &clock);
   ranks_free(members);
   if (error) return error;
   const LowerScope scope;
@@ -243,7 +244,7 @@ int Intercomm_create(Slot* local, int local_leader, Slot* peer, int remote_leade
     const BlockingCall open;
     if (!leads || other.same_job)
       error = lower().Intercomm_create(local->real, local_leader, state().lower.bridge,
-                                       other.leader, other.meeting, &real);
+                                       other.leader, other.tag, &real);
     else
       error = lower().Intercomm_create(local->real, local_leader, peer->real, remote_leader, tag,
                                        &real);

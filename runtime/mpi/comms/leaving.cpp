@@ -36,7 +36,7 @@ bool leave(Slot* comm) {
   c->leaving = true;
   comm->flags |= kSlotLeft;
   state().comms.leaving++;
-  (void)settle_if_finished(slot);
+  (void)complete_if_finished(slot);
   return true;
 }
 
@@ -46,7 +46,7 @@ void sweep_leaving() {
     const Request* const request = request_of(slot);
     const bool leaves = request->kind == RequestKind::kCollective && request->forgotten &&
                         request->object && request->object->kind == kComm;
-    if (leaves && request->state == RequestState::kActive) (void)settle_if_finished(slot);
+    if (leaves && request->state == RequestState::kActive) (void)complete_if_finished(slot);
   });
 }
 

@@ -13,7 +13,7 @@
 namespace fermata::mpi::core {
 
 inline int Allgather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot*, Slot** request) {
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   return collective_init(comm, {sendtype, recvtype}, request,
                          [=](Slot* own, u64* real) {
     return lower().Iallgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, own->real, real);
@@ -21,7 +21,7 @@ inline int Allgather_init(const void* sendbuf, int sendcount, Slot* sendtype, vo
 }
 
 inline int Allgatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm, Slot*, Slot** request) {
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   return collective_init(comm, {sendtype, recvtype}, request,
                          [=](Slot* own, u64* real) {
     return lower().Iallgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, own->real, real);
@@ -36,7 +36,7 @@ inline int Allreduce_init(const void* sendbuf, void* recvbuf, int count, Slot* d
 }
 
 inline int Alltoall_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot*, Slot** request) {
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   return collective_init(comm, {sendtype, recvtype}, request,
                          [=](Slot* own, u64* real) {
     return lower().Ialltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, own->real, real);
@@ -44,7 +44,7 @@ inline int Alltoall_init(const void* sendbuf, int sendcount, Slot* sendtype, voi
 }
 
 inline int Alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm, Slot*, Slot** request) {
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   return collective_init(comm, {sendtype, recvtype}, request,
                          [=](Slot* own, u64* real) {
     return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, own->real, real);
@@ -59,7 +59,7 @@ inline int Barrier_init(Slot* comm, Slot*, Slot** request) {
 }
 
 inline int Bcast_init(void* buffer, int count, Slot* datatype, int root, Slot* comm, Slot*, Slot** request) {
-  if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
+  if (!(root != abi::kProcNull)) datatype = ignored_handle(kDatatype);
   return collective_init(comm, {datatype}, request,
                          [=](Slot* own, u64* real) {
     return lower().Ibcast(buffer, count, datatype->real, root, own->real, real);
@@ -74,8 +74,8 @@ inline int Exscan_init(const void* sendbuf, void* recvbuf, int count, Slot* data
 }
 
 inline int Gather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot*, Slot** request) {
-  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
+  if (!(at_root(comm, root))) recvtype = ignored_handle(kDatatype);
   return collective_init(comm, {sendtype, recvtype}, request,
                          [=](Slot* own, u64* real) {
     return lower().Igather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, own->real, real);
@@ -83,8 +83,8 @@ inline int Gather_init(const void* sendbuf, int sendcount, Slot* sendtype, void*
 }
 
 inline int Gatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm, Slot*, Slot** request) {
-  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
+  if (!(at_root(comm, root))) recvtype = ignored_handle(kDatatype);
   return collective_init(comm, {sendtype, recvtype}, request,
                          [=](Slot* own, u64* real) {
     return lower().Igatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, own->real, real);
@@ -92,14 +92,14 @@ inline int Gatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void
 }
 
 inline int Iallgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Iallgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real, real);
   });
 }
 
 inline int Iallgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm, Slot** request) {
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Iallgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, comm->real, real);
   });
@@ -112,14 +112,14 @@ inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, Slot* datat
 }
 
 inline int Ialltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Ialltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, comm->real, real);
   });
 }
 
 inline int Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype, Slot* comm, Slot** request) {
-  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
+  if (!(sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts, rdispls, recvtype->real, comm->real, real);
   });
@@ -132,7 +132,7 @@ inline int Ibarrier(Slot* comm, Slot** request) {
 }
 
 inline int Ibcast(void* buffer, int count, Slot* datatype, int root, Slot* comm, Slot** request) {
-  if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
+  if (!(root != abi::kProcNull)) datatype = ignored_handle(kDatatype);
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Ibcast(buffer, count, datatype->real, root, comm->real, real);
   });
@@ -145,16 +145,16 @@ inline int Iexscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype
 }
 
 inline int Igather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
-  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
+  if (!(at_root(comm, root))) recvtype = ignored_handle(kDatatype);
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Igather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real, real);
   });
 }
 
 inline int Igatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm, Slot** request) {
-  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = unread(kDatatype);
-  if (!(at_root(comm, root))) recvtype = unread(kDatatype);
+  if (!(root >= 0 && sendbuf != reinterpret_cast<void*>(abi::kInPlace))) sendtype = ignored_handle(kDatatype);
+  if (!(at_root(comm, root))) recvtype = ignored_handle(kDatatype);
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Igatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs, recvtype->real, root, comm->real, real);
   });
@@ -185,8 +185,8 @@ inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const
 }
 
 inline int Ireduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm, Slot** request) {
-  if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
-  if (!(root != abi::kProcNull)) op = unread(kOp);
+  if (!(root != abi::kProcNull)) datatype = ignored_handle(kDatatype);
+  if (!(root != abi::kProcNull)) op = ignored_handle(kOp);
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Ireduce(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real, real);
   }, Reduction{op, datatype});
@@ -211,16 +211,16 @@ inline int Iscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, 
 }
 
 inline int Iscatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
-  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+  if (!(at_root(comm, root))) sendtype = ignored_handle(kDatatype);
+  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = ignored_handle(kDatatype);
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Iscatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real, real);
   });
 }
 
 inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
-  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+  if (!(at_root(comm, root))) sendtype = ignored_handle(kDatatype);
+  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = ignored_handle(kDatatype);
   return collective_begin(comm, request, [&](u64* real, void**) {
     return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, comm->real, real);
   });
@@ -255,8 +255,8 @@ inline int Neighbor_alltoallv_init(const void* sendbuf, const int* sendcounts, c
 }
 
 inline int Reduce_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root, Slot* comm, Slot*, Slot** request) {
-  if (!(root != abi::kProcNull)) datatype = unread(kDatatype);
-  if (!(root != abi::kProcNull)) op = unread(kOp);
+  if (!(root != abi::kProcNull)) datatype = ignored_handle(kDatatype);
+  if (!(root != abi::kProcNull)) op = ignored_handle(kOp);
   return collective_init(comm, {datatype, op}, request,
                          [=](Slot* own, u64* real) {
     return lower().Ireduce(sendbuf, recvbuf, count, datatype->real, op->real, root, own->real, real);
@@ -285,8 +285,8 @@ inline int Scan_init(const void* sendbuf, void* recvbuf, int count, Slot* dataty
 }
 
 inline int Scatter_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot*, Slot** request) {
-  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+  if (!(at_root(comm, root))) sendtype = ignored_handle(kDatatype);
+  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = ignored_handle(kDatatype);
   return collective_init(comm, {sendtype, recvtype}, request,
                          [=](Slot* own, u64* real) {
     return lower().Iscatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real, root, own->real, real);
@@ -294,8 +294,8 @@ inline int Scatter_init(const void* sendbuf, int sendcount, Slot* sendtype, void
 }
 
 inline int Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm, Slot*, Slot** request) {
-  if (!(at_root(comm, root))) sendtype = unread(kDatatype);
-  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = unread(kDatatype);
+  if (!(at_root(comm, root))) sendtype = ignored_handle(kDatatype);
+  if (!(root >= 0 && recvbuf != reinterpret_cast<void*>(abi::kInPlace))) recvtype = ignored_handle(kDatatype);
   return collective_init(comm, {sendtype, recvtype}, request,
                          [=](Slot* own, u64* real) {
     return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount, recvtype->real, root, own->real, real);

@@ -21,7 +21,7 @@ inline bool at_root(Slot* comm, int root) {
   return c && (c->remote_size >= 0 ? root == kRoot : root == c->rank);
 }
 /// What stands where a call reads nothing.
-inline Slot* unread(Kind kind) {
+inline Slot* ignored_handle(Kind kind) {
   return kind == kOp ? slot_at(kOp, abi::kSum) : slot_at(kDatatype, kByte);
 }
 

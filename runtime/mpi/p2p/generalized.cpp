@@ -39,7 +39,7 @@ int Grequest_complete(Slot* slot) {
   request->state = RequestState::kDone;
   if (!request->forgotten) return kSuccess;
   const int error = last_outcome_of(request);
-  retire(&slot);
+  release_handle(&slot);
   return error;
 }
 

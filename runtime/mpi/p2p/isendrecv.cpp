@@ -27,8 +27,8 @@ int send_kept(void* packed, int bytes, int dest, int tag, Slot* comm) {
   request->kept_until_done = packed;
   request->owns = true;
   request->forgotten = true;
-  if (request->state == RequestState::kActive) (void)settle_if_finished(slot);
-  else (void)request_drop(slot);
+  if (request->state == RequestState::kActive) (void)complete_if_finished(slot);
+  else (void)request_release_freed(slot);
   sweep_forgotten();
   return kSuccess;
 }

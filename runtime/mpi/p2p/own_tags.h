@@ -14,9 +14,9 @@ inline constexpr i32 kGroupTags = 0x4000;  // group_calls.h
 /// Receipts have 1 to 16383, each the one behind the last.
 inline i32 next_receipt_tag(i32 last) { return last % kReceiptTags + 1; }
 
-/// Meetings have 16384 to 32767, which is what every MPI allows. By what they are for, so that
-/// those of two threads with the same rank hardly ever have the same one.
-inline i32 tag_of_meeting(u64 first, u64 second) {
+/// Barriers of groups have 16384 to 32767, which is what every MPI allows. By what they are for, so
+/// that those of two threads with the same rank hardly ever have the same one.
+inline i32 tag_of_barrier(u64 first, u64 second) {
   return kReceiptTags + 1 + i32(hash_word(hash_word(kHashStart, first), second) % kGroupTags);
 }
 inline bool is_announcement(i32 tag) { return tag <= kReceiptTags; }

@@ -232,7 +232,7 @@ bool partitioned_is_pending(Slot* slot) {
   if (!of->message || (of->sends && of->ready < of->partitions)) return true;
   Request* const message = request_of(of->message);
   if (checkpoint_wanted()) message->polled = true;  // needs.h
-  if (message->state == RequestState::kActive && !settle_if_finished(of->message)) return true;
+  if (message->state == RequestState::kActive && !complete_if_finished(of->message)) return true;
   partitioned_finish(request);
   return false;
 }
@@ -241,7 +241,7 @@ void partitioned_free(Request* request) {
   Partitioned* const of = partitioned_of(request);
   type_unref(request->datatype);
   of->request = nullptr;
-  if (of->message) (void)request_drop(of->message);
+  if (of->message) (void)request_release_freed(of->message);
   arena_free(of->is_ready);
   if (!is_unintroduced(of)) arena_free(of);  // else its introduction is still to come
 }

@@ -98,7 +98,7 @@ bool receipt_is_missing(Slot* slot) {
   SynchronousSend* const send = synchronous_of(request);
   if (!send || !send->receipt) return false;
   if (request_of(send->receipt)->state == RequestState::kActive)
-    (void)settle_if_finished(send->receipt);
+    (void)complete_if_finished(send->receipt);
   (void)poll_announced(send);
   if (request_of(send->receipt)->state == RequestState::kActive || send->unfinished) return true;
   request_release(send->receipt);
@@ -106,7 +106,7 @@ bool receipt_is_missing(Slot* slot) {
   request->status = empty_status();
   request->error = kSuccess;
   request->state = RequestState::kDone;
-  if (request->forgotten) (void)request_drop(slot);
+  if (request->forgotten) (void)request_release_freed(slot);
   return false;
 }
 

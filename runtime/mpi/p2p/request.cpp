@@ -29,7 +29,7 @@ Slot* first_in_file(const Slot* file) {
   return first;
 }
 
-bool settle_alone(Slot* slot) {
+bool complete_alone(Slot* slot) {
   Request* const request = request_of(slot);
   if (FERMATA_UNLIKELY(request->in_lower)) return false;  // its thread sees to it
   int flag = 0;
@@ -38,7 +38,7 @@ bool settle_alone(Slot* slot) {
   const int error = lower().Test(&slot->real, &flag, &status);
   if (!flag && error == kSuccess) return false;
   record_finished(slot, status, error);
-  if (request->forgotten) (void)request_drop(slot);
+  if (request->forgotten) (void)request_release_freed(slot);
   return true;
 }
 
@@ -78,7 +78,7 @@ int generalized_end(Request* request) {
   return free_fn ? front::call_grequest_free(free_fn, calls->extra_state) : int(kSuccess);
 }
 
-void request_give_back(Request* request) {
+void request_release_owned(Request* request) {
   if (request->kind == RequestKind::kGeneralized) (void)generalized_end(request);
   if (request->kind == RequestKind::kGeneralized) arena_free(request->kept_until_done);
   else if (request->kind == RequestKind::kCollective) kept_until_done_free(request);
@@ -93,7 +93,7 @@ void request_give_back(Request* request) {
     type_unref(request->datatype);
 }
 
-int request_drop(Slot* slot) {
+int request_release_freed(Slot* slot) {
   Request* const request = request_of(slot);
   int error = kSuccess;
   if (request->mode == SendMode::kSynchronous) synchronous_end(request);
@@ -117,12 +117,12 @@ void note_culprit(const Request* request) {
   if (!front::tls_culprit) front::tls_culprit = object;
 }
 
-bool settle_if_finished(Slot* slot) {
+bool complete_if_finished(Slot* slot) {
   const Request* const request = request_of(slot);
   if (FERMATA_UNLIKELY(is_of_file(request) && is_collective(request)))
     for (Slot* first; (first = first_in_file(request->object)) != slot;)
-      if (!settle_alone(first)) return false;
-  return settle_alone(slot);
+      if (!complete_alone(first)) return false;
+  return complete_alone(slot);
 }
 
 int wait_request_shared(Slot** handle, CanonStatus* status) {

@@ -7,7 +7,7 @@
 // stop, and what it waits for is looked up anew after that. Nothing is allocated on the way.
 //
 // Invariant: a message that is received by a request is counted exactly once, where the request
-//            leaves kActive (settle() below), whether the application or the draining finds it
+//            leaves kActive (complete() below), whether the application or the draining finds it
 //            finished. Those that are held or kept: unexpected.h.
 #pragma once
 
@@ -52,7 +52,7 @@ inline Generalized* generalized_of(const Request* request) {
 /// Calls the application's free function, once. Its error is the call's that ends the request.
 [[gnu::cold]] int generalized_end(Request* request);
 
-/// outcome_of() where the request is retired thereafter.
+/// outcome_of() where the request is released thereafter.
 [[gnu::always_inline]] inline int last_outcome_of(Request* request) {
   const int error = outcome_of(request);
   if (FERMATA_LIKELY(request->kind != RequestKind::kGeneralized)) return error;
@@ -60,19 +60,19 @@ inline Generalized* generalized_of(const Request* request) {
   return error ? error : last;
 }
 
-[[gnu::cold]] void request_give_back(Request* request);
+[[gnu::cold]] void request_release_owned(Request* request);
 
 [[gnu::always_inline]] inline void request_release(Slot* slot) {
   Request* const request = request_of(slot);
-  if (FERMATA_UNLIKELY(request->owns)) request_give_back(request);
+  if (FERMATA_UNLIKELY(request->owns)) request_release_owned(request);
   request_slot_free(slot);
 }
 
 /// Of a request that the application has freed: it ends with its real request, if that still is.
-int request_drop(Slot* slot);
+int request_release_freed(Slot* slot);
 
 /// Records a real request that has just finished with this status and error class.
-inline void settle(Request* request, const CanonStatus& status, int error) {
+inline void complete(Request* request, const CanonStatus& status, int error) {
   if (!is_receive(request) || status.internal[2]) return;
   if (FERMATA_UNLIKELY(error != kSuccess && error != kErrTruncate)) return;
   // In an error the lower half may leave the source alone.
@@ -85,7 +85,7 @@ inline void settle(Request* request, const CanonStatus& status, int error) {
 [[gnu::cold]] void note_culprit(const Request* request);
 
 /// What the application sees of a finished request: its handle becomes null, or inactive.
-[[gnu::always_inline]] inline void retire(Slot** handle) {
+[[gnu::always_inline]] inline void release_handle(Slot** handle) {
   Slot* const slot = *handle;
   Request* const request = request_of(slot);
   if (FERMATA_UNLIKELY(request->kind >= RequestKind::kPersistentSend)) {
@@ -111,8 +111,8 @@ inline bool is_idle(const Slot* slot) {
          static_cast<const Request*>(slot->object)->state == RequestState::kInactive;
 }
 
-/// settle() for a request that was completed without a status.
-inline void settle_unseen(const Request* request) {
+/// complete() for a request that was completed without a status.
+inline void complete_unseen(const Request* request) {
   if (is_receive(request)) count_received(comm_of(request->comm), request->peer);
 }
 
@@ -127,10 +127,11 @@ using LowerPoll = int (*)(u64*, int*, CanonStatus*);
 /// Polls one active request and records it if it has finished. Returns true if it has.
 /// MPICH gets on with a file's collective request where that is polled, by collective calls of its
 /// own: so every member polls them in the same order.
-bool settle_if_finished(Slot* slot);
+bool complete_if_finished(Slot* slot);
 
 /// Asks the lower half for one request: poll(slot, &flag, status). `*done`: it has finished,
-/// `*status` (may be null) is its status, the handle is retired. Returns the request's error class.
+/// `*status` (may be null) is its status, the handle is released. Returns the request's error
+/// class.
 template <typename Poll>
 [[gnu::always_inline]] inline int poll_request_by(Poll poll, Slot** handle, bool* done,
                                                   CanonStatus* status) {
@@ -138,7 +139,7 @@ template <typename Poll>
   Request* const request = request_of(slot);
   *done = true;
   if (FERMATA_UNLIKELY(is_of_file(request)) && request->state == RequestState::kActive &&
-      !settle_if_finished(slot)) {
+      !complete_if_finished(slot)) {
     *done = false;
     return kSuccess;
   }
@@ -156,10 +157,10 @@ template <typename Poll>
       *done = false;
       return kSuccess;
     }
-    if (status) settle(request, *status, error);
-    else settle_unseen(request);
+    if (status) complete(request, *status, error);
+    else complete_unseen(request);
     if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
-    retire(handle);
+    release_handle(handle);
     return error;
   }
   if (FERMATA_UNLIKELY(request->state == RequestState::kPending) && is_still_pending(slot)) {
@@ -170,7 +171,7 @@ template <typename Poll>
   const int error = last_outcome_of(request);
   if (status) *status = request->status;
   if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
-  retire(handle);
+  release_handle(handle);
   return error;
 }
 
@@ -187,7 +188,7 @@ template <typename Poll>
 /// Records an active request that the lower half has finished, for whoever asks for it.
 inline void record_finished(Slot* slot, const CanonStatus& status, int error) {
   Request* const request = request_of(slot);
-  settle(request, status, error);
+  complete(request, status, error);
   request->status = status;
   request->error = error;
   request->state = RequestState::kDone;

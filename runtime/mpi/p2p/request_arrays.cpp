@@ -5,7 +5,7 @@
 namespace fermata::mpi {
 
 Standing standing_in_file(Slot* slot) {
-  return settle_if_finished(slot) ? Standing::kFinished : Standing::kPending;
+  return complete_if_finished(slot) ? Standing::kFinished : Standing::kPending;
 }
 
 int finish_batch(Batch& batch, RequestList list, StatusList statuses, bool pending) {
@@ -20,7 +20,7 @@ int finish_batch(Batch& batch, RequestList list, StatusList statuses, bool pendi
     if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
     if (FERMATA_LIKELY(done || error != kSuccess)) {
       for (i32 k = 0; k < batch.count(); k++)
-        if (conclude_asked(batch, k, list, statuses, has_statuses, error)) result = kErrInStatus;
+        if (release_polled(batch, k, list, statuses, has_statuses, error)) result = kErrInStatus;
       batch.clear();
       return result;
     }

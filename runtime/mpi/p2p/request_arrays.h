@@ -7,7 +7,7 @@
 // the next call finds it without asking again: a request costs the same among many as among few.
 //
 // Invariant: the lower half is shown an array of real handles of its own; the application's array
-//            changes only where a request is retired.
+//            changes only where a request is released.
 #pragma once
 
 #include "base/backoff.h"
@@ -49,38 +49,38 @@ inline Standing standing_of(Slot* slot) {
 }
 
 /// The handle of entry i becomes null, or inactive.
-[[gnu::always_inline]] inline void retire(RequestList list, i32 i, Slot* slot) {
-  retire(&slot);
+[[gnu::always_inline]] inline void release_handle(RequestList list, i32 i, Slot* slot) {
+  release_handle(&slot);
   list.put(i, slot);
 }
 
 /// Takes over the outcome of entry i, which the lower half has just finished. `status`: what it
 /// said; null: the core state does not need it. Returns `error`.
-[[gnu::always_inline]] inline int conclude(RequestList list, i32 i, Slot* slot,
-                                           const CanonStatus* status, int error) {
+[[gnu::always_inline]] inline int release_entry(RequestList list, i32 i, Slot* slot,
+                                                const CanonStatus* status, int error) {
   Request* const request = request_of(slot);
-  if (status) settle(request, *status, error);
-  else settle_unseen(request);
+  if (status) complete(request, *status, error);
+  else complete_unseen(request);
   if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
-  retire(list, i, slot);
+  release_handle(list, i, slot);
   return error;
 }
 
 /// Likewise of what has finished in the core state: tell(status, error) hands its status on.
 template <typename Tell>
-[[gnu::always_inline]] inline int conclude_booked_by(RequestList list, i32 i, Slot* slot,
-                                                     Tell tell) {
+[[gnu::always_inline]] inline int release_recorded_by(RequestList list, i32 i, Slot* slot,
+                                                      Tell tell) {
   Request* const request = request_of(slot);
   const int error = last_outcome_of(request);  // sets the status of a generalized request
   tell(request->status, error);
   if (FERMATA_UNLIKELY(error != kSuccess)) note_culprit(request);
-  retire(list, i, slot);
+  release_handle(list, i, slot);
   return error;
 }
 /// Its status becomes entry `place` of `statuses`.
-[[gnu::always_inline]] inline int conclude_booked(RequestList list, i32 i, Slot* slot,
-                                                  StatusList statuses, i32 place) {
-  return conclude_booked_by(list, i, slot, [&](const CanonStatus& status, int error) {
+[[gnu::always_inline]] inline int release_recorded(RequestList list, i32 i, Slot* slot,
+                                                   StatusList statuses, i32 place) {
+  return release_recorded_by(list, i, slot, [&](const CanonStatus& status, int error) {
     if (statuses.is_wanted()) statuses.put(place, status, error);
   });
 }
@@ -110,7 +110,7 @@ using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
 }
 
 /// Concludes the k-th of a batch after ask_all() has returned `error`, kSuccess or kErrInStatus.
-[[gnu::always_inline]] inline int conclude_asked(Batch& batch, i32 k, RequestList list,
+[[gnu::always_inline]] inline int release_polled(Batch& batch, i32 k, RequestList list,
                                                  StatusList statuses, bool has_statuses,
                                                  int error) {
   const i32 i = batch.at(k);
@@ -123,11 +123,11 @@ using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
     slot->real = batch.real(k);
   }
   if (statuses.is_wanted()) statuses.put(i, *status, error);
-  if (FERMATA_LIKELY(error != kErrPending)) (void)conclude(list, i, slot, status, error);
+  if (FERMATA_LIKELY(error != kErrPending)) (void)release_entry(list, i, slot, status, error);
   return error;
 }
 
-/// Sorts entry i of an array all of which are waited for: it is concluded, or joins the batch.
+/// Sorts entry i of an array all of which are waited for: it is released, or joins the batch.
 [[gnu::always_inline]] inline int collect(Batch& batch, RequestList list, i32 i,
                                           StatusList statuses, bool* pending) {
   Slot* const slot = list.get(i);
@@ -142,7 +142,7 @@ using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
       return kSuccess;
     case Standing::kFinished: break;
   }
-  return conclude_booked(list, i, slot, statuses, i) ? kErrInStatus : kSuccess;
+  return release_recorded(list, i, slot, statuses, i) ? kErrInStatus : kSuccess;
 }
 
 /// What a checkpoint or the application's other threads may have changed: sorts a batch anew.
@@ -156,10 +156,10 @@ inline int collect_again(Batch& batch, RequestList list, StatusList statuses, bo
   return result;
 }
 
-/// Waits for all requests of a batch and concludes them. `pending`: some wait for the application.
+/// Waits for all requests of a batch and releases them. `pending`: some wait for the application.
 int finish_batch(Batch& batch, RequestList list, StatusList statuses, bool pending);
 
-/// Some request has failed, and this call is to return: what else has finished is concluded.
+/// Some request has failed, and this call is to return: what else has finished is released.
 [[gnu::cold]] void finish_rest(i32 from, i32 count, RequestList list, StatusList statuses);
 
 }  // namespace fermata::mpi
@@ -197,7 +197,7 @@ inline int Waitall(int count, RequestList list, StatusList statuses) {
 
 namespace fermata::mpi {
 
-/// Asks for all of a batch, and records it (`records`) or leaves it for conclude_asked(). Returns
+/// Asks for all of a batch, and records it (`records`) or leaves it for release_polled(). Returns
 /// kSuccess, kErrInStatus, or what is wrong with the call. *done: all have finished.
 inline int test_batch(Batch& batch, RequestList list, bool records, int* done,
                       CanonStatus* statuses) {
@@ -215,18 +215,18 @@ inline int test_batch(Batch& batch, RequestList list, bool records, int* done,
 
 /// Everything has finished, or something has failed: hands out all that has. `batch`: what the
 /// lower half has just been asked for, with this outcome.
-inline int conclude_all(i32 count, RequestList list, StatusList statuses, Batch& batch,
-                        bool has_statuses, int error) {
+inline int release_all(i32 count, RequestList list, StatusList statuses, Batch& batch,
+                       bool has_statuses, int error) {
   int result = error;
   for (i32 i = 0, k = 0; i < count; i++) {
     if (k < batch.count() && batch.at(k) == i) {
-      if (conclude_asked(batch, k++, list, statuses, has_statuses, error)) result = kErrInStatus;
+      if (release_polled(batch, k++, list, statuses, has_statuses, error)) result = kErrInStatus;
       continue;
     }
     Slot* const slot = list.get(i);
     const Standing standing = standing_of(slot);
     if (FERMATA_LIKELY(standing == Standing::kFinished)) {
-      if (conclude_booked(list, i, slot, statuses, i)) result = kErrInStatus;
+      if (release_recorded(list, i, slot, statuses, i)) result = kErrInStatus;
     } else if (statuses.is_wanted()) {
       statuses.put(i, empty_status(), standing == Standing::kIdle ? kSuccess : kErrPending);
     }
@@ -279,7 +279,7 @@ inline int Testall(int count, RequestList list, int* flag, StatusList statuses) 
   if (*flag && !error && batch.count() != 0)
     error = test_batch(batch, list, false, flag, has_statuses ? batch.statuses() : nullptr);
   if (FERMATA_UNLIKELY(error != kSuccess && error != kErrInStatus)) return error;
-  if (*flag || error) return conclude_all(count, list, statuses, batch, has_statuses, error);
+  if (*flag || error) return release_all(count, list, statuses, batch, has_statuses, error);
   note_polled(list, count);
   return kSuccess;
 }
@@ -290,7 +290,7 @@ namespace fermata::mpi {
 
 // What one look at an array that is not waited for as a whole has shown.
 struct Look {
-  i32 found = 0;         // requests that have been concluded
+  i32 found = 0;         // requests that have been released
   bool pending = false;  // some wait for the application
   bool active = false;   // the lower half has been asked for some
   int error = kSuccess;  // kErrInStatus, or what is wrong with the call
@@ -343,10 +343,10 @@ inline Look look_for_one(RequestList list, i32 count, bool waits, i32* index,
   if (first == count) return look;
   *index = first;
   look.found = 1;
-  look.error = conclude_booked_by(list, first, list.get(first),
-                                  [status](const CanonStatus& of_request, int) {
+  look.error = release_recorded_by(list, first, list.get(first),
+                                   [status](const CanonStatus& of_request, int) {
                                     if (status) *status = of_request;
-                                  });
+                                   });
   return look;
 }
 
@@ -360,7 +360,7 @@ inline Look look_for_some(RequestList list, i32 count, bool waits, int* indices,
     Slot* const slot = list.get(i);
     slot->real = batch.real(k);
     if (statuses.is_wanted()) statuses.put(look.found, got, error);
-    if (conclude(list, i, slot, &got, error)) look.error = kErrInStatus;
+    if (release_entry(list, i, slot, &got, error)) look.error = kErrInStatus;
     indices[look.found++] = i;
   };
   for (i32 i = 0; i < count; i++) {
@@ -369,7 +369,7 @@ inline Look look_for_some(RequestList list, i32 count, bool waits, int* indices,
       case Standing::kIdle: break;
       case Standing::kPending: look.pending = true; break;
       case Standing::kFinished:
-        if (conclude_booked(list, i, slot, statuses, look.found)) look.error = kErrInStatus;
+        if (release_recorded(list, i, slot, statuses, look.found)) look.error = kErrInStatus;
         indices[look.found++] = i;
         break;
       case Standing::kActive:

@@ -24,8 +24,8 @@ void sweep_forgotten() {
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
     if (!request->forgotten) return;
-    if (request->state == RequestState::kActive) left += !settle_if_finished(slot);
-    else if (request->state == RequestState::kDone) (void)request_drop(slot);
+    if (request->state == RequestState::kActive) left += !complete_if_finished(slot);
+    else if (request->state == RequestState::kDone) (void)request_release_freed(slot);
     else left += request->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
   });
   core.p2p.forgotten = left;
@@ -57,7 +57,7 @@ int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
   }
   Request* const request = request_of(slot);
   if (is_of_file(request) && request->state == RequestState::kActive) {
-    *flag = settle_if_finished(slot);
+    *flag = complete_if_finished(slot);
     if (!*flag) return kSuccess;
   }
   if (request->state == RequestState::kActive) {
@@ -91,7 +91,7 @@ int Request_free(Slot** handle) {
     sweep_forgotten();
     return kSuccess;
   }
-  return request_drop(slot);
+  return request_release_freed(slot);
 }
 
 int Cancel(Slot** handle) {

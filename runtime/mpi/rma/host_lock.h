@@ -14,14 +14,14 @@ namespace fermata::mpi {
 
 /// Keeps the other groups of this job from making a window on this host meanwhile: Open MPI 4.1
 /// names what it needs for one after the host, the job and the communicator's number, which may be
-/// the same for groups without a common member. Rank 0 of the group takes the turn (on its own host
-/// alone: turns on several could wait for each other in a circle), which is a name in unix(7)'s
+/// the same for groups without a common member. Rank 0 of the group takes the lock (on its own host
+/// alone: locks on several could wait for each other in a circle), which is a name in unix(7)'s
 /// abstract namespace: it goes with its holder, and nothing listens there. Waits for some ten
 /// seconds at most.
-class HostTurn {
+class HostLock {
  public:
   /// `job`: what its ranks know it by.
-  HostTurn(bool wanted, const char* job) {
+  HostLock(bool wanted, const char* job) {
     if (!wanted) return;
     const Result<u64> made = sys::call(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (!made) return;
@@ -33,11 +33,11 @@ class HostTurn {
       sys::sleep_ns(kPauseNs);
     }
   }
-  ~HostTurn() {
+  ~HostLock() {
     if (descriptor_ >= 0) (void)sys::close(descriptor_);
   }
-  HostTurn(const HostTurn&) = delete;
-  HostTurn& operator=(const HostTurn&) = delete;
+  HostLock(const HostLock&) = delete;
+  HostLock& operator=(const HostLock&) = delete;
 
  private:
   static sockaddr_un name_of(const char* job) {

@@ -83,7 +83,7 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot* info, Slot** win, Me
       const BlockingCall open;
       // Where all ranks are members there is no other group.
       const bool others = members > 1 && members < u64(state().world.size);
-      const HostTurn turn(others && comm_of(made)->rank == 0, launcher().config("ranks"));
+      const HostLock lock(others && comm_of(made)->rank == 0, launcher().config("ranks"));
       bool agreed = false;
       if (!error) error = window_make(window, &agreed);
       if (!agreed) error = members_agree(made, error);

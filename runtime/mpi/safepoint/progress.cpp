@@ -62,7 +62,7 @@ bool make_progress(TakeIn which) {
   for_each_live(kRequest, [&](Slot* slot) {
     const Request* const request = request_of(slot);
     const bool announced = request->mode == SendMode::kSynchronous && request->receiver >= 0;
-    if (request->state == RequestState::kActive && !announced) moved |= settle_if_finished(slot);
+    if (request->state == RequestState::kActive && !announced) moved |= complete_if_finished(slot);
   });
   for (Comm* comm = state().comms.live; comm; comm = comm->next) {
     auto* kept = comm->unexpected_first;
