@@ -14,6 +14,7 @@
 #include "mpi/handles/references.h"
 #include "mpi/narrow.gen.h"
 #include "mpi/objects/attributes.h"
+#include "mpi/objects/counts.h"
 #include "mpi/objects/errors.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/persistent.h"
@@ -26,3 +27,4 @@
 #include "mpi/user_api/integer_attributes.h"
 #include "mpi/user_api/interface.h"
 #include "mpi/world/sessions.h"
+#include "mpi/world/wtime.h"

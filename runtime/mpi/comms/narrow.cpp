@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/comms/narrow.h"
 
-
 namespace fermata::mpi {
 
 bool narrow_into(int* to, const i64* from, i64 count) {

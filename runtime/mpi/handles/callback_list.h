@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/types.h"
 
 namespace fermata::mpi {
 

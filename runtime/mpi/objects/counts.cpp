@@ -99,14 +99,6 @@ i64 bytes_of_elements(Slot* datatype, i64 copies, i64* elements) {
   return bytes;
 }
 
-i64 whole_items(const CanonStatus* status, Slot* datatype) {
-  const u64 size = datatype->spare;
-  const u64 bytes = status->bytes();
-  if (bytes == 0) return 0;
-  if (size == 0 || bytes % size) return kUndefined;
-  return i64(bytes / size);
-}
-
 constexpr i64 kAnyCopies = ~u64(0) >> 1;
 
 i64 basic_elements(const CanonStatus* status, Slot* datatype) {
@@ -136,18 +128,6 @@ int Type_size(Slot* datatype, int* size) {
   return kSuccess;
 }
 
-int Get_count(const CanonStatus* status, Slot* datatype, int* count) {
-  if (is_null(datatype, kDatatypeNull)) return kErrType;
-  const i64 items = whole_items(status, datatype);
-  *count = items == int(items) ? int(items) : kUndefined;
-  return kSuccess;
-}
-/// What MPI_Get_count_c says.
-int Get_count_wide(const CanonStatus* status, Slot* datatype, i64* count) {
-  if (is_null(datatype, kDatatypeNull)) return kErrType;
-  *count = whole_items(status, datatype);
-  return kSuccess;
-}
 int Get_elements(const CanonStatus* status, Slot* datatype, int* count) {
   if (is_null(datatype, kDatatypeNull)) return kErrType;
   const i64 elements = basic_elements(status, datatype);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/p2p/p2p.h"
 
-
 namespace fermata::mpi {
 
 int send_registered(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {

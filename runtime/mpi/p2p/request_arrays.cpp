@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/p2p/request_arrays.h"
 
-
 namespace fermata::mpi {
 
 Standing standing_in_file(Slot* slot) {

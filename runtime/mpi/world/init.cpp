@@ -151,14 +151,6 @@ int end_mpi() {
 
 namespace fermata::mpi::core {
 
-/// Seconds since some moment in the past, the same moment after a restart on another node or MPI;
-/// the time between saving and restarting does not count. Programs call it in the middle of what
-/// they compute. What it reads changes while all threads stand.
-double Wtime() {
-  ScopeOfCall<false> scope;
-  return lower().Wtime() + state().world.wtime_offset;
-}
-
 int Query_thread(int* provided) {
   *provided = state().world.thread_level;
   return kSuccess;
