@@ -4,6 +4,7 @@
 #include "mpi/handles/arena.h"
 #include "mpi/handles/kept_arrays.h"
 #include "mpi/handles/references.h"
+#include "mpi/p2p/partitioned.h"
 
 namespace fermata::mpi {
 namespace {
@@ -115,6 +116,22 @@ void note_culprit(const Request* request) {
     if (comm->dead) object = nullptr;
   }
   if (!front::tls_culprit) front::tls_culprit = object;
+}
+
+bool is_still_pending(Slot* slot) {
+  if (request_of(slot)->kind == RequestKind::kPartitioned) return partitioned_is_pending(slot);
+  return request_of(slot)->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
+}
+
+void record_finished(Slot* slot, const CanonStatus& status, int error) {
+  Request* const request = request_of(slot);
+  complete(request, status, error);
+  request->status = status;
+  request->error = error;
+  request->state = RequestState::kDone;
+  const bool of_comm = request->kind == RequestKind::kCollective && request->object &&
+                       request->object->kind == kComm;
+  if (of_comm && !request->forgotten) comm_request_ended(request->object);
 }
 
 bool complete_if_finished(Slot* slot) {

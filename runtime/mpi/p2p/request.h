@@ -23,7 +23,6 @@
 #include "mpi/handles/requests.h"
 #include "mpi/handles/slots.h"
 #include "mpi/handles/table.h"
-#include "mpi/p2p/partitioned.h"
 #include "mpi/p2p/receipts.h"
 #include "mpi/p2p/unexpected.h"
 
@@ -117,10 +116,7 @@ inline void complete_unseen(const Request* request) {
 }
 
 /// Of a request that is kPending.
-inline bool is_still_pending(Slot* slot) {
-  if (request_of(slot)->kind == RequestKind::kPartitioned) return partitioned_is_pending(slot);
-  return request_of(slot)->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
-}
+bool is_still_pending(Slot* slot);
 
 using LowerPoll = int (*)(u64*, int*, CanonStatus*);
 
@@ -186,16 +182,7 @@ template <typename Poll>
 }
 
 /// Records an active request that the lower half has finished, for whoever asks for it.
-inline void record_finished(Slot* slot, const CanonStatus& status, int error) {
-  Request* const request = request_of(slot);
-  complete(request, status, error);
-  request->status = status;
-  request->error = error;
-  request->state = RequestState::kDone;
-  const bool of_comm = request->kind == RequestKind::kCollective && request->object &&
-                       request->object->kind == kComm;
-  if (of_comm && !request->forgotten) comm_request_ended(request->object);
-}
+void record_finished(Slot* slot, const CanonStatus& status, int error);
 
 inline bool checkpoint_wanted() {
   return FERMATA_UNLIKELY(__atomic_load_n(&crossing().pending, __ATOMIC_RELAXED) != 0);
