@@ -204,7 +204,7 @@ def predefined_function():
 
 
 def kind_order():
-    """Kinds in the order of enum Kind in mpi/slots.h."""
+    """Kinds in the order of enum Kind in mpi/handles/slots.h."""
     order = ["Comm", "Datatype", "Request", "Op", "Group", "Info", "Win", "File", "Errhandler"]
     known = api.predefined()
     return [(kind, known[kind]) for kind in order]

@@ -17,7 +17,8 @@ from outputs import main  # noqa: E402
 OUTPUTS = {
     "runtime/halves/mpi_calls.gen.h": ("emit_calls", "emit", ()),
     "runtime/mpi/core.gen.h": ("emit_core", "emit", ()),
-    "runtime/mpi/nonblocking.gen.h": ("emit_core", "emit_nonblocking", ()),
+    "runtime/mpi/handles/calls.gen.h": ("emit_core", "emit_calls", ()),
+    "runtime/mpi/comms/nonblocking.gen.h": ("emit_core", "emit_nonblocking", ()),
     "runtime/mpi/narrow.gen.h": ("emit_core", "emit_narrow", ()),
     "runtime/backend/shim.gen.h": ("emit_backend", "emit", ()),
     "runtime/backend/names.gen.txt": ("emit_backend", "emit_names", ()),

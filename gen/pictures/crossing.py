@@ -5,7 +5,7 @@ import re
 import sources
 from svg import Picture, text_width, wrap
 
-FRONT, CORE = "runtime/frontend/wrappers.gen.h", "runtime/mpi/p2p.h"
+FRONT, CORE = "runtime/frontend/wrappers.gen.h", "runtime/mpi/p2p/p2p.h"
 BACK = "runtime/backend/shim.gen.h"
 LEFT, RIGHT, GAP = 24, 540, 22
 

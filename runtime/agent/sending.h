@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A send that the lower half waits in, for a rank that has parked and takes in nothing unasked: the
-// MPI thread is inside and cannot ask, so the agent does (mpi/needs.h is the same for the rest).
+// MPI thread is inside and cannot ask, so the agent does (mpi/safepoint/needs.h is the same for the
+// rest).
 #pragma once
 
 #include "halves/crossing.h"

@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:-build/lib/fermata/front}
+runtime/mpi/build.sh build/obj/mpi
 # gcc rather than g++: nothing of libstdc++ is used, so nothing of it is linked.
 flags=(-std=c++20 -O2 -g -fPIC -shared -fno-exceptions -fno-rtti -fvisibility=hidden -fno-plt
        -fno-threadsafe-statics -Wall -Wextra -Wshadow=local -Werror -Iruntime)
@@ -16,8 +17,8 @@ cp runtime/interface/fermata.h runtime/interface/fermata.f90 build/include
 # front SONAME FOLDER: programs hold copies of the exported objects, so no -Bsymbolic here.
 front() {
   mkdir -p "$out/$2"
-  gcc -x c++ "${flags[@]}" -Wl,-soname,"$1" -Wl,-z,now -o "$out/$2/$1.new" \
-    "runtime/frontend/$2/front.cpp"
+  gcc -x c++ "${flags[@]}" -Wl,-soname,"$1" -Wl,-z,now -Wl,-z,defs -o "$out/$2/$1.new" \
+    "runtime/frontend/$2/front.cpp" -x none build/obj/mpi/core.a
   mv "$out/$2/$1.new" "$out/$2/$1"
 }
 front libmpi.so.40 ompi

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "frontend/callbacks.h"
-#include "frontend/scratch.h"
 #include "halves/mpi_calls.gen.h"
-#include "mpi/slots.h"
+#include "mpi/handles/scratch.h"
+#include "mpi/handles/slots.h"
 
 #define FERMATA_EXPORT __attribute__((visibility("default")))
 

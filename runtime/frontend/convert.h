@@ -65,15 +65,15 @@ class StatusOut {
   AppStatus* status_;
 };
 
-inline Slot* RequestList::get(i32 i) const {
+FERMATA_CALLBACK Slot* RequestList::get(i32 i) const {
   return handle_in<mpi::kRequest>(static_cast<App<mpi::kRequest>*>(handles_)[i]);
 }
-inline void RequestList::put(i32 i, Slot* request) const {
+FERMATA_CALLBACK void RequestList::put(i32 i, Slot* request) const {
   static_cast<App<mpi::kRequest>*>(handles_)[i] = handle_out<mpi::kRequest>(request);
 }
-inline StatusList::StatusList(void* statuses)
+FERMATA_CALLBACK StatusList::StatusList(void* statuses)
     : statuses_(is_ignored(static_cast<AppStatus*>(statuses)) ? nullptr : statuses) {}
-inline void StatusList::put(i32 i, const CanonStatus& status, int error) const {
+FERMATA_CALLBACK void StatusList::put(i32 i, const CanonStatus& status, int error) const {
   AppStatus* const app = static_cast<AppStatus*>(statuses_) + i;
   status_out(status, app);
   app->error = error_class_out(error);

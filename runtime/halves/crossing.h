@@ -98,7 +98,7 @@ struct LowerCalls {
   // coordinator is gone (the job continues without checkpoints).
   int (*report)(Report kind, u32 epoch, const void* payload, u64 bytes);
   // Fills predefined slots: real handle of each canonical constant (MPI-5 standard ABI number).
-  // kind: index as in mpi/slots.h. Returns the real handle, 0 if this MPI lacks the object.
+  // kind: index as in mpi/handles/slots.h. Returns the real handle, 0 if this MPI lacks the object.
   u64 (*predefined)(u32 kind, u32 canonical);
   // Gives every rank the `bytes` bytes of all ranks, by rank. Every rank calls it at the same
   // points of a restart, before there is an upper half. Blocks until all have come. Returns 0 or an

@@ -5,6 +5,12 @@
 #include <signal.h>
 #include <string.h>
 
+#include "mpi/gate/clock.h"
+#include "mpi/p2p/unexpected.h"
+#include "mpi/safepoint/needs.h"
+#include "mpi/safepoint/obligations.h"
+#include "mpi/safepoint/progress.h"
+#include "mpi/safepoint/stopping.h"
 #include "unit/front.h"
 
 // As control/protocol/tests/duties.rs says.
@@ -55,10 +61,10 @@ static void start() {
   Core& core = state();
   mpi.Iprobe = probe_nothing;
   calls.mpi = &mpi;
-  core.world_size = 2;
-  core.sent = arena_array<u64>(4);
-  core.received = arena_array<u64>(4);
-  core.initialized = true;
+  core.world.size = 2;
+  core.p2p.sent = arena_array<u64>(4);
+  core.p2p.received = arena_array<u64>(4);
+  core.world.initialized = true;
   world.members = members;
   world.size = 2;
   world.remote_size = -1;
@@ -86,12 +92,12 @@ static void enter(const Situation& s, u64 version) {
   crossing().needs_count = s.needed != 0;
   crossing().targets_version = needs_of_kind(s, "unordered") ? 0 : version;
   crossing().pending = kEpoch;
-  core.park = ParkState{};
-  core.park.epoch = kEpoch;
-  core.sent[1] = s.sent;
-  core.received[1] = s.arrived;
-  core.comms = &world;
-  core.unexpected_held = s.held;
+  core.safepoint.park = ParkState{};
+  core.safepoint.park.epoch = kEpoch;
+  core.p2p.sent[1] = s.sent;
+  core.p2p.received[1] = s.arrived;
+  core.comms.live = &world;
+  core.p2p.unexpected_held = s.held;
   world.unexpected_first = world.unexpected_last = nullptr;
   EXPECT(s.kept <= 4);
   for (u64 i = 0; i < s.kept; i++) {
@@ -125,10 +131,10 @@ static void word_of_need(Slot* slot, RequestKind kind, bool synchronous, char* w
 }
 
 static bool has_duty_when(bool ending) {
-  state().ending = ending;
+  state().world.ending = ending;
   const bool has = has_known_duty();
   EXPECT(may_park() == !has);
-  state().ending = false;
+  state().world.ending = false;
   return has;
 }
 
@@ -190,8 +196,8 @@ static void test_table() {
   fclose(table);
   request_slot_free(slot);
   world.unexpected_first = world.unexpected_last = nullptr;
-  state().unexpected_held = 0;
-  state().comms = nullptr;
+  state().p2p.unexpected_held = 0;
+  state().comms.live = nullptr;
 }
 
 static bool has_duty_by(NeedKind kind, u64 count, u64 version) {
@@ -207,9 +213,9 @@ static bool has_duty_by(NeedKind kind, u64 count, u64 version) {
 // is asked for room takes in so many, and has no duty.
 static void test_receipts_and_room() {
   u64 version = 10'000;
-  state().comms = &world;
-  state().ending = false;
-  state().received[1] = 3;
+  state().comms.live = &world;
+  state().world.ending = false;
+  state().p2p.received[1] = 3;
   EXPECT(!has_duty_by(NeedKind::kReceipt, 3, ++version));
   EXPECT(has_duty_by(NeedKind::kReceipt, 4, ++version));
   UnexpectedMessage kept{};
@@ -222,14 +228,14 @@ static void test_receipts_and_room() {
   EXPECT(!takes_from(1, TakeIn::kAsked));
   EXPECT(!has_duty_by(NeedKind::kRoom, 4, ++version));
   EXPECT(takes_from(1, TakeIn::kAsked) && !takes_from(0, TakeIn::kAsked));
-  state().received[1] = 4;
+  state().p2p.received[1] = 4;
   EXPECT(!takes_from(1, TakeIn::kAsked));
   kept.state = UnexpectedState::kHeld;  // its sender does not see that it has come
-  state().unexpected_held = 1;
+  state().p2p.unexpected_held = 1;
   EXPECT(takes_from(1, TakeIn::kAsked));
-  state().unexpected_held = 0;
+  state().p2p.unexpected_held = 0;
   unexpected_unlink(&kept);
-  state().comms = nullptr;
+  state().comms.live = nullptr;
 }
 
 // Of several kept messages with one receiver, communicator and tag, the announced one is that which
@@ -237,7 +243,7 @@ static void test_receipts_and_room() {
 static void test_announcements() {
   UnexpectedMessage kept[3]{};
   world.id = 77;
-  state().comms = &world;
+  state().comms.live = &world;
   for (UnexpectedMessage& one : kept) {
     one.comm = &world;
     one.source = 1;
@@ -252,7 +258,7 @@ static void test_announcements() {
   EXPECT(find_announced(0, Announcement{77, 5, 1, 0}) == nullptr);
   EXPECT(find_announced(1, Announcement{78, 5, 1, 0}) == nullptr);
   for (UnexpectedMessage& one : kept) unexpected_unlink(&one);
-  state().comms = nullptr;
+  state().comms.live = nullptr;
 }
 
 static u32 reports;
@@ -271,8 +277,8 @@ static int count_report(Report kind, u32 epoch, const void* payload, u64 bytes) 
 // next is pending already.
 static void test_telling() {
   calls.report = count_report;
-  state().park = ParkState{};
-  state().park.epoch = kEpoch;
+  state().safepoint.park = ParkState{};
+  state().safepoint.park.epoch = kEpoch;
   crossing().pending = 8;
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 0);
@@ -280,17 +286,17 @@ static void test_telling() {
   tell_needs({nullptr, 0, &world, 1});
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 1 && reported_bytes == sizeof(Cause) + sizeof(Count));
-  state().received[1]++;  // with another tag: not what it waits for
+  state().p2p.received[1]++;  // with another tag: not what it waits for
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 1);
   own_wait()->since_ns -= kBeforeNeedNs;
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 2 && reported_cause == Cause::kOthers);
-  state().park.held_told = true;
-  state().sections = 1;
+  state().safepoint.park.held_told = true;
+  state().safepoint.sections = 1;
   tell_needs({nullptr, 0, &world, 1});
   EXPECT(reports == 3 && reported_cause == Cause::kOwn);
-  state().sections = 0;
+  state().safepoint.sections = 0;
   tell_needs({});
   EXPECT(reports == 4 && reported_bytes == sizeof(Cause));
   tell_needs({});
@@ -312,16 +318,17 @@ static void* wait_for_rank_2(void*) {
 
 // Two threads look in turns, each for a sender of its own: neither makes the other begin anew.
 static void test_two_threads_tell_together() {
-  state().world_size = world.size = 3;
-  state().park = ParkState{};
-  state().park.epoch = kEpoch;
-  state().waits = nullptr;
+  state().world.size = world.size = 3;
+  state().safepoint.park = ParkState{};
+  state().safepoint.park.epoch = kEpoch;
+  state().safepoint.waits = nullptr;
   pthread_t other;
   pthread_barrier_init(&turn, nullptr, 2);
   EXPECT(pthread_create(&other, nullptr, wait_for_rank_2, nullptr) == 0);
   pthread_barrier_wait(&turn);
   tell_needs({nullptr, 0, &world, 1});
-  for (ThreadWait* wait = state().waits; wait; wait = wait->next) wait->since_ns -= kBeforeNeedNs;
+  for (ThreadWait* wait = state().safepoint.waits; wait; wait = wait->next)
+    wait->since_ns -= kBeforeNeedNs;
   pthread_barrier_wait(&turn);
   pthread_barrier_wait(&turn);
   EXPECT(reported_bytes == sizeof(Cause) + 2 * sizeof(Count));

@@ -3,6 +3,8 @@
 // half takes the receive, when it refuses it, when the message does not fit, and when the program
 // has freed the request meanwhile. With real MPIs below it, tests/programs/mpi/synchronous.c does
 // the first.
+#include "mpi/p2p/unexpected.h"
+#include "mpi/safepoint/obligations.h"
 #include "unit/front.h"
 
 static Comm world, own;
@@ -52,17 +54,17 @@ static void start() {
   calls.mpi = &mpi;
   crossing().lower = &calls;
   Core& core = state();
-  core.world_size = 2;
-  core.sent = arena_array<u64>(2);
-  core.received = arena_array<u64>(2);
-  core.own_comm = &own_slot;
+  core.world.size = 2;
+  core.p2p.sent = arena_array<u64>(2);
+  core.p2p.received = arena_array<u64>(2);
+  core.p2p.own_comm = &own_slot;
   own_slot.object = &own;
   world.members = members;
   world.size = 2;
   world.remote_size = -1;
   world.slot = &world_slot;
   world_slot.object = &world;
-  core.comms = &world;
+  core.comms.live = &world;
 }
 
 /// One message of rank 1, which waits for the receipt 5.
@@ -88,19 +90,19 @@ static Slot* receive(RequestKind kind) {
 }
 
 static bool is_gone() {
-  const Core& core = state();
-  return !world.unexpected_first && core.unexpected_held == 0 && core.unexpected_messages == 0 &&
+  const P2pState& p2p = state().p2p;
+  return !world.unexpected_first && p2p.unexpected_held == 0 && p2p.unexpected_messages == 0 &&
          receipt_tag == 5;
 }
 
 static void test_taken() {
   UnexpectedMessage* const kept = hold();
   Slot* const slot = receive(RequestKind::kRecv);
-  EXPECT(state().received[1] == 1 && kept_from(1) == 1 && held_from(1) == 1);
+  EXPECT(state().p2p.received[1] == 1 && kept_from(1) == 1 && held_from(1) == 1);
   EXPECT(unexpected_match(&world, kAnySource, 3) == kept);
   outcome = kSuccess;
   EXPECT(unexpected_receive(kept, slot) == kSuccess);
-  EXPECT(is_gone() && state().received[1] == 0 && slot->real == 88);
+  EXPECT(is_gone() && state().p2p.received[1] == 0 && slot->real == 88);
   EXPECT(request_of(slot)->mode == SendMode::kMatched);
 }
 
@@ -112,7 +114,7 @@ static void test_taken_by_a_persistent_receive() {
   EXPECT(is_gone() && slot->real == 88);
   EXPECT(request_of(slot)->state == RequestState::kActive);
   Slot* handle = slot;
-  retire(&handle);
+  release_handle(&handle);
   EXPECT(handle == slot && slot->real == 99);
   EXPECT(request_of(slot)->state == RequestState::kInactive);
   EXPECT(request_of(slot)->mode == SendMode::kStandard);
@@ -123,11 +125,11 @@ static void test_refused() {
   Slot* const slot = receive(RequestKind::kRecv);
   outcome = kErrType;
   EXPECT(unexpected_receive(kept, slot) == kErrType);
-  EXPECT(world.unexpected_first == kept && held_from(1) == 1 && state().received[1] == 1);
+  EXPECT(world.unexpected_first == kept && held_from(1) == 1 && state().p2p.received[1] == 1);
   EXPECT(receipt_tag == 0 && slot->real == 99);
   outcome = kErrTruncate;  // it has been received, and is lost
   EXPECT(unexpected_receive(kept, slot) == kErrTruncate);
-  EXPECT(is_gone() && state().received[1] == 1);
+  EXPECT(is_gone() && state().p2p.received[1] == 1);
 }
 
 static void test_freed_while_active() {
@@ -135,7 +137,7 @@ static void test_freed_while_active() {
   outcome = kSuccess;
   EXPECT(unexpected_receive(hold(), slot) == kSuccess);
   request_of(slot)->forgotten = true;
-  EXPECT(settle_if_finished(slot));
+  EXPECT(complete_if_finished(slot));
   EXPECT(freed == 99 && slot->flags == 0);
 }
 

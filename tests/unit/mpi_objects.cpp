@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the MPI core that are pure: they touch the arena and the slots, and neither a lower
 // half nor a launcher.
+#include "mpi/objects/groups.h"
+#include "mpi/p2p/unexpected.h"
+#include "mpi/safepoint/rebuild.h"
 #include "unit/front.h"
 
 static void test_arena() {
@@ -19,7 +22,7 @@ static void test_arena() {
 }
 
 static void test_groups() {
-  state().world_rank = 2;
+  state().world.rank = 2;
   const i32 everyone[] = {0, 1, 2, 3, 4, 5};
   Slot* const all = group_new(everyone, 6);
   Slot *even = nullptr, *odd = nullptr, *both = nullptr, *none = nullptr;

@@ -35,10 +35,10 @@ struct AppStatus {
 };
 static_assert(sizeof(AppStatus) == 20);
 
-inline const char* name() { return "MPICH"; }
+FERMATA_CALLBACK const char* name() { return "MPICH"; }
 
-inline bool objects_follow_world() { return true; }
-inline bool refuses_nested_epochs() { return true; }
+FERMATA_CALLBACK bool objects_follow_world() { return true; }
+FERMATA_CALLBACK bool refuses_nested_epochs() { return true; }
 
 inline bool is_ignored(const AppStatus* status) { return reinterpret_cast<u64>(status) == 1; }
 
@@ -104,7 +104,9 @@ template <Kind kind>
   }
 }
 
-inline Slot* predefined(Kind kind, u32 canonical) { return mpi::slot_at(kind, canonical); }
+FERMATA_CALLBACK Slot* predefined(Kind kind, u32 canonical) {
+  return mpi::slot_at(kind, canonical);
+}
 
 template <class Pointer>
 inline Pointer buffer_in(Pointer buffer) {

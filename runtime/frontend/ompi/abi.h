@@ -24,10 +24,10 @@ struct AppStatus {
 };
 static_assert(sizeof(AppStatus) == 24);
 
-inline const char* name() { return "Open MPI"; }
+FERMATA_CALLBACK const char* name() { return "Open MPI"; }
 
-inline bool objects_follow_world() { return false; }
-inline bool refuses_nested_epochs() { return false; }
+FERMATA_CALLBACK bool objects_follow_world() { return false; }
+FERMATA_CALLBACK bool refuses_nested_epochs() { return false; }
 
 // MPI_T_PVAR_ALL_HANDLES.
 inline void* const kAllToolHandles = reinterpret_cast<void*>(-1);
@@ -67,7 +67,7 @@ inline Slot* handle_out(Slot* slot) {
   return slot;
 }
 
-inline Slot* predefined(Kind kind, u32 canonical) {
+FERMATA_CALLBACK Slot* predefined(Kind kind, u32 canonical) {
   if (kind == mpi::kRequest) return reinterpret_cast<Slot*>(ompi_request_null);
   return g_exported[canonical];
 }

@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-#include "frontend/scratch.h"
-#include "mpi/slots.h"
+#include "mpi/handles/scratch.h"
+#include "mpi/handles/slots.h"
 
 #define FERMATA_EXPORT __attribute__((visibility("default")))
 

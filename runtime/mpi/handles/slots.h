@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Virtual handles. A handle the application holds names a slot in upper memory; the slot holds the
+// real handle. Nothing else in upper memory does, so a restart rebuilds the world by refilling
+// slots.
+//
+//   Open MPI front end   handle == address of the slot (predefined objects: our exported symbols,
+//                        whose first bytes are a Slot)
+//   MPICH front end      int; predefined values are decoded to an index, dynamic ones carry it
+//   MPI-5 standard ABI   handle == index
+//
+// Index 0..0x3ff are the predefined objects under their standard-ABI numbers, dynamic objects start
+// at kFirstDynamic. Slots never move.
+#pragma once
+
+#include "halves/layout.h"
+
+namespace fermata::mpi {
+
+enum Kind : u16 {
+  kComm, kDatatype, kRequest, kOp, kGroup, kInfo, kWin, kFile, kErrhandler, kSession, kMessage,
+  kKindCount,
+};
+
+struct Slot {
+  u64 real;      // what the back end understands; 0 = none in this lower half
+  u32 index;     // of this slot in its kind's array (Open MPI's exported objects: canonical number)
+  u16 kind;
+  u16 flags;     // kSlot* below
+  void* object;  // recipe and state in the front end's arena; null for most predefined objects
+  u64 spare;
+};
+static_assert(sizeof(Slot) == 32);
+
+static_assert(kSlots + kSlotsBytesPerKind * kKindCount <= kMpiArena);
+
+inline constexpr u16 kSlotLive = 1;        // holds an object
+inline constexpr u16 kSlotPredefined = 2;  // filled by LowerCalls::predefined
+inline constexpr u16 kSlotLeft = 4;        // a communicator that the application has freed
+
+inline constexpr u32 kFirstDynamic = 0x1000;
+inline constexpr u32 kMaxIndex = (1u << 26) - 1;
+
+inline Slot* slots(Kind kind) {
+  return reinterpret_cast<Slot*>(kSlots + u64(kind) * kSlotsBytesPerKind);
+}
+inline Slot* slot_at(Kind kind, u32 index) { return slots(kind) + index; }
+
+/// True for a handle that the application has kept of what it has freed.
+inline bool is_freed(const Slot* slot) {
+  return FERMATA_UNLIKELY((slot->flags & (kSlotLive | kSlotLeft)) != kSlotLive);
+}
+
+}  // namespace fermata::mpi

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Info objects: lists of pairs, in the upper half alone. Where the lower half wants one it gets
+// MPI_INFO_NULL: Slot::real of every info object is that of the null one.
+//
+// Invariant: pairs keep the order in which their keys were first set.
+#pragma once
+
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/slots.h"
+
+namespace fermata::mpi {
+
+struct InfoPair {
+  InfoPair* next;
+  char* key;
+  char* value;
+};
+struct Info {
+  InfoPair* first;
+};
+
+inline Info* info_of(Slot* slot) { return static_cast<Info*>(slot->object); }
+
+bool is_info(const Slot* slot);
+
+inline u64 no_info() { return slot_at(kInfo, kInfoNull)->real; }
+
+/// A real info object with the application's pairs, for the length of one call.
+class LowerInfo {
+ public:
+  explicit LowerInfo(Slot* info) {
+    if (!is_info(info) || !info_of(info) || lower().Info_create(&made_)) return;
+    real_ = made_;
+    for (const InfoPair* pair = info_of(info)->first; pair; pair = pair->next)
+      (void)lower().Info_set(made_, pair->key, pair->value);
+  }
+  ~LowerInfo() {
+    if (made_) (void)lower().Info_free(&made_);
+  }
+  LowerInfo(const LowerInfo&) = delete;
+  LowerInfo& operator=(const LowerInfo&) = delete;
+  u64 real() const { return real_; }
+
+ private:
+  u64 made_ = 0;
+  u64 real_ = no_info();
+};
+
+InfoPair* info_get(Slot* info, const char* key);
+void copy_truncated(char* to, const char* from, i32 room);
+
+}  // namespace fermata::mpi

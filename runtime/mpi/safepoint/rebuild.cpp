@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/safepoint/rebuild.h"
+
+#include "base/text.h"
+#include "halves/crossing.h"
+#include "halves/mpi_calls.gen.h"
+#include "mpi/comms/topology.h"
+#include "mpi/handles/arena.h"
+#include "mpi/handles/constants.h"
+#include "mpi/handles/core_state.h"
+#include "mpi/handles/objects.h"
+#include "mpi/handles/requests.h"
+#include "mpi/handles/table.h"
+#include "mpi/handles/window.h"
+#include "mpi/io/files.h"
+#include "mpi/objects/datatypes.h"
+#include "mpi/objects/groups.h"
+#include "mpi/objects/ops.h"
+#include "mpi/p2p/persistent.h"
+#include "mpi/rma/epochs.h"
+#include "mpi/rma/near_windows.h"
+#include "mpi/rma/windows.h"
+#include "mpi/safepoint/lower_start.h"
+#include "mpi/safepoint/sections.h"
+#include "sys/sys.h"
+
+namespace fermata::mpi {
+namespace {
+
+[[noreturn]] void rebuild_failed(const char* what, int error) {
+  Message text;
+  text << "fermata: restart of rank " << state().world.rank << " under " << crossing().lower->name
+       << ": cannot make " << what << " again (MPI error class " << error << ")\n";
+  (void)sys::write(2, text.data, text.size);
+  sys::exit_group(kExitRebuild);
+}
+
+void rebuild_comm(Comm* comm) {
+  // These tags serve all: at any time a rank is in one such call, and its members are in the same.
+  constexpr int kPlain = 1, kInter = 2;
+  u64 plain = 0;
+  int error = lower_comm(comm->local_members, comm->size, kPlain, &plain);
+  u64 real = plain;
+  if (!error && comm->remote_size >= 0) {
+    error = lower().Intercomm_create(plain, 0, state().lower.bridge, comm->members[0], kInter,
+                                     &real);
+  } else if (!error && comm->topology) {
+    error = make_topology(comm->topology, plain, &real);
+  }
+  if (error) rebuild_failed("a communicator", error);
+  if (real != plain) (void)lower().Comm_free(&plain);
+  comm->slot->real = real;
+  int rank = -1;
+  if (lower().Comm_rank(real, &rank) || rank != comm->rank)
+    rebuild_failed("a communicator with the same ranks", kErrIntern);
+}
+
+void rebuild_comms() {
+  u64 last = 0;
+  for (;;) {
+    Comm* next = nullptr;
+    for (Comm* comm = state().comms.live; comm; comm = comm->next)
+      if (comm->id > last && (!next || comm->id < next->id)) next = comm;
+    if (!next) return;
+    last = next->id;
+    if (!(next->slot->flags & kSlotPredefined)) rebuild_comm(next);
+  }
+}
+
+void rebuild_type(Slot* slot) {
+  Type* const type = type_of(slot);
+  if (!type || type->built == state().safepoint.rebuilds) return;
+  for (i32 i = 0; i < type->types_count; i++) rebuild_type(type->types[i]);
+  slot->real = 0;
+  int error = type_make(*type, &slot->real);
+  if (!error) error = type_keep_extent(*type, &slot->real);
+  if (!error && type->committed) error = lower().Type_commit(&slot->real);
+  if (error) rebuild_failed("a datatype", error);
+  type->built = state().safepoint.rebuilds;
+}
+
+/// After rebuild_comms(), and one window after the other in the whole job: Open MPI 4.1 calls the
+/// memory behind a window after the host, the job and the communicator's number, which may be the
+/// same for communicators without a common member. All ranks call it.
+void rebuild_windows() {
+  constexpr u64 kNone = ~u64(0) >> 1;  // both MPIs take the least of unsigned numbers as if signed
+  for (u64 last = 0; last != kNone;) {
+    Window* const own = next_window(last);
+    const u64 id = own ? window_id(own) : kNone;
+    int error = lower().Allreduce(&id, &last, 1, slot_at(kDatatype, abi::kInt64T)->real,
+                                  slot_at(kOp, abi::kMin)->real, slot_at(kComm, kCommWorld)->real);
+    bool agreed;
+    if (!error && own && last == id) error = window_make(own, &agreed);
+    if (!error && own && last == id) error = locks_take_again(own);
+    if (error) rebuild_failed("a window", error);
+  }
+}
+
+[[noreturn]] void reopen_failed(const File* file, int error) {
+  char text[kMaxErrorString + 1] = "";
+  int length = 0;
+  (void)lower().Error_string(error, text, &length);
+  Message message;
+  message << "the file " << file->name << " (" << text << ")";
+  rebuild_failed(message.data, error);
+}
+
+/// Like rebuild_windows(), and after it.
+void rebuild_files() {
+  for (u64 last = 0;;) {
+    File* next = nullptr;
+    for_each_live(kFile, [&](Slot* slot) {
+      const u64 id = comm_of(file_of(slot)->comm)->id;
+      if (id > last && (!next || id < comm_of(next->comm)->id)) next = file_of(slot);
+    });
+    if (!next) return;
+    last = comm_of(next->comm)->id;
+    if (const int error = file_reopen(next)) reopen_failed(next, error);
+  }
+}
+
+int repost(Slot* slot) {
+  const Request* const r = request_of(slot);
+  if (is_persistent(r)) return lower().Start(&slot->real);
+  return lower().Irecv(r->buffer, r->count, r->datatype->real, r->peer, r->tag, r->comm->real,
+                       &slot->real);
+}
+
+void rebuild_requests() {
+  u32 receives = 0;
+  for_each_live(kRequest, [&](Slot* slot) {
+    const Request* const request = request_of(slot);
+    slot->real = state().lower.request_null;
+    if (has_persistent_real(request))
+      if (const int error = make_persistent(slot)) rebuild_failed("a persistent request", error);
+    if (request->state == RequestState::kActive) receives++;
+  });
+  Slot** const posted = arena_array<Slot*>(receives);
+  receives = 0;
+  for_each_live(kRequest, [&](Slot* slot) {
+    if (request_of(slot)->state == RequestState::kActive) posted[receives++] = slot;
+  });
+  sort_by_order(posted, receives);
+  // Kept messages are not looked at: whatever could match one of these receives would have been
+  // given to it by the old lower half before it became a kept message.
+  for (u32 i = 0; i < receives; i++)
+    if (const int error = repost(posted[i])) rebuild_failed("a posted receive", error);
+  arena_free(posted);
+}
+
+}  // namespace
+
+void sort_by_order(Slot** slots, u32 count) {
+  const auto order = [&](u32 i) { return request_of(slots[i])->order; };
+  const auto sift = [&](u32 root, u32 end) {
+    for (u32 child; (child = 2 * root + 1) < end; root = child) {
+      if (child + 1 < end && order(child) < order(child + 1)) child++;
+      if (order(root) >= order(child)) return;
+      Slot* const kept = slots[root];
+      slots[root] = slots[child];
+      slots[child] = kept;
+    }
+  };
+  for (u32 i = count / 2; i-- > 0;) sift(i, count);
+  for (u32 end = count; end-- > 1;) {
+    Slot* const largest = slots[0];
+    slots[0] = slots[end];
+    slots[end] = largest;
+    sift(0, end);
+  }
+}
+
+void rebuild() {
+  Core& core = state();
+  core.safepoint.rebuilds++;
+  core.world.wtime_offset = core.world.wtime_saved - lower().Wtime();
+  lower_start();
+  int rank = -1, size = -1;
+  (void)lower().Comm_rank(slot_at(kComm, kCommWorld)->real, &rank);
+  (void)lower().Comm_size(slot_at(kComm, kCommWorld)->real, &size);
+  if (rank != core.world.rank || size != core.world.size)
+    rebuild_failed("MPI_COMM_WORLD with the same ranks", kErrRank);
+  find_neighbours();
+  rebuild_comms();
+  for_each_live(kDatatype, [](Slot* slot) { rebuild_type(slot); });
+  for (i32 i = 0; i < kThunks; i++) {
+    Slot* const slot = core.objects.thunk_ops[i];
+    if (!slot) continue;
+    if (const int error = make_op(slot)) rebuild_failed("a reduction operation", error);
+  }
+  rebuild_windows();
+  rebuild_files();
+  for_each_live(kInfo, [](Slot* slot) { slot->real = slot_at(kInfo, kInfoNull)->real; });
+  if (core.p2p.attached_buffer)
+    if (const int error =
+            lower().Buffer_attach(core.p2p.attached_buffer, int(core.p2p.attached_bytes)))
+      rebuild_failed("the attached buffer", error);
+  rebuild_requests();
+  (void)report(Report::kRebuilt, nullptr, 0);
+  __atomic_store_n(&crossing().rebuilding, 0u, __ATOMIC_RELEASE);
+  sys::futex_wake_all(&crossing().rebuilding);
+}
+
+}  // namespace fermata::mpi
