@@ -3,6 +3,7 @@
 // "--" and the application's own argv.
 #include "launcher/config.h"
 
+#include "base/rank.gen.h"
 #include "halves/layout.h"
 #include "sys/sys.h"
 

@@ -2,6 +2,7 @@
 #include "launcher/image/identity.h"
 
 
+#include "base/rank.gen.h"
 #include "base/text.h"
 #include "launcher/config.h"
 #include "launcher/image/cpu.h"

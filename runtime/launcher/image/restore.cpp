@@ -4,6 +4,7 @@
 // it rebuilds the MPI objects and returns through the signal frame into the application.
 #include "launcher/image/restore.h"
 
+#include "base/rank.gen.h"
 #include "base/text.h"
 #include "files/describe.h"
 #include "image/moved.h"

@@ -5,6 +5,7 @@
 // other way round, does not compile; what comes with another section says so.
 #include "launcher/image/sections.h"
 
+#include "base/rank.gen.h"
 #include "image/format.gen.h"
 #include "launcher/boundary/guest.h"
 #include "launcher/config.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/safepoint/rebuild.h"
 
+#include "base/rank.gen.h"
 #include "base/text.h"
 #include "halves/crossing.h"
 #include "halves/mpi_calls.gen.h"
