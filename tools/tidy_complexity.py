@@ -23,7 +23,7 @@ LIMIT = 20
 # file:function -> what it has.
 ALLOWED = {
     "control/coordinator/src/server.rs:serve": 32,
-    "control/core/src/machine.rs:on_message": 22,
+    "control/job/src/machine.rs:on_message": 22,
     "gen/mpi/emit_core.py:narrow_body": 25,
     "runtime/files/sockets.cpp:restore_socket": 22,
     "runtime/image/reader.cpp:extents_in_bounds": 25,

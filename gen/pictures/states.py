@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""states.svg: the states of a checkpoint attempt, from control/core/src/checkpoint.rs.
+"""states.svg: the states of a checkpoint attempt, from control/job/src/checkpoint.rs.
 
 States and their documentation are those of `enum Phase`. An edge names the function that takes it:
 each is looked up there, and an assignment to the phase that no edge stands for is an error.
@@ -9,7 +9,7 @@ import re
 import sources
 from svg import Picture, wrap
 
-CODE, STORING = "control/core/src/checkpoint.rs", "control/core/src/storing.rs"
+CODE, STORING = "control/job/src/checkpoint.rs", "control/job/src/storing.rs"
 WIDTH, HEIGHT = 164, 118
 PLACES = {"Pause": (24, 90), "Gather": (220, 90), "Bookmarks": (416, 90), "Drain": (612, 90),
           "Ask": (24, 288), "Commit": (220, 288), "Save": (416, 288), "Prepare": (612, 288)}

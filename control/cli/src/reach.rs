@@ -8,7 +8,7 @@
 use crate::exit::refused;
 use anyhow::{Context, Result, anyhow};
 use fermata_coordinator::Client;
-use fermata_daemon::{Endpoint, LocalImages, Options};
+use fermata_node::{Endpoint, LocalImages, Options};
 use fermata_storage::JobDir;
 use fermata_sysio::Log;
 use fermata_transport::{
@@ -218,7 +218,7 @@ fn serve(wanted: &DaemonSpec) -> Result<()> {
     readable.read(true).write(true).create(true).truncate(true);
     let log = readable.open(wanted.socket.with_extension("log")).ok().map(Log::new);
     let socket = wanted.socket.clone();
-    fermata_daemon::run(Options { way, socket, local, timeout: TIMEOUT, log }, || {
+    fermata_node::run(Options { way, socket, local, timeout: TIMEOUT, log }, || {
         // Who started it may have given it up.
         let _ = writeln!(io::stdout(), "{READY}");
     })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The coordinator's shell: lines, threads, clock and disk around the pure machine of
-//! `fermata-core`.
+//! `fermata-job`.
 //!
 //! One thread owns the machine and does everything that has an order; one thread per line only
 //! reads and hands over whole messages. A peer that does not take its frames within a few seconds

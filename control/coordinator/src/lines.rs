@@ -4,7 +4,7 @@
 
 use crate::image_server::ImageServer;
 use crate::relay;
-use fermata_core::Event;
+use fermata_job::Event;
 use fermata_transport::{Line, Listener, PendingPeer, Reader, Writer};
 use fermata_types::{FrameBuffer, Message};
 use std::io;

@@ -4,7 +4,7 @@
 
 use crate::lines::Input;
 use crate::server::Options;
-use fermata_core::{CommitPlan, Event};
+use fermata_job::{CommitPlan, Event};
 use fermata_storage::{
     JobDir, commit, image_name, prepare, prepare_program, program_files, prune, remove_leftovers,
 };

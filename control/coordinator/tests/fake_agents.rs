@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use fermata_coordinator::{Client, Handle, Options, Outcome, start};
-use fermata_daemon::{Endpoint, LocalImages};
+use fermata_node::{Endpoint, LocalImages};
 use fermata_storage::{JobDir, Whose, list_snapshots, samples, verify};
 use fermata_transport::{Secret, dial_any};
 use fermata_types::{
@@ -141,11 +141,10 @@ fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf,
         .then(|| LocalImages::new(&images, way.clone()).unwrap());
     let socket = dir.join("daemon.sock");
     let timeout = Duration::from_millis(300);
-    let options =
-        fermata_daemon::Options { way, socket: socket.clone(), local, timeout, log: None };
+    let options = fermata_node::Options { way, socket: socket.clone(), local, timeout, log: None };
     let (sender, receiver) = channel();
     let daemon = thread::spawn(move || {
-        fermata_daemon::run(options, move || sender.send(()).unwrap()).unwrap();
+        fermata_node::run(options, move || sender.send(()).unwrap()).unwrap();
         assert_eq!(fs::read_dir(&images).map_or(0, Iterator::count), 0, "images stay behind");
     });
     receiver.recv_timeout(LIMIT).unwrap();
