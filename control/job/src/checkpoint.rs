@@ -9,9 +9,9 @@
 //! and a new one begins, with a growing timeout, until the caller's time is over. NEEDs are there
 //! so that this is not seen; a program that polls, and waits in no call, can still bring it about.
 
-use crate::advice::{HINT_ASK, HINT_HELD, HINT_REFUSED, with_hint};
 use crate::machine::{Action, CommitPlan, Conn, ImageDone, Machine};
-use crate::words::{Bookmarks, received_of, report_of, targets_of};
+use crate::texts::{HINT_ASK, HINT_HELD, HINT_REFUSED, with_hint};
+use crate::wire::{Bookmarks, received_of, report_of, targets_of};
 use fermata_protocol::{Coordinator, Output, Report};
 use fermata_types::{Abort, Alive, Drain, Expected, Failed, Message, Progress, Request, Resume};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ const PAUSE_MS_MAX: u64 = 2000;
 
 #[derive(Debug)]
 enum Phase {
-    /// Until all ranks of a program that saves itself have asked (asking.rs).
+    /// Until all ranks of a program that saves itself have asked (app_request.rs).
     Ask,
     /// REQUEST is out; the ranks are on their way to a safe state.
     Gather,

@@ -480,11 +480,11 @@ fn a_rank_that_its_program_holds_back_is_named_with_what_it_says() {
     assert!(text.contains("parking: rank 1 is in a critical section (io); the job"), "{text}");
 }
 
-#[path = "alive_tests.rs"]
+#[path = "heartbeat_tests.rs"]
 mod alive;
-#[path = "asking_tests.rs"]
+#[path = "app_request_tests.rs"]
 mod asking;
-#[path = "ends_tests.rs"]
+#[path = "registry_tests.rs"]
 mod ends;
 #[path = "storing_tests.rs"]
 mod storing;

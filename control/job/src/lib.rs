@@ -11,13 +11,13 @@
 //! Invariant: versions of a rank's targets grow over the whole job, so that it can never take those
 //!            of an earlier epoch for those of this one.
 
-mod advice;
-mod alive;
-mod asking;
+mod app_request;
 mod checkpoint;
-mod ends;
+mod heartbeat;
 mod machine;
 mod names;
-mod words;
+mod registry;
+mod texts;
+mod wire;
 
 pub use machine::{Action, CommitPlan, Config, Event, ImageDone, Machine, RankView};

@@ -2,10 +2,10 @@
 //! Who is there: connections, ranks, their state, and the commands that wait for an answer. What
 //! happens during a checkpoint is in `checkpoint.rs`.
 
-use crate::advice::{HINT_BEGINNING, HINT_ENDING, with_hint};
-use crate::asking::Asking;
+use crate::app_request::Asking;
 use crate::checkpoint::{Caller, Run};
-use crate::ends::Loss;
+use crate::registry::Loss;
+use crate::texts::{HINT_BEGINNING, HINT_ENDING, with_hint};
 use fermata_types::{Answer, Checkpoint, Checkpointer, Hello, Message, Welcome};
 use std::collections::{BTreeMap, BTreeSet};
 

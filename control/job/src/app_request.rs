@@ -3,9 +3,9 @@
 //! of them together (fermata_checkpoint). A rank that waited alone for its own checkpoint could owe
 //! the others a collective call, so such a checkpoint begins when all ranks have asked.
 
-use crate::advice::HINT_BEGINNING;
 use crate::checkpoint::Caller;
 use crate::machine::Machine;
+use crate::texts::HINT_BEGINNING;
 use fermata_types::{Ask, Asked, Message};
 use std::collections::{BTreeMap, BTreeSet};
 

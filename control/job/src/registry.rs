@@ -3,10 +3,10 @@
 //! A line that ends says little: the rank may have been killed, or its host lost, or only the
 //! daemon between that passed its words on.
 
-use crate::advice::HINT_ENDING;
 use crate::checkpoint::Caller;
 use crate::machine::{Conn, Machine, RankState};
 use crate::names::list_ranks;
+use crate::texts::HINT_ENDING;
 use std::collections::BTreeSet;
 
 /// A host that was lost with ranks.
