@@ -9,7 +9,7 @@ use crate::key;
 use crate::output::{Output, human_age};
 use crate::run::Start;
 use crate::wait::Waited;
-use fermata_coordinator::Ending;
+use fermata_coordinator::JobEnd;
 use fermata_storage::{JobDir, list_snapshots, read_manifest, within};
 use fermata_sysio::tell;
 use fermata_types::JobRecord;
@@ -35,7 +35,7 @@ pub struct End {
 
 impl End {
     /// From what mpirun and the coordinator say.
-    pub fn of(waited: &Waited, ending: &Ending) -> Self {
+    pub fn of(waited: &Waited, ending: &JobEnd) -> Self {
         let status = waited.status;
         let native = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         let native = native.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILURE);
@@ -97,7 +97,7 @@ impl End {
     }
 }
 
-fn why_not_well(waited: &Waited, ending: &Ending, native: u8) -> Option<String> {
+fn why_not_well(waited: &Waited, ending: &JobEnd, native: u8) -> Option<String> {
     let shortfall = ending.ends.shortfall.clone();
     if let Some(host) = &waited.given_up {
         return shortfall.or_else(|| Some(format!("host {host} is lost")));
@@ -153,8 +153,8 @@ mod tests {
         Waited { status: ExitStatus::from_raw(code << 8), told: None, given_up: None }
     }
 
-    fn ending(shortfall: Option<&str>) -> Ending {
-        Ending {
+    fn ending(shortfall: Option<&str>) -> JobEnd {
+        JobEnd {
             stopped: false,
             committed_epoch: 0,
             lost_host: None,
@@ -171,11 +171,11 @@ mod tests {
         assert!(!left.is_well() && left.code == FAILURE);
         let own = End::of(&waited(3), &ending(Some("rank 1 has ended")));
         assert!(!own.is_well() && own.code == 3);
-        let stopped = End::of(&waited(1), &Ending { stopped: true, ..ending(Some("rank 1")) });
+        let stopped = End::of(&waited(1), &JobEnd { stopped: true, ..ending(Some("rank 1")) });
         assert!(!stopped.is_well() && stopped.code == 0);
         let host = Some(LostHost { name: "b".into(), is_silent: true });
         let given_up = Waited { given_up: Some("b".into()), ..waited(0) };
-        let lost = End::of(&given_up, &Ending { lost_host: host, ..ending(None) });
+        let lost = End::of(&given_up, &JobEnd { lost_host: host, ..ending(None) });
         assert_eq!((lost.code, lost.why.as_deref()), (FAILURE, Some("host b is lost")));
         let told = Waited { told: Some(15), ..waited(0) };
         assert!(End::of(&told, &ending(None)).is_well(), "the program may end at a signal");

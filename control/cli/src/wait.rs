@@ -5,7 +5,7 @@
 
 use crate::hints;
 use anyhow::{Context, Result};
-use fermata_coordinator::{Ending, Handle, LostHost};
+use fermata_coordinator::{Handle, JobEnd, LostHost};
 use fermata_sysio::tell;
 use fermata_transport::SILENCE_MAX;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
@@ -128,7 +128,7 @@ fn said_of(host: &LostHost, resume: &dyn Fn(&str) -> String) -> String {
 }
 
 /// Ends a coordinator whose mpirun has ended. It may have to store a snapshot; a signal ends that.
-pub fn for_coordinator(coordinator: Handle) -> Result<Ending> {
+pub fn for_coordinator(coordinator: Handle) -> Result<JobEnd> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot watch signals")?;
     let begun = Instant::now();
     let mut told = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The commands' end of a line to the coordinator.
 
+use fermata_job::Outcome;
 use fermata_transport::{Line, Secret, connect_unix, dial_any, is_waiting};
 use fermata_types::{
     Answer, Checkpoint, ClientHello, FrameBuffer, Message, Progress, Status, WireError,
@@ -14,17 +15,6 @@ use std::time::{Duration, Instant};
 /// Progress is said every other second; only a disk that hangs may keep the coordinator from that.
 const SILENCE_MAX: Duration = Duration::from_secs(2000);
 const SLICE: Duration = Duration::from_millis(200);
-
-/// How a command ended at the coordinator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Done.
-    Ok,
-    /// Tried and failed; the job continues.
-    Failed,
-    /// Not tried.
-    Refused,
-}
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -130,12 +120,7 @@ impl Client {
                 match message {
                     Message::Progress(step) => progress(&step),
                     Message::Answer(answer) => {
-                        let outcome = match answer.outcome {
-                            0 => Outcome::Ok,
-                            2 => Outcome::Refused,
-                            _ => Outcome::Failed,
-                        };
-                        return Ok((outcome, answer));
+                        return Ok((Outcome::of(answer.outcome), answer));
                     }
                     _ => {}
                 }

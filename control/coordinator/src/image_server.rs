@@ -5,8 +5,8 @@
 //! Invariant: an image is called stored when it is complete and flushed, not before.
 //! Invariant: the image that a rank is restored from is the one that the manifest lists.
 
-use crate::lines::next_message;
-use crate::server::Options;
+use crate::frames::next_message;
+use crate::options::Options;
 use fermata_storage::{JobDir, Whose, image_name, open_file, partial_image};
 use fermata_transport::Line;
 use fermata_types::{

@@ -13,16 +13,25 @@
 //!
 //! Invariant: only peers that the transport has admitted get as far as a first message.
 
+mod acceptor;
 mod client;
+mod figures;
+mod frames;
+mod handle;
 mod image_server;
-mod lines;
+mod input;
 mod local_listener;
 mod losses;
+mod options;
 mod relay;
 mod server;
+mod shared;
 mod storage_worker;
 mod strangers;
 
-pub use client::{Client, ClientError, Outcome};
+pub use client::{Client, ClientError};
+pub use fermata_job::Outcome;
+pub use handle::{Handle, JobEnd, start};
 pub use losses::LostHost;
-pub use server::{Ending, Ends, Handle, Options, start};
+pub use options::Options;
+pub use shared::Ends;

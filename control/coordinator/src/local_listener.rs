@@ -3,7 +3,7 @@
 //! nohup lives on: the socket is looked after, and comes back where it was, or elsewhere if nothing
 //! can be made there any more; the job's record says so then.
 
-use crate::lines::Input;
+use crate::input::Input;
 use fermata_seal::{Key, Seal};
 use fermata_storage::{JobDir, StorageError, within};
 use fermata_transport::{

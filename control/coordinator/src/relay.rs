@@ -2,7 +2,8 @@
 //! A daemon's line: many agents behind one peer. Each of its channels becomes a connection of the
 //! machine, which knows nothing of daemons.
 
-use crate::lines::{Acceptor, Input, LineEnd, NobodyListens, next_message};
+use crate::frames::next_message;
+use crate::input::{Inbox, Input, LineEnd, NobodyListens};
 use fermata_transport::{Line, Reader, Writer};
 use fermata_types::{
     DaemonHello, Detached, FrameBuffer, Message, Relayed, decode_frame, encode_frame,
@@ -46,36 +47,42 @@ impl Writer for DaemonLink {
     }
 }
 
-/// Serves a daemon until its line ends.
-pub(crate) fn serve(acceptor: &Acceptor, line: Line, frames: FrameBuffer, hello: &DaemonHello) {
+/// Serves a daemon of the job until its line ends.
+pub(crate) fn serve(
+    inbox: &Inbox,
+    job: &str,
+    line: Line,
+    frames: FrameBuffer,
+    hello: &DaemonHello,
+) {
     let Line { mut reader, writer } = line;
-    if hello.job != acceptor.image_server.name() {
+    if hello.job != job {
         reader.end();
         let why = format!("turned away a daemon of job '{}'", hello.job);
-        let _ = acceptor.tell(Input::Note(why));
+        let _ = inbox.put(Input::Note(why));
         return;
     }
     let writer: Shared = Arc::new(Mutex::new(writer));
     // A coordinator that has ended takes no line.
-    let _ = converse(acceptor, &mut *reader, frames, &writer, hello);
+    let _ = converse(inbox, &mut *reader, frames, &writer, hello);
     reader.end();
 }
 
 fn converse(
-    acceptor: &Acceptor,
+    inbox: &Inbox,
     reader: &mut dyn Reader,
     frames: FrameBuffer,
     writer: &Shared,
     hello: &DaemonHello,
 ) -> Result<(), NobodyListens> {
-    let (host, daemon_link) = (&hello.host, acceptor.number());
-    acceptor.tell(Input::Connected(daemon_link, Box::new(DaemonLink(Arc::clone(writer)))))?;
-    acceptor.tell(Input::Note(format!("host {host}: daemon {} is here", hello.pid)))?;
-    acceptor.tell(Input::HostThere(host.clone()))?;
+    let (host, daemon_link) = (&hello.host, inbox.number());
+    inbox.put(Input::Connected(daemon_link, Box::new(DaemonLink(Arc::clone(writer)))))?;
+    inbox.put(Input::Note(format!("host {host}: daemon {} is here", hello.pid)))?;
+    inbox.put(Input::HostThere(host.clone()))?;
     let mut conns = BTreeMap::new();
-    let end = read(acceptor, reader, frames, writer, &mut conns)?;
-    acceptor.tell(Input::Closed(daemon_link))?;
-    acceptor.tell(if conns.is_empty() {
+    let end = read(inbox, reader, frames, writer, &mut conns)?;
+    inbox.put(Input::Closed(daemon_link))?;
+    inbox.put(if conns.is_empty() {
         Input::Note(format!("host {host}: its daemon has ended"))
     } else {
         Input::HostLost(host.clone(), end, conns.into_values().collect())
@@ -84,7 +91,7 @@ fn converse(
 
 /// Returns how the line ended.
 fn read(
-    acceptor: &Acceptor,
+    inbox: &Inbox,
     reader: &mut dyn Reader,
     mut frames: FrameBuffer,
     writer: &Shared,
@@ -98,24 +105,24 @@ fn read(
         };
         match message {
             Message::Attached(m) => {
-                let conn = acceptor.number();
+                let conn = inbox.number();
                 conns.insert(m.channel, conn);
                 let channel = Channel { writer: Arc::clone(writer), channel: m.channel };
-                acceptor.tell(Input::Connected(conn, Box::new(channel)))?;
+                inbox.put(Input::Connected(conn, Box::new(channel)))?;
             }
             Message::Relayed(m) => {
                 let Some(conn) = conns.get(&m.channel) else { continue };
                 match decode_frame(&m.frame) {
-                    Ok(message) => acceptor.tell(Input::Message(*conn, message))?,
+                    Ok(message) => inbox.put(Input::Message(*conn, message))?,
                     Err(error) => {
-                        acceptor.tell(Input::Note(format!("connection {conn}: {error}")))?;
+                        inbox.put(Input::Note(format!("connection {conn}: {error}")))?;
                         let _ = say(writer, &Detached { channel: m.channel }.into());
                     }
                 }
             }
             Message::Detached(m) => {
                 if let Some(conn) = conns.remove(&m.channel) {
-                    acceptor.tell(Input::Closed(conn))?;
+                    inbox.put(Input::Closed(conn))?;
                 }
             }
             other => return Ok(LineEnd::closed(format!("its daemon said {}", other.name()))),

@@ -2,9 +2,9 @@
 //! What takes as long as the disk does, on a thread of its own: making room for a snapshot, making
 //! it durable, removing old ones. Ranks and commands are answered meanwhile.
 
-use crate::lines::Input;
-use crate::server::Options;
-use fermata_job::{CommitPlan, Event};
+use crate::input::Input;
+use crate::options::Options;
+use fermata_job::{CommitPlan, DiskError, Event};
 use fermata_storage::{
     JobDir, commit, image_name, prepare, prepare_program, program_files, prune, remove_leftovers,
 };
@@ -75,11 +75,11 @@ fn work(options: &Options, tasks: &Receiver<Task>, done: &Sender<Input>) {
     for task in tasks {
         let answer = match task {
             Task::Prepare(epoch) => {
-                let broken = || Err("making its directory broke off".into());
+                let broken = || Err(DiskError::PrepareBroke);
                 Event::Prepared(epoch, survive(|| make_room(options, epoch)).unwrap_or_else(broken))
             }
             Task::Commit(plan) => {
-                let (epoch, broken) = (plan.epoch, || Err("storing it broke off".into()));
+                let (epoch, broken) = (plan.epoch, || Err(DiskError::CommitBroke));
                 Event::Stored(epoch, survive(|| store(options, plan)).unwrap_or_else(broken))
             }
             Task::Prune => {
@@ -98,13 +98,17 @@ fn survive<T>(act: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(act)).ok()
 }
 
+fn storage(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DiskError {
+    DiskError::Storage(error.into())
+}
+
 /// Makes the directory for a partial snapshot.
-fn make_room(options: &Options, epoch: u32) -> Result<(), String> {
+fn make_room(options: &Options, epoch: u32) -> Result<(), DiskError> {
     let made = prepare(&options.job, epoch).and_then(|_| match options.checkpointer {
         Checkpointer::Native => Ok(()),
         Checkpointer::Itself => prepare_program(&options.job, epoch),
     });
-    made.map_err(|error| error.to_string())
+    made.map_err(storage)
 }
 
 fn prune_job(job: &JobDir, keep: u32) -> Vec<String> {
@@ -112,12 +116,12 @@ fn prune_job(job: &JobDir, keep: u32) -> Vec<String> {
 }
 
 /// Returns the snapshot's directory.
-fn store(options: &Options, plan: CommitPlan) -> Result<String, String> {
+fn store(options: &Options, plan: CommitPlan) -> Result<String, DiskError> {
     let (images, files) = match options.checkpointer {
         Checkpointer::Native => (plan.images, Vec::new()),
         Checkpointer::Itself => {
             let files = program_files(&options.job, plan.epoch);
-            (Vec::new(), files.map_err(|error| error.to_string())?)
+            (Vec::new(), files.map_err(storage)?)
         }
     };
     let manifest = Manifest {
@@ -147,7 +151,6 @@ fn store(options: &Options, plan: CommitPlan) -> Result<String, String> {
             })
             .collect(),
     };
-    let path =
-        commit(&options.job, &manifest, options.key.as_ref()).map_err(|error| error.to_string())?;
+    let path = commit(&options.job, &manifest, options.key.as_ref()).map_err(storage)?;
     Ok(path.to_string_lossy().into_owned())
 }

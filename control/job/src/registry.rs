@@ -1,129 +1,250 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How ranks leave, and whether the job has ended well: when all of them have come to MPI_Finalize.
-//! A line that ends says little: the rank may have been killed, or its host lost, or only the
-//! daemon between that passed its words on.
+//! Who is there: connections, ranks and their hosts; and who has left, and how. A job has ended
+//! well when all ranks have come to MPI_Finalize. A line that ends says little: the rank may have
+//! been killed, or its host lost, or only the daemon between that passed its words on.
+//!
+//! Invariant: a rank has one connection, and the ranks that are there count as neither gone nor
+//!            ended by an earlier program of the job.
 
-use crate::checkpoint::Caller;
-use crate::machine::{Conn, Machine, RankState};
-use crate::names::list_ranks;
-use crate::texts::HINT_ENDING;
-use std::collections::BTreeSet;
+use crate::interface::{Conn, RankView};
+use crate::reasons::{Loss, Ranks, Refusal, Shortfall, Stranger};
+use fermata_protocol::RankId;
+use fermata_types::Hello;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A host that was lost with ranks.
-#[derive(Debug)]
-pub(crate) struct Loss {
-    text: String,
-    ranks: BTreeSet<u32>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RankState {
+    Starting,
+    Running,
+    Finalizing,
 }
 
-impl Machine {
-    pub(crate) fn on_finalizing(&mut self, conn: Conn, now_ms: u64) {
-        let Some(agent) = self.agents.get_mut(&conn) else {
-            return;
-        };
-        agent.state = RankState::Finalizing;
-        if let Some(rank) = agent.rank {
-            self.ended.insert(rank);
-            self.rank_finalizes(rank, now_ms);
-        }
+#[derive(Debug)]
+struct Agent {
+    rank: Option<RankId>,
+    state: RankState,
+    hello: Hello,
+}
+
+/// What a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// It has not said so yet.
+    Unknown,
+    Agent,
+    Client,
+}
+
+/// Who is there.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    agents: BTreeMap<Conn, Agent>,
+    clients: BTreeSet<Conn>,
+    /// World rank -> connection.
+    ranks: BTreeMap<RankId, Conn>,
+    /// World rank -> host, also of ranks that have gone.
+    hosts: BTreeMap<RankId, String>,
+    size: Option<u32>,
+    /// Ranks that were there and have no line any more.
+    gone: Ranks,
+    /// Ranks that have come to MPI_Finalize, also of those that have gone.
+    ended: Ranks,
+    /// Hosts that were lost with ranks.
+    losses: Vec<Loss>,
+}
+
+/// Who comes and goes.
+impl Registry {
+    pub(crate) fn add_client(&mut self, conn: Conn) {
+        self.clients.insert(conn);
     }
 
-    pub(crate) fn on_host_lost(
+    pub(crate) fn add_agent(&mut self, conn: Conn, hello: Hello) {
+        let agent = Agent { rank: None, state: RankState::Starting, hello };
+        self.agents.insert(conn, agent);
+    }
+
+    /// An agent's rank is ready. Returns whether with it all of them are.
+    pub(crate) fn on_ready(
         &mut self,
-        host: &str,
-        why: &str,
-        is_silent: bool,
-        conns: &[Conn],
-        now_ms: u64,
-    ) {
-        let ranks: BTreeSet<u32> =
-            conns.iter().filter_map(|conn| self.agents.get(conn)?.rank).collect();
-        let text = if ranks.is_empty() {
-            format!("host {host} is lost ({why})")
-        } else {
-            format!("host {host} is lost with {} ({why})", list_ranks(&ranks))
-        };
-        self.log(text.clone());
+        conn: Conn,
+        rank: RankId,
+        size: u32,
+    ) -> Result<bool, Stranger> {
+        if rank >= size || self.size.is_some_and(|known| known != size) {
+            return Err(Stranger::NoSuchRank { rank, size });
+        }
+        if self.ranks.get(&rank).is_some_and(|other| *other != conn) {
+            return Err(Stranger::SecondRank(rank));
+        }
+        self.size = Some(size);
+        let is_new = self.ranks.insert(rank, conn).is_none();
+        self.gone.remove(&rank);
+        self.ended.remove(&rank);
+        if let Some(agent) = self.agents.get_mut(&conn) {
+            agent.rank = Some(rank);
+            agent.state = RankState::Running;
+            self.hosts.insert(rank, agent.hello.host.clone());
+        }
+        Ok(is_new && self.ranks.len() == size as usize)
+    }
+
+    /// An agent's process has entered MPI_Finalize. Returns its rank.
+    pub(crate) fn on_finalizing(&mut self, conn: Conn) -> Option<RankId> {
+        let agent = self.agents.get_mut(&conn)?;
+        agent.state = RankState::Finalizing;
+        self.ended.extend(agent.rank);
+        agent.rank
+    }
+
+    /// A connection has ended. Returns whether it was a command's.
+    pub(crate) fn remove_client(&mut self, conn: Conn) -> bool {
+        self.clients.remove(&conn)
+    }
+
+    /// A connection has ended. Returns the rank that has left with it.
+    pub(crate) fn remove_agent(&mut self, conn: Conn) -> Option<RankId> {
+        let rank = self.agents.remove(&conn)?.rank?;
+        if self.ranks.get(&rank) != Some(&conn) {
+            return None;
+        }
+        self.ranks.remove(&rank);
+        self.gone.insert(rank);
+        Some(rank)
+    }
+
+    /// A host is lost with the ranks of these connections, which end now.
+    pub(crate) fn lose_host(&mut self, host: String, why: String, conns: &[Conn]) -> Loss {
+        let ranks: Ranks = conns.iter().filter_map(|conn| self.rank_of(*conn)).collect();
         self.gone.extend(&ranks);
-        self.fail(&text, &self.hint_for_lost_host(is_silent), now_ms);
-        self.losses.push(Loss { text, ranks });
-        for conn in conns {
-            self.on_closed(*conn, now_ms);
+        let loss = Loss { host, why, ranks };
+        self.losses.push(loss.clone());
+        loss
+    }
+}
+
+/// Who is there, and where.
+impl Registry {
+    pub(crate) fn peer(&self, conn: Conn) -> Peer {
+        if self.agents.contains_key(&conn) {
+            Peer::Agent
+        } else if self.clients.contains(&conn) {
+            Peer::Client
+        } else {
+            Peer::Unknown
         }
     }
 
-    pub(crate) fn on_closed(&mut self, conn: Conn, now_ms: u64) {
-        if self.clients.remove(&conn) {
-            // The checkpoint continues without its audience: what is half done helps nobody.
-            if let Some(run) = &mut self.run {
-                if run.caller == Caller::Client(conn) {
-                    run.caller = Caller::Nobody;
-                }
-            }
-        }
-        let Some(rank) = self.agents.remove(&conn).and_then(|agent| agent.rank) else {
-            return;
+    /// The connections of all agents.
+    pub(crate) fn agents(&self) -> impl ExactSizeIterator<Item = Conn> + '_ {
+        self.agents.keys().copied()
+    }
+
+    /// Of an agent.
+    pub(crate) fn rank_of(&self, conn: Conn) -> Option<RankId> {
+        self.agents.get(&conn)?.rank
+    }
+
+    /// Of an agent.
+    pub(crate) fn host_of(&self, conn: Conn) -> &str {
+        self.agents.get(&conn).map_or("", |agent| &agent.hello.host)
+    }
+
+    /// An agent has not said which rank it is.
+    pub(crate) fn is_anyone_starting(&self) -> bool {
+        self.agents.values().any(|agent| agent.rank.is_none())
+    }
+
+    /// Name of the MPI below, as the agents told.
+    pub(crate) fn lower(&self) -> String {
+        self.agents.values().next().map(|agent| agent.hello.lower.clone()).unwrap_or_default()
+    }
+
+    /// The connection of a rank.
+    pub(crate) fn conn_of(&self, rank: RankId) -> Option<Conn> {
+        self.ranks.get(&rank).copied()
+    }
+
+    /// World rank -> connection.
+    pub(crate) fn ranks(&self) -> &BTreeMap<RankId, Conn> {
+        &self.ranks
+    }
+
+    /// World rank -> host.
+    pub(crate) fn hosts(&self) -> &BTreeMap<RankId, String> {
+        &self.hosts
+    }
+
+    /// World size, once known.
+    pub(crate) fn size(&self) -> Option<u32> {
+        self.size
+    }
+
+    pub(crate) fn views(&self) -> Vec<RankView> {
+        let view = |agent: &Agent| RankView {
+            rank: agent.rank,
+            pid: agent.hello.pid,
+            host: agent.hello.host.clone(),
+            state: match agent.state {
+                RankState::Starting => "starting",
+                RankState::Running => "running",
+                RankState::Finalizing => "finalizing",
+            },
         };
-        if self.ranks.get(&rank) == Some(&conn) {
-            self.ranks.remove(&rank);
-            self.forget_ask(rank);
-            self.gone.insert(rank);
-            self.rank_left(rank, now_ms);
-        }
+        self.agents.values().map(view).collect()
+    }
+}
+
+/// How ranks have left.
+impl Registry {
+    /// Whether ranks have left, one way or the other.
+    pub(crate) fn is_anyone_gone(&self) -> bool {
+        !self.gone.is_empty()
     }
 
-    fn rank_left(&mut self, rank: u32, now: u64) {
-        let who = self.name_rank(rank);
-        if self.ended.contains(&rank) {
-            self.fail(&format!("{who} has come to its end"), HINT_ENDING, now);
-        } else {
-            self.fail(&format!("{who} has left the job"), &self.hint_for_lost_rank(), now);
-        }
-    }
-
-    pub(crate) fn rank_finalizes(&mut self, rank: u32, now: u64) {
-        if self.needs_ranks() {
-            let who = self.name_rank(rank);
-            self.fail(&format!("{who} has entered MPI_Finalize"), HINT_ENDING, now);
-        }
-    }
-
-    /// Why no checkpoint can be taken of a job that ranks have left, and what to do about it.
-    pub(crate) fn refusal_after_ends(&self) -> (String, String) {
-        let lost: BTreeSet<u32> = self.gone.difference(&self.ended).copied().collect();
-        if lost.is_empty() {
-            let why = format!("{} come to the end", self.name_ranks(&self.gone));
-            (why, HINT_ENDING.into())
-        } else {
-            (format!("{} left the job", self.name_ranks(&lost)), self.hint_for_lost_rank())
-        }
+    /// Whether a rank has come to MPI_Finalize.
+    pub(crate) fn has_ended(&self, rank: RankId) -> bool {
+        self.ended.contains(&rank)
     }
 
     /// Whether a rank's line is still there that has not said how the rank ends.
-    #[must_use]
-    pub fn has_undecided_ranks(&self) -> bool {
+    pub(crate) fn has_undecided(&self) -> bool {
         self.ranks.keys().any(|rank| !self.ended.contains(rank))
     }
 
-    /// Whether any rank has come up.
-    #[must_use]
-    pub fn has_begun(&self) -> bool {
-        self.size.is_some()
+    /// Why no checkpoint can be taken of these ranks, if so.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        let Some(size) = self.size else { return Some(Refusal::NoRank) };
+        if !self.gone.is_empty() {
+            let lost: Ranks = self.gone.difference(&self.ended).copied().collect();
+            let have_all_ended = lost.is_empty();
+            return Some(if have_all_ended {
+                Refusal::Ended(self.gone.clone())
+            } else {
+                Refusal::Lost(lost)
+            });
+        }
+        let missing: Ranks = (0..size).filter(|rank| !self.ranks.contains_key(rank)).collect();
+        if !missing.is_empty() {
+            return Some(Refusal::Missing(missing));
+        }
+        let ending = self.agents.values().filter(|agent| agent.state == RankState::Finalizing);
+        let ending: Ranks = ending.filter_map(|agent| agent.rank).collect();
+        (!ending.is_empty()).then_some(Refusal::Finalizing(ending))
     }
 
     /// Why a job that is over has not ended well; `None`: all ranks that were there have come to
     /// MPI_Finalize. `known`: those of which that is known from elsewhere.
-    #[must_use]
-    pub fn shortfall(&self, known: &BTreeSet<u32>) -> Option<String> {
+    pub(crate) fn shortfall(&self, known: &Ranks) -> Option<Shortfall> {
         let there = self.ranks.keys().chain(&self.gone).copied();
-        let lost: BTreeSet<u32> =
+        let lost: Ranks =
             there.filter(|rank| !self.ended.contains(rank) && !known.contains(rank)).collect();
         if lost.is_empty() {
             return None;
         }
-        // Of a lost host the others' mpirun ends the rest.
         let loss = self.losses.iter().find(|loss| !loss.ranks.is_disjoint(&lost));
-        let without = || format!("{} ended without MPI_Finalize", self.name_ranks(&lost));
-        Some(loss.map_or_else(without, |loss| loss.text.clone()))
+        Some(
+            loss.map_or_else(|| Shortfall::Ranks(lost.clone()), |l| Shortfall::HostLost(l.clone())),
+        )
     }
 }

@@ -99,3 +99,44 @@ fn a_job_that_has_ended_well_is_not_to_be_done_again() {
         assert_eq!(text.contains("fermata restart j"), !finalizes, "{text}");
     }
 }
+
+#[test]
+fn a_lost_host_ends_the_checkpoint_and_is_named_with_its_ranks() {
+    let mut world = World::new(6);
+    world.ask(false);
+    let why = "connection reset".into();
+    world.event(Event::HostLost { host: "h1".into(), why, silent: true, conns: vec![2, 3] });
+    let answer = world.answer();
+    assert_eq!(answer.outcome, 1);
+    assert!(answer.message.contains("host h1 is lost with ranks 2, 3"), "{}", answer.message);
+    assert!(world.log.contains(&Action::Discard(1)));
+    for survivor in [0, 1, 4, 5] {
+        assert_eq!(world.names_to(survivor).last(), Some(&"ABORT"));
+    }
+    world.ask(false);
+    assert_eq!(world.answer().outcome, 2);
+    assert!(world.answer().message.contains("ranks 2, 3 on host h1 have left"));
+}
+
+#[test]
+fn a_host_lost_while_images_are_written_leaves_no_snapshot() {
+    let mut world = World::new(4);
+    world.ask(false);
+    world.clocks(1, &[&[], &[], &[], &[]]);
+    world.park_all(1, 4);
+    for conn in 0..4 {
+        world.say(conn, Sent { epoch: 1, list: vec![] });
+    }
+    for conn in 0..4 {
+        world.say(conn, Drained { epoch: 1, ..Drained::default() });
+    }
+    for conn in 0..2 {
+        world.say(conn, Saved { epoch: 1, ..Saved::default() });
+    }
+    let why = "connection timed out".into();
+    world.event(Event::HostLost { host: "h1".into(), why, silent: true, conns: vec![2, 3] });
+    let text = world.answer().message;
+    assert!(text.contains("failed while writing images: host h1 is lost"), "{text}");
+    assert!(world.log.contains(&Action::Discard(1)));
+    assert!(!world.log.iter().any(|action| matches!(action, Action::Commit(_))));
+}

@@ -79,7 +79,7 @@ fn ranks_are_saved_once_there_is_a_directory_and_hear_meanwhile_that_somebody_li
 #[test]
 fn a_directory_that_cannot_be_made_ends_the_checkpoint() {
     let mut world = preparing();
-    world.event(Event::Prepared(1, Err("cannot make /s/1.partial".into())));
+    world.event(Event::Prepared(1, Err(DiskError::Storage("cannot make /s/1.partial".into()))));
     let text = world.answer().message;
     assert!(text.contains("failed while writing images: cannot make /s/1.partial"), "{text}");
     assert!(world.log.contains(&Action::Discard(1)) && !world.names_to(0).contains(&"SAVE"));

@@ -76,7 +76,7 @@ fn what_helps_a_rank_that_cannot_be_saved_is_said() {
         world.refuse_to_save(1, error);
         let text = world.answer().message;
         assert!(
-            text.contains(&format!("rank 1: a child runs; the job runs on\n  hint: {words}")),
+            text.contains(&format!("rank 1: a child runs; the job continues\n  hint: {words}")),
             "{text}"
         );
     }
