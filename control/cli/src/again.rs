@@ -8,12 +8,12 @@
 //! what is registered here.
 
 use crate::ending::hosts_left;
-use crate::hosts::{batch_system_names_hosts, word};
-use crate::key;
 use crate::output::duration;
-use crate::registry::{Family, Lower, Prefix};
-use crate::run::{KEEP_DEFAULT, Start};
 use anyhow::Result;
+use fermata_launch::hosts::{batch_system_names_hosts, word};
+use fermata_launch::key;
+use fermata_launch::registry::{Family, Lower, Prefix};
+use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_storage::{JobDir, StorageError};
 use fermata_sysio::tell;
 use fermata_types::JobRecord;

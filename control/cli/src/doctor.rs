@@ -6,10 +6,11 @@
 
 use crate::exit::FAILURE;
 use crate::jobs::JobsDir;
-use crate::output::{Output, human_bytes};
-use crate::registry::{Family, Lower, Prefix};
+use crate::output::Output;
 use crate::trial;
 use anyhow::Result;
+use fermata_launch::registry::{Family, Lower, Prefix};
+use fermata_launch::units::human_bytes;
 use fermata_transport::{leave_runtime_dir, runtime_dir};
 use serde::Serialize;
 use serde_json::json;

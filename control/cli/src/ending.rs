@@ -5,11 +5,11 @@
 use crate::exit::FAILURE;
 use crate::hints::{self, quoted, quoted_path};
 use crate::jobs::unix_now_s;
-use crate::key;
 use crate::output::{Output, human_age};
-use crate::run::Start;
 use crate::wait::Waited;
 use fermata_coordinator::JobEnd;
+use fermata_launch::key;
+use fermata_launch::start::Start;
 use fermata_storage::{JobDir, list_snapshots, read_manifest, within};
 use fermata_sysio::tell;
 use fermata_types::JobRecord;

@@ -2,7 +2,8 @@
 //! How the program ends. `CODES` is the one table of exit codes; help, man page and
 //! docs/reference/errors.md show it.
 
-use std::fmt;
+use fermata_launch::problem::Problem;
+pub use fermata_launch::problem::{damaged, refused, usage};
 
 /// Tried and failed.
 pub const FAILURE: u8 = 1;
@@ -34,43 +35,12 @@ pub fn table() -> String {
             if that is 0 but a rank ended without MPI_Finalize or a host was lost"
 }
 
-/// An error that ends the program with a code of its own.
-#[derive(Debug)]
-pub struct Exit {
-    /// From the table.
-    pub code: u8,
-    text: String,
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Exit {}
-
-fn with(code: u8, text: impl Into<String>) -> anyhow::Error {
-    let text = text.into();
-    Exit { code, text }.into()
-}
-
-/// It cannot be done here or now.
-pub fn refused(text: impl Into<String>) -> anyhow::Error {
-    with(REFUSED, text)
-}
-
-/// A snapshot cannot be believed.
-pub fn damaged(text: impl Into<String>) -> anyhow::Error {
-    with(DAMAGED, text)
-}
-
-/// The command line makes no sense.
-pub fn usage(text: impl Into<String>) -> anyhow::Error {
-    with(USAGE, text)
-}
-
 /// The code an error ends the program with.
 pub fn code_of(error: &anyhow::Error) -> u8 {
-    error.downcast_ref::<Exit>().map_or(FAILURE, |exit| exit.code)
+    match error.downcast_ref() {
+        Some(Problem::Refused(_)) => REFUSED,
+        Some(Problem::Damaged(_)) => DAMAGED,
+        Some(Problem::Usage(_)) => USAGE,
+        None => FAILURE,
+    }
 }

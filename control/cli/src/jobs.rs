@@ -4,13 +4,14 @@
 
 use crate::exit::{FAILURE, REFUSED, damaged, refused};
 use crate::hints;
-use crate::key;
-use crate::output::{Output, Progress, human_bytes};
+use crate::output::{Output, Progress};
 use crate::reach;
 use crate::several;
 use crate::state::{State, check_own, look, state_of};
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
+use fermata_launch::key;
+use fermata_launch::units::human_bytes;
 use fermata_storage::{
     Image, JobDir, Whose, is_whole, list_jobs, list_snapshots, prune as prune_job, read_manifest,
     remove_leftovers,

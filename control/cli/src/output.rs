@@ -6,6 +6,7 @@
 //! have a job and its coordinator in it.
 
 use anyhow::{Context, Result};
+use fermata_launch::units::human_bytes;
 use fermata_sysio::{printable, tell};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
@@ -121,18 +122,6 @@ impl Drop for Progress {
     }
 }
 
-/// 1234567 -> "1.2 MiB"
-pub fn human_bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
 /// 7500 -> "2 h"
 pub fn human_age(seconds: u64) -> String {
     match seconds {
@@ -214,8 +203,6 @@ mod tests {
 
     #[test]
     fn sizes() {
-        assert_eq!(human_bytes(1023), "1023 B");
-        assert_eq!(human_bytes(1536), "1.5 KiB");
         assert_eq!([90, 3600, 7500, 400_000].map(human_age), ["90 s", "60 min", "2 h", "4 days"]);
         assert_eq!(parse_bytes("12"), Ok(12));
         assert_eq!(parse_bytes("3m"), Ok(3 << 20));

@@ -4,24 +4,25 @@
 
 use crate::again::{Again, again, last_run_of};
 use crate::exit::{damaged, refused};
-use crate::files::{self, Rule};
 use crate::hints::quoted_path;
 use crate::jobs::{JobsDir, check_readable, no_snapshot, unix_now_s};
-use crate::key;
-use crate::moved::{Images, Moves};
 use crate::output::Output;
-use crate::parts;
-use crate::programs;
-use crate::registry::{Family, Prefix};
-use crate::run::{
-    KEEP_DEFAULT, LaunchContext, Restore, Start, check_name, hint_elsewhere, launch,
-    make_directory, spans_hosts,
-};
+use crate::run::launch;
+use crate::service::{hint_elsewhere, make_directory};
 use crate::state::{State, refuse_living_ranks, state_of, take};
 use crate::trust::verify_shown;
-use crate::versions;
 use anyhow::Result;
 use fermata_faults::{Fault, fault};
+use fermata_launch::files::{self, Rule};
+use fermata_launch::key;
+use fermata_launch::moved::{Images, Moves};
+use fermata_launch::mpirun::{LaunchContext, Restore};
+use fermata_launch::names::check_name;
+use fermata_launch::parts;
+use fermata_launch::programs;
+use fermata_launch::registry::{Family, Prefix};
+use fermata_launch::start::{KEEP_DEFAULT, Start};
+use fermata_launch::versions;
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
 use fermata_sysio::tell;
 use fermata_types::{JobRecord, Manifest, ProgramRecord, each_program};
@@ -90,7 +91,7 @@ pub fn restart(
     tell_what_moves(&snapshot, &images, &manifest)?;
     let moves = images.moves.clone();
     let images = parts::found(&prefix, [&job].into_iter().chain(&origin), images);
-    if !spans_hosts(start) {
+    if !start.spans_hosts() {
         files::check_there(&images, &record.cwd)?;
         programs::check(&images)?;
     }

@@ -5,11 +5,12 @@
 use crate::exit::{DAMAGED, damaged, refused};
 use crate::hints::quoted_path;
 use crate::jobs::{JobsDir, removed, snapshot_path};
-use crate::key;
-use crate::output::{Output, Progress, human_bytes};
+use crate::output::{Output, Progress};
 use crate::restart::check_owner;
-use crate::versions;
 use anyhow::Result;
+use fermata_launch::key;
+use fermata_launch::units::human_bytes;
+use fermata_launch::versions;
 use fermata_seal::Seal;
 use fermata_storage::{Takeover, Verified, Whose, open_own_directory, read_manifest, verify};
 use fermata_sysio::tell;

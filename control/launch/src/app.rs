@@ -2,7 +2,7 @@
 //! Looks at an application before anything is started: can it be run at all, and which front end
 //! does it need? What cannot work is refused here, by name, rather than in N ranks at once.
 
-use crate::exit::{refused, usage};
+use crate::problem::{refused, usage};
 use crate::registry::{Family, Prefix};
 use anyhow::{Context, Result};
 use fermata_types::words;
@@ -252,6 +252,7 @@ fn interpreter(head: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::Problem;
 
     fn resolve(argv: &[&str]) -> Result<App> {
         let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
@@ -269,7 +270,8 @@ mod tests {
     fn what_cannot_run_is_refused() {
         for name in ["no-such-program", "./no/such/program", "/etc/passwd", "/"] {
             let error = resolve(&[name]).unwrap_err();
-            assert_eq!(crate::exit::code_of(&error), crate::exit::REFUSED, "{name}");
+            let problem = error.downcast_ref::<Problem>();
+            assert!(matches!(problem, Some(Problem::Refused(_))), "{name}: {error}");
         }
         assert!(check_elf("x", b"\x7fELF").is_err());
         assert!(resolve(&[]).is_err());

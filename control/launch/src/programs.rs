@@ -2,9 +2,9 @@
 //! The files that the ranks' programs consist of. An image refers to them by build-id, so they must
 //! be the same files still; that is looked at before any rank runs.
 
-use crate::exit::refused;
 use crate::moved::Images;
 use crate::parts::FRONTS;
+use crate::problem::refused;
 use anyhow::Result;
 use fermata_storage::build_id;
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 //! The process manager that has started this rank: mpirun of either MPI, or srun. It tells what it
 //! has to tell by the environment.
 
-use crate::exit::refused;
+use crate::problem::refused;
 use crate::registry::{Family, Lower};
 use anyhow::Result;
 use fermata_sysio::Process;

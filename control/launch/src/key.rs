@@ -2,11 +2,11 @@
 //! The user's key in this process: looked for once, and made where something is to be sealed or
 //! believed.
 
-use crate::exit::refused;
+use crate::problem::refused;
+use crate::report::report;
 use anyhow::Result;
 use fermata_seal::{Key, Seal};
 use fermata_storage::{NoKey, UserKey, Whose, existing_key, user_key};
-use fermata_sysio::tell;
 use fermata_types::Checkpointer;
 use std::sync::OnceLock;
 
@@ -90,7 +90,7 @@ pub fn tell_if_missing() {
             true => OUT_OF_REACH,
             false => "who owns the files is all that tells a restart whether to believe them",
         };
-        tell(format_args!(
+        report(format_args!(
             "snapshots of this run are not sealed: there is no key ({why})\n  hint: {hint}"
         ));
     }

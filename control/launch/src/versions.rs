@@ -2,9 +2,9 @@
 //! Whose snapshots this Fermata continues from. An image has its front end with it, so what counts
 //! is the crossing that this one was built for (spec/crossing.toml).
 
-use crate::exit::refused;
 use crate::key;
 use crate::moved::Images;
+use crate::problem::refused;
 use anyhow::Result;
 use fermata_storage::{read_header, read_manifest};
 use fermata_types::{CROSSING_OLDEST, CROSSING_VERSION, CROSSINGS};

@@ -5,9 +5,9 @@
 
 use crate::moved::{Images, Move, Moves};
 use crate::registry::Prefix;
+use crate::report::report;
 use anyhow::{Context, Result};
 use fermata_storage::{JobDir, Whose, build_id, copy_mapped, create_own, open_file};
-use fermata_sysio::tell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ fn keep_one(job: &JobDir, from: &Path, id: &str) {
         return;
     }
     if let Err(why) = copy(job, from, &to) {
-        tell(format_args!("{why:#}\n  hint: snapshots need this very Fermata then"));
+        report(format_args!("{why:#}\n  hint: snapshots need this very Fermata then"));
     }
 }
 

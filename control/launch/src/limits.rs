@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Limits of a process that jobs cannot be run under.
 
-use crate::output::human_bytes;
+use crate::units::human_bytes;
 
 /// What a rank reserves without using it, mostly places for handles (runtime/halves/layout.h), and
 /// what a small program and both its MPIs need beside that.

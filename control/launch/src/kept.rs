@@ -2,11 +2,12 @@
 //! Files with a name whose contents are in the snapshot as well (`run --files save`): which they
 //! are to be, and how a restart makes them again where they are missing.
 
-use crate::exit::refused;
 use crate::moved::Images;
+use crate::problem::refused;
+use crate::report::report;
 use anyhow::{Context, Result};
 use fermata_storage::{Image, ImageProblem, Whose, open_file, open_to_change};
-use fermata_sysio::{host_name, tell};
+use fermata_sysio::host_name;
 use fermata_types::ImageFile;
 use fermata_types::file_kind::{DIRECTORY, REGULAR};
 use std::fs::{DirBuilder, File, FileTimes, Permissions};
@@ -107,7 +108,7 @@ fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
         return Ok(());
     }
     DirBuilder::new().recursive(true).mode(mode).create(path)?;
-    tell(format_args!("{}: made again", path.display()));
+    report(format_args!("{}: made again", path.display()));
     Ok(())
 }
 
@@ -209,7 +210,7 @@ fn make_file(image: &mut Image, file: &ImageFile, path: &Path) -> io::Result<()>
         new.set_permissions(Permissions::from_mode(mode))
     })?;
     if made {
-        tell(format_args!("{}: made again, {} bytes", path.display(), file.size));
+        report(format_args!("{}: made again, {} bytes", path.display(), file.size));
     }
     Ok(())
 }

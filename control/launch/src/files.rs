@@ -12,13 +12,12 @@
 //! A file is known by its path and inode: the same path on two hosts may be two files, and a log
 //! that was put in the place of the program's is not cut to that one's size.
 
-use crate::exit::refused;
 use crate::kept;
 use crate::moved::{Images, Move, Moves};
+use crate::problem::refused;
+use crate::report::report;
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 use fermata_storage::open_to_change;
-use fermata_sysio::tell;
 use fermata_types::ImageFile;
 use fermata_types::file_kind::{DIRECTORY, REGULAR};
 use fermata_types::object_kind::NAMED;
@@ -37,14 +36,14 @@ const NOT_FILES: [&str; 3] = ["/proc/", "/sys/", "/dev/"];
 const MEMORY: &str = "/dev/shm/";
 
 /// What to do about files that have changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
-    /// Cut files back to their size at the checkpoint; refuse if contents are lost
+    /// Cut files back to their size at the checkpoint; refuse if contents are lost.
     #[default]
     Restore,
-    /// Leave every file as it is, and say what has changed
+    /// Leave every file as it is, and say what has changed.
     Keep,
-    /// Refuse the restart if any file has changed
+    /// Refuse the restart if any file has changed.
     Fail,
 }
 
@@ -302,14 +301,14 @@ pub fn settle(images: &Images, rank: Option<u32>, rule: Rule) -> Result<()> {
         let longer = saved.written && matches!(change, Change::Longer(_));
         if rule == Rule::Restore && (change == Change::Restorable || (saved.kept && longer)) {
             if kept::write_back(images, path, rank)? {
-                tell(format_args!("{path}: has the contents of the checkpoint again"));
+                report(format_args!("{path}: has the contents of the checkpoint again"));
             }
         } else if rule == Rule::Restore && longer {
             cut_back(path, *inode, saved).with_context(|| format!("cannot cut back {path}"))?;
             let Change::Longer(bytes) = change else { continue };
-            tell(format_args!("{path}: cut back from {bytes} to {} bytes", saved.size));
+            report(format_args!("{path}: cut back from {bytes} to {} bytes", saved.size));
         } else {
-            tell(format_args!("{}; it stays as it is", sentence(path, saved, &change)));
+            report(format_args!("{}; it stays as it is", sentence(path, saved, &change)));
         }
     }
     Ok(())

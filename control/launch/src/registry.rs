@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The installed tree and the MPIs registered in it.
 //!
-//!     PREFIX/bin/fermata
-//!     PREFIX/libexec/fermata/{launcher,sites,trial}
-//!     PREFIX/lib/fermata/front/{ompi,mpich}/lib*.so.N      what applications see
-//!     PREFIX/lib/fermata/lower/NAME, NAME.json             one back end per MPI, and its record
+//! ```text
+//! PREFIX/bin/fermata
+//! PREFIX/libexec/fermata/{launcher,sites,trial}
+//! PREFIX/lib/fermata/front/{ompi,mpich}/lib*.so.N      what applications see
+//! PREFIX/lib/fermata/lower/NAME, NAME.json             one back end per MPI, and its record
+//! ```
 
 use crate::choice;
 use crate::environment;
-use crate::exit::refused;
 use crate::limits;
+use crate::problem::refused;
 use anyhow::{Context, Result, anyhow};
 use fermata_storage::make_own;
 use serde::{Deserialize, Serialize};
