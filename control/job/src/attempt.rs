@@ -7,8 +7,9 @@
 //! takes is added.
 //!
 //! If nobody says anything for a time the attempt is given up, the job runs freely for a moment,
-//! and a new one begins, with a growing timeout, until the caller's time is over. NEEDs are there
-//! so that this is not seen; a program that polls, and waits in no call, can still bring it about.
+//! and a new one begins, with a growing timeout, until the caller's time is over. The wait-for
+//! graph is there so that this is not seen; a program that polls, and waits in no call, can still
+//! bring it about.
 //!
 //! Invariant: a report that does not belong to the phase has no effect.
 //! Invariant: whichever way an attempt ends, its ranks hear ABORT or the snapshot is committed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The words of the safe-state protocol as messages of the wire.
 
-use fermata_protocol::{Cause, Clock, Directive, Need, NeedKind, RankId, Report, Version};
+use fermata_protocol::{Clock, Directive, Origin, RankId, Report, Version, WaitEdge, WaitKind};
 use fermata_types::{Message, Targets};
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ pub(crate) fn report_of(message: &Message, epoch: u32) -> Option<Report> {
         Message::Raise(m) => (m.epoch, Report::Raise(Clock { group: m.comm_id, seq: m.seq })),
         Message::Needs(m) if m.list.is_empty() => (m.epoch, Report::Runs),
         Message::Needs(m) => {
-            let cause = if m.own == 0 { Cause::Others } else { Cause::Own };
-            (m.epoch, Report::Needs(cause, m.list.iter().filter_map(need_of).collect()))
+            let origin = if m.own == 0 { Origin::Derived } else { Origin::Root };
+            (m.epoch, Report::Waits(origin, m.list.iter().filter_map(edge_of).collect()))
         }
         Message::Parked(m) => {
             let version = Version(m.version & u64::from(u32::MAX));
@@ -35,7 +35,7 @@ pub(crate) fn targets_of(epoch: u32, directive: &Directive) -> Targets {
         epoch,
         version: u64::from(epoch) << 32 | directive.version.0,
         list: directive.targets.iter().map(|clock| (clock.group, clock.seq)).collect(),
-        needs: directive.needs.iter().map(pair_of).collect(),
+        needs: directive.obligations.iter().map(pair_of).collect(),
     }
 }
 
@@ -43,24 +43,14 @@ fn clocks(list: &[(u64, u64)]) -> Vec<Clock> {
     list.iter().map(|(group, seq)| Clock { group: *group, seq: *seq }).collect()
 }
 
-fn pair_of(need: &Need) -> (u64, u64) {
-    let kind = match need.kind {
-        NeedKind::Message => 1,
-        NeedKind::Receipt => 2,
-        NeedKind::Room => 3,
-    };
-    (kind << 32 | u64::from(need.peer), need.count)
+fn pair_of(edge: &WaitEdge) -> (u64, u64) {
+    (edge.kind.number() << 32 | u64::from(edge.peer), edge.count)
 }
 
-fn need_of(&(key, count): &(u64, u64)) -> Option<Need> {
-    let kind = match key >> 32 {
-        1 => NeedKind::Message,
-        2 => NeedKind::Receipt,
-        3 => NeedKind::Room,
-        _ => return None,
-    };
+fn edge_of(&(key, count): &(u64, u64)) -> Option<WaitEdge> {
+    let kind = WaitKind::of(key >> 32)?;
     let peer = RankId::try_from(key & u64::from(u32::MAX)).ok()?;
-    Some(Need { peer, kind, count })
+    Some(WaitEdge { peer, kind, count })
 }
 
 /// Turns "what I have sent to whom" into "what whom has sent to me", by receiver.

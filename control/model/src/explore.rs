@@ -49,7 +49,7 @@ pub enum Action {
     Step(usize, usize),
     /// The rank stands still.
     Park(usize),
-    /// The rank says what it needs.
+    /// The rank says what it waits for.
     Tell(usize),
     /// The rank takes in a message from the second one.
     TakeIn(usize, usize),

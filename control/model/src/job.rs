@@ -12,8 +12,8 @@ use crate::rule::Rule;
 use crate::state::{Down, Machine, Outcome, Side, State};
 use crate::world::{CountsOf, Phase, World, index_of};
 use fermata_protocol::{
-    Cause, Clock, CollectiveEntry, Coordinator, MessageCounts, NeedKind, Output, Position, RankId,
-    Report, Tell, Version,
+    Clock, CollectiveEntry, Coordinator, MessageCounts, Origin, Output, Position, RankId, Report,
+    Tell, Version, WaitKind,
 };
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -257,8 +257,8 @@ impl Job {
         let mut machine = next.sides[rank].machine.clone();
         let report = self.at(next, rank, |at| {
             machine.tell(at, &counts).map(|tell| match tell {
-                Tell::Needs => {
-                    Report::Needs(machine.cause(at), machine.needs(at, &counts).collect())
+                Tell::Waits => {
+                    Report::Waits(machine.origin(at), machine.edges(at, &counts).collect())
                 }
                 Tell::Runs => Report::Runs,
             })
@@ -371,15 +371,15 @@ impl Job {
             silent
                 && !counted
                 && self.at(state, rank, |at| {
-                    side.machine.cause(at) == Cause::Others
+                    side.machine.origin(at) == Origin::Derived
                         && !side.machine.has_to_tell(at, &counts)
                 })
         };
-        let has_duty = |rank: usize| {
+        let has_obligation = |rank: usize| {
             let counts = CountsOf(&state.world, rank);
-            self.at(state, rank, |at| state.sides[rank].machine.has_duty(at, &counts))
+            self.at(state, rank, |at| state.sides[rank].machine.has_obligation(at, &counts))
         };
-        state.snapshot.is_none() && ranks.clone().all(is_quiet) && ranks.clone().any(has_duty)
+        state.snapshot.is_none() && ranks.clone().all(is_quiet) && ranks.clone().any(has_obligation)
     }
 
     /// A message without a receive, and the rank has told that it waits for one of this sender.
@@ -387,10 +387,10 @@ impl Job {
         let machine = &state.sides[rank].machine;
         let counts = CountsOf(&state.world, rank);
         !state.world.lane(from, rank).net.is_empty()
-            && machine.is_needy()
+            && machine.is_waiting()
             && self.at(state, rank, |at| {
-                let mut needs = machine.needs(at, &counts);
-                needs.any(|n| n.kind == NeedKind::Message && n.peer as usize == from)
+                let mut edges = machine.edges(at, &counts);
+                edges.any(|n| n.kind == WaitKind::Message && n.peer as usize == from)
             })
     }
 }

@@ -258,7 +258,7 @@ fn sizes_row(setting: Setting, seeds: u64) -> String {
         both(|figures| figures.rounds),
         each(middle.messages),
         each(most(|figures| figures.messages)),
-        both(|figures| figures.needs),
+        both(|figures| figures.waits),
         both(|figures| figures.raises),
         ms(middle.time_ns),
         ms(most(|figures| figures.time_ns))
@@ -283,7 +283,7 @@ fn rule_name(rule: Rule) -> &'static str {
         Rule::RaisesInSilence => "damaged: raises in silence",
         Rule::OldWordCounts => "damaged: an old word counts",
         Rule::ReadsFirst => "damaged: reads first",
-        Rule::EveryNeedCounts => "damaged: every need counts",
+        Rule::EveryEdgeCounts => "damaged: every need counts",
         Rule::Receives => "damaged: receives what it is to hold",
         Rule::ResumesAlone => "damaged: continues alone",
     }

@@ -11,8 +11,8 @@
 use crate::grid::{Random, Step, WORLD, column, programs, row};
 use crate::rule::Rule;
 use fermata_protocol::{
-    CollectiveEntry, Coordinator, Directive, MessageCounts, Need, Output, Position, RankId,
-    RankMachine, Report, Tell, Version,
+    CollectiveEntry, Coordinator, Directive, MessageCounts, Output, Position, RankId, RankMachine,
+    Report, Tell, Version, WaitEdge,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -39,8 +39,8 @@ pub struct Figures {
     pub messages: u64,
     /// Most directives that a rank was sent: rounds.
     pub rounds: u64,
-    /// Reports of needs.
-    pub needs: u64,
+    /// Reports of what ranks wait for.
+    pub waits: u64,
     /// Targets that were raised.
     pub raises: u64,
     /// The coordinator said that the state was safe, and it was. Otherwise nobody could move before
@@ -275,7 +275,7 @@ impl Sim {
     fn say(&mut self, rank: u32, report: Report, now: u64) {
         let Some(report) = self.rule.report(report) else { return };
         self.figures.messages += 1;
-        self.figures.needs += u64::from(matches!(report, Report::Needs(..)));
+        self.figures.waits += u64::from(matches!(report, Report::Waits(..)));
         self.figures.raises += u64::from(matches!(report, Report::Raise(_)));
         let agent = &mut self.places[rank as usize].agent_busy;
         let sent = (*agent).max(now) + self.logp.overhead;
@@ -340,10 +340,10 @@ impl Sim {
         if matches!(step, Some(Step::Recv(from)) if place.arrived(from) > place.matched(from)) {
             return false;
         }
-        let cause = machine.cause(&position);
-        let needs: Vec<Need> = machine.needs(&position, place).collect();
+        let origin = machine.origin(&position);
+        let edges: Vec<WaitEdge> = machine.edges(&position, place).collect();
         match machine.tell(&position, place) {
-            Some(Tell::Needs) => self.say(rank, Report::Needs(cause, needs), now),
+            Some(Tell::Waits) => self.say(rank, Report::Waits(origin, edges), now),
             Some(Tell::Runs) => self.say(rank, Report::Runs, now),
             None => {}
         }

@@ -51,7 +51,7 @@ fn second_threads_that_wait_for_each_others_ranks_keep_nobody_running() {
     assert!(native::is_deadlock_free(&program));
     assert!(check(&Job::new([program.clone()], Rule::Ours)).faults().is_empty());
     assert!(endless(&Job::new([program.clone()], Rule::Ours)).is_none());
-    let every = Job::new([program], Rule::EveryNeedCounts);
+    let every = Job::new([program], Rule::EveryEdgeCounts);
     assert_eq!(violated(every.clone()), ["rest"]);
     assert!(endless(&every).is_some());
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The coordinator's half: targets, needs, when all ranks stand still and when they may continue.
+//! The coordinator's half: targets, the wait-for graph, when all ranks stand still and when they
+//! may continue.
 //!
 //! Directives go only to ranks for which something has changed, and each rank has its own version.
 //! A rank counts as parked if it has said so under the newest version it was sent.
 //!
-//! A need counts while there is a chain from it to a rank that runs on for its own sake. Else ranks
-//! that run on for each other alone would do so for ever.
+//! A wait-for edge counts, and is its peer's obligation, while there is a chain to it from a root:
+//! a rank that runs on for its own sake. Else ranks that run on for each other alone would do so
+//! for ever.
 //!
 //! Invariant: `target` of a group is the greatest clock any member has reported.
 //! Invariant: if every rank is parked under its newest directive the state is safe and stays so. A
@@ -14,7 +16,9 @@
 //! Invariant: no rank continues from a safe state before all have been cut, or one that continues
 //!            would send to one that is still to be cut.
 
-use crate::words::{Cause, Clock, Directive, GroupId, Need, NeedKind, RankId, Report, Version};
+use crate::words::{
+    Clock, Directive, GroupId, Origin, RankId, Report, Version, WaitEdge, WaitKind,
+};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -39,11 +43,11 @@ struct RankState {
     parked: bool,
     cut: bool,
     clocks: BTreeMap<GroupId, u64>,
-    /// What this rank needs of others, and why it does not park instead.
-    needs: Vec<Need>,
-    cause: Cause,
-    /// What others need of this rank, as far as it counts.
-    needed: Vec<Need>,
+    /// What this rank waits for, and why it does not park instead.
+    edges: Vec<WaitEdge>,
+    origin: Origin,
+    /// What others wait for this rank to do, as far as it counts.
+    obligations: Vec<WaitEdge>,
     /// A directive has to be sent.
     stale: bool,
 }
@@ -56,9 +60,9 @@ impl RankState {
             parked: false,
             cut: false,
             clocks: BTreeMap::new(),
-            needs: Vec::new(),
-            cause: Cause::Others,
-            needed: Vec::new(),
+            edges: Vec::new(),
+            origin: Origin::Derived,
+            obligations: Vec::new(),
             stale: false,
         }
     }
@@ -82,9 +86,9 @@ pub struct Coordinator {
     ranks: Vec<RankState>,
     targets: BTreeMap<GroupId, u64>,
     members: BTreeMap<GroupId, Vec<RankId>>,
-    /// Ranks that need something.
-    needy: BTreeSet<RankId>,
-    /// Those whose needs count.
+    /// Ranks that wait for others.
+    waiting: BTreeSet<RankId>,
+    /// Those whose edges count.
     counted: BTreeSet<RankId>,
     unheard: usize,
     unparked: usize,
@@ -101,7 +105,7 @@ impl Coordinator {
             ranks,
             targets: BTreeMap::new(),
             members: BTreeMap::new(),
-            needy: BTreeSet::new(),
+            waiting: BTreeSet::new(),
             counted: BTreeSet::new(),
             unheard: size,
             unparked: size,
@@ -146,10 +150,10 @@ impl Coordinator {
         match report {
             Report::Clocks(clocks) => self.on_clocks(rank, clocks, &mut touched),
             Report::Raise(clock) => self.merge(rank, *clock, &mut touched),
-            Report::Needs(cause, needs) => self.replace_needs(rank, *cause, needs, &mut touched),
-            Report::Runs => self.replace_needs(rank, Cause::Others, &[], &mut touched),
+            Report::Waits(origin, edges) => self.replace_edges(rank, *origin, edges, &mut touched),
+            Report::Runs => self.replace_edges(rank, Origin::Derived, &[], &mut touched),
             Report::Parked(version, clocks) => {
-                self.replace_needs(rank, Cause::Others, &[], &mut touched);
+                self.replace_edges(rank, Origin::Derived, &[], &mut touched);
                 for clock in clocks {
                     self.merge(rank, *clock, &mut touched);
                 }
@@ -226,79 +230,85 @@ impl Coordinator {
         }
     }
 
-    fn replace_needs(
+    fn replace_edges(
         &mut self,
-        needy: RankId,
-        cause: Cause,
-        needs: &[Need],
+        rank: RankId,
+        origin: Origin,
+        edges: &[WaitEdge],
         touched: &mut Vec<RankId>,
     ) {
-        let Some(state) = self.rank(needy) else { return };
-        state.cause = cause;
-        let old = core::mem::replace(&mut state.needs, needs.to_vec());
-        if old.is_empty() && needs.is_empty() {
+        let Some(state) = self.rank(rank) else { return };
+        state.origin = origin;
+        let old = core::mem::replace(&mut state.edges, edges.to_vec());
+        if old.is_empty() && edges.is_empty() {
             return;
         }
-        if needs.is_empty() {
-            self.needy.remove(&needy);
+        if edges.is_empty() {
+            self.waiting.remove(&rank);
         } else {
-            self.needy.insert(needy);
+            self.waiting.insert(rank);
         }
-        if self.counted.contains(&needy) {
-            self.pass_on(needy, &old, needs, touched);
+        if self.counted.contains(&rank) {
+            self.oblige(rank, &old, edges, touched);
         }
         let now = self.count();
         let before = core::mem::replace(&mut self.counted, now.clone());
         for rank in before.symmetric_difference(&now) {
             let Some(state) = self.rank(*rank) else { continue };
-            let needs = state.needs.clone();
-            let none: &[Need] = &[];
-            let (old, new) = if now.contains(rank) { (none, &*needs) } else { (&*needs, none) };
-            self.pass_on(*rank, old, new, touched);
+            let edges = state.edges.clone();
+            let none: &[WaitEdge] = &[];
+            let (old, new) = if now.contains(rank) { (none, &*edges) } else { (&*edges, none) };
+            self.oblige(*rank, old, new, touched);
         }
     }
 
-    /// The ranks whose needs count: those that run on for their own sake, and those of which such
-    /// a one needs a step, over any number of links. Room is given standing still.
+    /// The ranks whose edges count: roots, and those of which such a one awaits a step, over any
+    /// number of edges. Room is given standing still.
     fn count(&self) -> BTreeSet<RankId> {
         let state_of = |rank: &RankId| self.ranks.get(*rank as usize);
-        let runs_for_itself =
-            |rank: &&RankId| state_of(rank).is_some_and(|state| state.cause == Cause::Own);
-        let mut open: Vec<RankId> = self.needy.iter().filter(runs_for_itself).copied().collect();
+        let is_root =
+            |rank: &&RankId| state_of(rank).is_some_and(|state| state.origin == Origin::Root);
+        let mut open: Vec<RankId> = self.waiting.iter().filter(is_root).copied().collect();
         let mut found: BTreeSet<RankId> = open.iter().copied().collect();
         while let Some(state) = open.pop().as_ref().and_then(state_of) {
-            for need in state.needs.iter().filter(|need| need.kind != NeedKind::Room) {
-                if self.needy.contains(&need.peer) && found.insert(need.peer) {
-                    open.push(need.peer);
+            for edge in state.edges.iter().filter(|edge| edge.kind != WaitKind::Room) {
+                if self.waiting.contains(&edge.peer) && found.insert(edge.peer) {
+                    open.push(edge.peer);
                 }
             }
         }
         found
     }
 
-    /// What this rank needs is told to those that it needs, where it is not what it was.
-    fn pass_on(&mut self, needy: RankId, old: &[Need], needs: &[Need], touched: &mut Vec<RankId>) {
-        for need in old {
-            if needs.contains(need) {
+    /// What this rank waits for becomes the others' obligation, where it is not what it was.
+    fn oblige(
+        &mut self,
+        waiting: RankId,
+        old: &[WaitEdge],
+        edges: &[WaitEdge],
+        touched: &mut Vec<RankId>,
+    ) {
+        for edge in old {
+            if edges.contains(edge) {
                 continue;
             }
-            let Some(state) = self.rank(need.peer) else { continue };
-            state.needed.retain(|n| !(n.peer == needy && n.kind == need.kind));
-            // A parked rank has met the need, or could not; it stays as it is. One that runs on for
-            // somebody who needs it no more has to be told, or it would run for nothing.
+            let Some(state) = self.rank(edge.peer) else { continue };
+            state.obligations.retain(|n| !(n.peer == waiting && n.kind == edge.kind));
+            // A parked rank has met the obligation, or could not; it stays as it is. One that runs
+            // on for somebody who awaits it no more has to be told, or it would run for nothing.
             if !state.parked {
                 state.stale = true;
-                touched.push(need.peer);
+                touched.push(edge.peer);
             }
         }
-        for need in needs {
-            if old.contains(need) {
+        for edge in edges {
+            if old.contains(edge) {
                 continue;
             }
-            let Some(state) = self.rank(need.peer) else { continue };
-            state.needed.push(Need { peer: needy, ..*need });
+            let Some(state) = self.rank(edge.peer) else { continue };
+            state.obligations.push(WaitEdge { peer: waiting, ..*edge });
             state.stale = true;
-            touched.push(need.peer);
+            touched.push(edge.peer);
         }
     }
 
@@ -331,7 +341,7 @@ impl Coordinator {
             let directive = Directive {
                 version: state.version,
                 targets: targets.collect(),
-                needs: state.needed.clone(),
+                obligations: state.obligations.clone(),
             };
             out.push(Output::Directive(rank, directive));
         }

@@ -10,9 +10,10 @@
 //!   count of any member is the group's *target*; a rank behind a target owes calls and runs on. A
 //!   rank that must pass another collective call on its way raises that call's target.
 //!   Source: Xu and Cooperman 2024, section 4.2 (condition A', algorithms 1 to 3).
-//! - *NEED.* A rank that must run on and waits in a point-to-point call says whose step it waits
-//!   for; those run on, too, until it has been made. Ours; without it the published rule can wait
-//!   for ever (`docs/decisions/0038-needs-for-point-to-point.md`).
+//! - *Wait-for graph.* A rank that must run on and waits in a point-to-point call says whose step
+//!   it waits for (NEEDS on the wire); those are obliged to run on, too, until it has been made.
+//!   Ours; without it the published rule can wait for ever
+//!   (`docs/decisions/0038-needs-for-point-to-point.md`).
 //!
 //! Both halves are pure: no I/O, no clock, no threads. The rank's half neither allocates nor
 //! panics on what others send, so it may run inside a signal handler. `fermata-model` checks the
@@ -30,5 +31,5 @@ mod words;
 pub use coordinator::{Coordinator, Output};
 pub use rank::{CollectiveEntry, MessageCounts, RankMachine, Tell};
 pub use words::{
-    Cause, Clock, Directive, GroupId, Need, NeedKind, Position, RankId, Report, Version,
+    Clock, Directive, GroupId, Origin, Position, RankId, Report, Version, WaitEdge, WaitKind,
 };

@@ -9,7 +9,9 @@
 //!            `Report::Parked` is true as long as the coordinator sends nothing.
 //! Invariant: `tell` says each thing once: asked again in the same situation it has nothing to say.
 
-use crate::words::{Cause, Clock, Directive, GroupId, Need, NeedKind, Position, RankId, Version};
+use crate::words::{
+    Clock, Directive, GroupId, Origin, Position, RankId, Version, WaitEdge, WaitKind,
+};
 
 /// The rank's bookmarks. All counts but `held` are since the start of the job. They never fall, but
 /// for `arrived` while the program receives a message that was held.
@@ -42,8 +44,8 @@ pub enum CollectiveEntry {
 /// What `tell` wants said. The lists are asked for separately, so that nothing is allocated here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
-    /// `Report::Needs` with what `needs` yields.
-    Needs,
+    /// `Report::Waits` with what `edges` yields.
+    Waits,
     /// `Report::Runs`.
     Runs,
 }
@@ -55,35 +57,35 @@ struct Entry {
     target: u64,
 }
 
-/// The rank's machine, with room for `GROUPS` clocks and `NEEDS` needs of others.
+/// The rank's machine, with room for `GROUPS` clocks and `OBLIGATIONS` to others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RankMachine<const GROUPS: usize, const NEEDS: usize> {
+pub struct RankMachine<const GROUPS: usize, const OBLIGATIONS: usize> {
     entries: [Entry; GROUPS],
     used: usize,
     requested: bool,
     version: Version,
-    needs: [Option<Need>; NEEDS],
-    /// More needs came than there is room for: there is always something to do then.
+    obligations: [Option<WaitEdge>; OBLIGATIONS],
+    /// More came than there is room for: there is always something to do then.
     crowded: bool,
-    /// Digest of the needs last told, 0 for none.
+    /// Digest of the edges last told, 0 for none.
     told: u64,
 }
 
-impl<const GROUPS: usize, const NEEDS: usize> Default for RankMachine<GROUPS, NEEDS> {
+impl<const GROUPS: usize, const OBLIGATIONS: usize> Default for RankMachine<GROUPS, OBLIGATIONS> {
     fn default() -> Self {
         Self {
             entries: [Entry { group: 0, seq: 0, target: 0 }; GROUPS],
             used: 0,
             requested: false,
             version: Version(0),
-            needs: [None; NEEDS],
+            obligations: [None; OBLIGATIONS],
             crowded: false,
             told: 0,
         }
     }
 }
 
-impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
+impl<const GROUPS: usize, const OBLIGATIONS: usize> RankMachine<GROUPS, OBLIGATIONS> {
     /// A new clock at 0. False if there is no room for it.
     pub fn join(&mut self, group: GroupId) -> bool {
         let Some(entry) = self.entries.get_mut(self.used) else { return false };
@@ -125,10 +127,10 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
                 entry.target = entry.target.max(target.seq);
             }
         }
-        self.needs = [None; NEEDS];
-        self.crowded = directive.needs.len() > NEEDS;
-        for (place, need) in self.needs.iter_mut().zip(&directive.needs) {
-            *place = Some(*need);
+        self.obligations = [None; OBLIGATIONS];
+        self.crowded = directive.obligations.len() > OBLIGATIONS;
+        for (place, edge) in self.obligations.iter_mut().zip(&directive.obligations) {
+            *place = Some(*edge);
         }
     }
 
@@ -155,9 +157,9 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         counts: &impl MessageCounts,
     ) -> CollectiveEntry {
         let unknown = self.requested && self.version == Version(0);
-        let has_duty = self.has_duty(&[Position::CollectiveEntry], counts);
+        let has_obligation = self.has_obligation(&[Position::CollectiveEntry], counts);
         let Some(entry) = self.entry(group) else { return CollectiveEntry::Enter };
-        if unknown || !has_duty {
+        if unknown || !has_obligation {
             return CollectiveEntry::Hold;
         }
         entry.seq += 1;
@@ -177,27 +179,27 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
 
     /// Why this rank runs on, if it does.
     #[must_use]
-    pub fn cause(&self, at: &[Position<'_>]) -> Cause {
+    pub fn origin(&self, at: &[Position<'_>]) -> Origin {
         if self.owes_collective() || at.iter().any(Position::is_sending) {
-            Cause::Own
+            Origin::Root
         } else {
-            Cause::Others
+            Origin::Derived
         }
     }
 
     /// True if this rank may not stand still: it owes a collective call, or another rank needs a
     /// step of it that it has not made. `at`: where its threads are.
     #[must_use]
-    pub fn has_duty(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
+    pub fn has_obligation(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
         if self.owes_collective() {
             return true;
         }
-        // Whoever stands before MPI_Finalize meets no need. A receive from any source may name such
-        // a rank; another one meets it.
+        // Whoever stands before MPI_Finalize has no obligation. A receive from any source may name
+        // such a rank; another one meets it.
         if at.contains(&Position::Ending) {
             return false;
         }
-        self.crowded || self.needs.iter().flatten().any(|need| is_unmet(need, counts))
+        self.crowded || self.obligations.iter().flatten().any(|edge| is_unmet(edge, counts))
     }
 
     /// May this rank stand still here? Without a directive yet: yes, but it is not parked, only
@@ -206,60 +208,60 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     pub fn may_park(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
         self.requested
             && at.iter().all(Position::is_parkable)
-            && (self.version == Version(0) || !self.has_duty(at, counts))
+            && (self.version == Version(0) || !self.has_obligation(at, counts))
     }
 
     /// True if, standing still, the rank takes in what arrives from this one. Never more than what
-    /// is needed, or a synchronous send could end before its receive has begun.
+    /// is waited for, or a synchronous send could end before its receive has begun.
     #[must_use]
     pub fn gives_room(&self, to: RankId, counts: &impl MessageCounts) -> bool {
-        self.needs.iter().flatten().any(|need| {
-            need.kind == NeedKind::Room
-                && need.peer == to
-                && counts.arrived(to) < need.count + counts.held(to)
+        self.obligations.iter().flatten().any(|edge| {
+            edge.kind == WaitKind::Room
+                && edge.peer == to
+                && counts.arrived(to) < edge.count + counts.held(to)
         })
     }
 
     /// What keeps a rank from continuing, if it has to continue: nothing where it may park, and
     /// nothing in a collective call, whose other members owe it.
-    pub fn needs<'a, B: MessageCounts>(
+    pub fn edges<'a, B: MessageCounts>(
         &self,
         at: &'a [Position<'a>],
         counts: &'a B,
-    ) -> impl Iterator<Item = Need> + use<'a, B, GROUPS, NEEDS> {
-        let has_duty = self.has_duty(at, counts);
+    ) -> impl Iterator<Item = WaitEdge> + use<'a, B, GROUPS, OBLIGATIONS> {
+        let has_obligation = self.has_obligation(at, counts);
         at.iter().flat_map(move |at| {
             let mut peers: &'a [RankId] = &[];
             let mut single = None;
             match *at {
-                Position::Receiving(sources) if has_duty => peers = sources,
-                Position::Sending(to) => single = Some((to, NeedKind::Room)),
-                Position::Synchronous(to) => single = Some((to, NeedKind::Receipt)),
+                Position::Receiving(sources) if has_obligation => peers = sources,
+                Position::Sending(to) => single = Some((to, WaitKind::Room)),
+                Position::Synchronous(to) => single = Some((to, WaitKind::Receipt)),
                 _ => {}
             }
-            let of_single = single.into_iter().map(|(peer, kind)| Need {
+            let of_single = single.into_iter().map(|(peer, kind)| WaitEdge {
                 peer,
                 kind,
                 count: counts.sent(peer),
             });
-            of_single.chain(peers.iter().map(|&peer| Need {
+            of_single.chain(peers.iter().map(|&peer| WaitEdge {
                 peer,
-                kind: NeedKind::Message,
+                kind: WaitKind::Message,
                 count: counts.arrived(peer) + 1,
             }))
         })
     }
 
-    /// Is there something new to say about what this rank needs? It counts as said.
+    /// Is there something new to say about what this rank waits for? It counts as said.
     /// A message that arrives without ending the wait (another tag) changes the count that is
-    /// needed, and is told again; so is another cause.
+    /// awaited, and is told again; so is another origin.
     pub fn tell(&mut self, at: &[Position<'_>], counts: &impl MessageCounts) -> Option<Tell> {
         let wanted = self.wanted(at, counts);
         if wanted == self.told {
             return None;
         }
         self.told = wanted;
-        Some(if wanted == 0 { Tell::Runs } else { Tell::Needs })
+        Some(if wanted == 0 { Tell::Runs } else { Tell::Waits })
     }
 
     /// True if `tell` has something to say.
@@ -268,14 +270,14 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.wanted(at, counts) != self.told
     }
 
-    /// True while the coordinator believes that this rank needs something.
+    /// True while the coordinator believes that this rank waits for others.
     #[must_use]
-    pub fn is_needy(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.told != 0
     }
 
-    /// The rank parks under the directive it has; `Report::Parked` is to be said. It needs nothing
-    /// now.
+    /// The rank parks under the directive it has; `Report::Parked` is to be said. It waits for
+    /// nothing now.
     pub fn park(&mut self) {
         self.told = 0;
     }
@@ -284,16 +286,11 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         if self.version == Version(0) {
             return 0;
         }
-        let all = self.needs(at, counts).fold(0, |digest, need| {
-            let kind = match need.kind {
-                NeedKind::Message => 1,
-                NeedKind::Receipt => 2,
-                NeedKind::Room => 3,
-            };
-            mix(mix(mix(digest, kind), u64::from(need.peer)), need.count)
+        let all = self.edges(at, counts).fold(0, |digest, edge| {
+            mix(mix(mix(digest, edge.kind.number()), u64::from(edge.peer)), edge.count)
         });
-        match self.cause(at) {
-            Cause::Own if all != 0 => mix(all, 1),
+        match self.origin(at) {
+            Origin::Root if all != 0 => mix(all, 1),
             _ => all,
         }
     }
@@ -303,11 +300,11 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     }
 }
 
-fn is_unmet(need: &Need, counts: &impl MessageCounts) -> bool {
-    match need.kind {
-        NeedKind::Message => counts.sent(need.peer) < need.count,
-        NeedKind::Receipt => counts.matched(need.peer) < need.count,
-        NeedKind::Room => false,
+fn is_unmet(edge: &WaitEdge, counts: &impl MessageCounts) -> bool {
+    match edge.kind {
+        WaitKind::Message => counts.sent(edge.peer) < edge.count,
+        WaitKind::Receipt => counts.matched(edge.peer) < edge.count,
+        WaitKind::Room => false,
     }
 }
 

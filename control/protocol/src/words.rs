@@ -37,25 +37,44 @@ pub struct Clock {
 
 /// What a waiting rank waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum NeedKind {
-    /// A message: the peer runs on until it has sent `count` messages to the needy rank.
+pub enum WaitKind {
+    /// A message: the peer runs on until it has sent `count` messages to the waiting rank.
     Message,
     /// The peer's matching receive, in a synchronous send: the peer runs on until it has matched
-    /// `count` messages of the needy rank.
+    /// `count` messages of the waiting rank.
     Receipt,
     /// Room, in a standard send that the MPI has not finished: the peer, once it is parked, takes
-    /// in the first `count` messages of the needy rank. It need not run on.
+    /// in the first `count` messages of the waiting rank. It need not run on.
     Room,
 }
 
-/// A rank cannot continue before a peer has done something. In a report `peer` is the rank that is
-/// needed, in a directive the one that needs.
+impl WaitKind {
+    /// As messages have it.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Message => 1,
+            Self::Receipt => 2,
+            Self::Room => 3,
+        }
+    }
+
+    /// The kind of that number.
+    #[must_use]
+    pub fn of(number: u64) -> Option<Self> {
+        [Self::Message, Self::Receipt, Self::Room].into_iter().find(|kind| kind.number() == number)
+    }
+}
+
+/// An edge of the wait-for graph: a rank cannot continue before a peer has done something. In a
+/// report `peer` is the rank that is waited for, in a directive, where the edge is an obligation,
+/// the one that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Need {
+pub struct WaitEdge {
     /// The other rank.
     pub peer: RankId,
-    /// What is needed.
-    pub kind: NeedKind,
+    /// What is waited for.
+    pub kind: WaitKind,
     /// How far the peer has to come, counted since the start of the job.
     pub count: u64,
 }
@@ -97,15 +116,15 @@ impl Position<'_> {
     }
 }
 
-/// Why a rank that needs something does not stand still.
+/// Why a rank that waits for others does not stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum Origin {
     /// It owes a collective call, or stands in a send.
-    Own,
-    /// Nothing but what others need of it. Ranks with several threads may need each other for
-    /// ever, so such needs count only as long as one of those others is needed, too, by a chain
-    /// that begins at a rank with a cause of its own.
-    Others,
+    Root,
+    /// Nothing but its obligations to others. Ranks with several threads may wait for each other
+    /// for ever, so such edges count only as long as one of those others is waited for, too, by a
+    /// chain that begins at a root.
+    Derived,
 }
 
 /// What the coordinator wants of one rank, all of it: a later one replaces an earlier one.
@@ -115,8 +134,8 @@ pub struct Directive {
     pub version: Version,
     /// Targets of the rank's groups.
     pub targets: Vec<Clock>,
-    /// What others need of this rank.
-    pub needs: Vec<Need>,
+    /// What others wait for this rank to do.
+    pub obligations: Vec<WaitEdge>,
 }
 
 /// What a rank says.
@@ -126,9 +145,9 @@ pub enum Report {
     Clocks(Vec<Clock>),
     /// A collective call beyond its target is about to begin.
     Raise(Clock),
-    /// Cannot continue without these. Replaces what this rank has needed before.
-    Needs(Cause, Vec<Need>),
-    /// Continues, needs nothing any more.
+    /// Cannot continue without these. Replaces what this rank has waited for before.
+    Waits(Origin, Vec<WaitEdge>),
+    /// Continues, waits for nothing any more.
     Runs,
     /// Stands still under the directive of this version, and stays so until it gets another one.
     /// The clocks are those of now: calls may have been begun before the first directive came.

@@ -2,21 +2,22 @@
 //! tests/fixtures/duties.txt: what the rank's machine decides, in many small situations. The
 //! runtime's own text of these rules is held against the same table (tests/unit/duties.cpp).
 //!
-//! A line is a situation: clock and target of group 1, of group 2; what rank 1 needs and how many
-//! (`none` without needs, `unordered` without a directive); the messages sent to rank 1, those that
-//! have arrived from it, those of them that are kept unmatched, and those of these that are held.
+//! A line is a situation: clock and target of group 1, of group 2; what rank 1 waits for and how
+//! many (`none` for nothing, `unordered` without a directive); the messages sent to rank 1, those
+//! that have arrived from it, those of them that are kept unmatched, and those of these that are
+//! held.
 //! Then what is decided there:
-//! - computing: has it a duty? If not, it may park;
-//! - receiving from rank 1: which message it needs, 0 if it has no duty;
-//! - before MPI_Finalize: has it a duty?
-//! - in a standard send to rank 1, and in a synchronous one: what it needs of it;
+//! - computing: has it an obligation? If not, it may park;
+//! - receiving from rank 1: which message it waits for, 0 if it has no obligation;
+//! - before MPI_Finalize: has it an obligation?
+//! - in a standard send to rank 1, and in a synchronous one: what it waits for;
 //! - at the entry of a collective call of group 1, which has been counted and is taken back:
 //!   `hold`, or `enter` or `raise` with the clock that the call then has;
 //! - parked: does it take in what comes from rank 1?
 //! - receiving: does it run on for its own sake?
 use fermata_protocol::{
-    Cause, Clock, CollectiveEntry, Directive, MessageCounts, Need, NeedKind, Position, RankId,
-    RankMachine, Version,
+    Clock, CollectiveEntry, Directive, MessageCounts, Origin, Position, RankId, RankMachine,
+    Version, WaitEdge, WaitKind,
 };
 use std::fmt::Write;
 
@@ -47,25 +48,29 @@ impl MessageCounts for Counts {
 
 type Machine = RankMachine<2, 1>;
 
-fn machine(clocks: [u64; 2], targets: [u64; 2], directive: Option<&[Need]>) -> Machine {
+fn machine(clocks: [u64; 2], targets: [u64; 2], directive: Option<&[WaitEdge]>) -> Machine {
     let mut machine = RankMachine::default();
     for (group, seq) in (1..).zip(clocks) {
         assert!(machine.join(group));
         (0..seq).for_each(|_| machine.count(group));
     }
     machine.on_request();
-    if let Some(needs) = directive {
+    if let Some(obligations) = directive {
         let targets = (1..).zip(targets).map(|(group, seq)| Clock { group, seq }).collect();
-        machine.on_directive(&Directive { version: Version(1), targets, needs: needs.to_vec() });
+        machine.on_directive(&Directive {
+            version: Version(1),
+            targets,
+            obligations: obligations.to_vec(),
+        });
     }
     machine
 }
 
-fn needs(machine: &Machine, at: &[Position<'_>], counts: &Counts) -> String {
-    let words = machine.needs(at, counts).map(|need| match need.kind {
-        NeedKind::Message => need.count.to_string(),
-        NeedKind::Receipt => format!("receipt{}", need.count),
-        NeedKind::Room => format!("room{}", need.count),
+fn edges(machine: &Machine, at: &[Position<'_>], counts: &Counts) -> String {
+    let words = machine.edges(at, counts).map(|edge| match edge.kind {
+        WaitKind::Message => edge.count.to_string(),
+        WaitKind::Receipt => format!("receipt{}", edge.count),
+        WaitKind::Room => format!("room{}", edge.count),
     });
     words.reduce(|all, word| all + &word).unwrap_or_else(|| "0".to_owned())
 }
@@ -83,30 +88,30 @@ fn entry(mut machine: Machine, counts: &Counts) -> String {
 }
 
 fn decisions(machine: &Machine, counts: &Counts) -> String {
-    let duty = |at: &[Position<'_>]| {
-        let has_duty = machine.has_duty(at, counts);
-        assert_eq!(machine.may_park(at, counts), !has_duty);
-        u8::from(has_duty)
+    let obligation = |at: &[Position<'_>]| {
+        let has_obligation = machine.has_obligation(at, counts);
+        assert_eq!(machine.may_park(at, counts), !has_obligation);
+        u8::from(has_obligation)
     };
     format!(
         "{} {} {} {} {} {} {} {}",
-        duty(&[Position::Computing]),
-        needs(machine, &[Position::Receiving(&[1])], counts),
-        duty(&[Position::Ending]),
-        needs(machine, &[Position::Sending(1)], counts),
-        needs(machine, &[Position::Synchronous(1)], counts),
+        obligation(&[Position::Computing]),
+        edges(machine, &[Position::Receiving(&[1])], counts),
+        obligation(&[Position::Ending]),
+        edges(machine, &[Position::Sending(1)], counts),
+        edges(machine, &[Position::Synchronous(1)], counts),
         entry(machine.clone(), counts),
         u8::from(machine.gives_room(1, counts)),
-        u8::from(machine.cause(&[Position::Receiving(&[1])]) == Cause::Own)
+        u8::from(machine.origin(&[Position::Receiving(&[1])]) == Origin::Root)
     )
 }
 
 fn table() -> String {
     let mut text = String::new();
     let kinds =
-        [("message", NeedKind::Message), ("receipt", NeedKind::Receipt), ("room", NeedKind::Room)];
+        [("message", WaitKind::Message), ("receipt", WaitKind::Receipt), ("room", WaitKind::Room)];
     let some = kinds.iter().flat_map(|(word, kind)| {
-        (1..3).map(|count| (*word, count, vec![Need { peer: 1, kind: *kind, count }]))
+        (1..3).map(|count| (*word, count, vec![WaitEdge { peer: 1, kind: *kind, count }]))
     });
     let directive: Vec<_> = [("none", 0, Vec::new())].into_iter().chain(some).collect();
     // Arrived, kept, held.

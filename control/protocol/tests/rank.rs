@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rank's machine by itself: what it says, what it lets pass. The rest is in `fermata-model`.
 use fermata_protocol::{
-    Clock, CollectiveEntry, Directive, MessageCounts, Need, NeedKind, Position, RankId,
-    RankMachine, Tell, Version,
+    Clock, CollectiveEntry, Directive, MessageCounts, Position, RankId, RankMachine, Tell, Version,
+    WaitEdge, WaitKind,
 };
 
 /// Messages sent to, arrived from and matched from every peer; none is held, or all.
@@ -38,9 +38,9 @@ impl MessageCounts for Held {
 
 const NONE: Counts = Counts(0, 0, 0);
 
-fn directive(version: u64, target: u64, needs: &[Need]) -> Directive {
+fn directive(version: u64, target: u64, obligations: &[WaitEdge]) -> Directive {
     let targets = vec![Clock { group: 7, seq: target }];
-    Directive { version: Version(version), targets, needs: needs.to_vec() }
+    Directive { version: Version(version), targets, obligations: obligations.to_vec() }
 }
 
 fn machine() -> RankMachine<2, 1> {
@@ -50,8 +50,8 @@ fn machine() -> RankMachine<2, 1> {
     machine
 }
 
-fn message(peer: RankId, count: u64) -> Need {
-    Need { peer, kind: NeedKind::Message, count }
+fn message(peer: RankId, count: u64) -> WaitEdge {
+    WaitEdge { peer, kind: WaitKind::Message, count }
 }
 
 #[test]
@@ -90,15 +90,16 @@ fn each_need_is_told_once_and_again_when_its_count_has_grown() {
     let mut machine = machine();
     machine.on_directive(&directive(1, 1, &[]));
     let at = [Position::Receiving(&[4])];
-    assert_eq!(machine.tell(&at, &NONE), Some(Tell::Needs));
-    assert_eq!(machine.needs(&at, &NONE).collect::<Vec<_>>(), [message(4, 1)]);
+    assert_eq!(machine.tell(&at, &NONE), Some(Tell::Waits));
+    assert_eq!(machine.edges(&at, &NONE).collect::<Vec<_>>(), [message(4, 1)]);
     assert_eq!(machine.tell(&at, &NONE), None);
-    assert_eq!(machine.tell(&at, &Counts(0, 1, 0)), Some(Tell::Needs));
+    assert_eq!(machine.tell(&at, &Counts(0, 1, 0)), Some(Tell::Waits));
     assert_eq!(machine.tell(&[Position::Computing], &Counts(0, 1, 1)), Some(Tell::Runs));
     assert_eq!(machine.tell(&[Position::Computing], &Counts(0, 1, 1)), None);
 }
 
-/// More needs than there is room for are never forgotten: the rank runs on until it is told less.
+/// More obligations than there is room for are never forgotten: the rank runs on until it is told
+/// less.
 #[test]
 fn too_many_needs_keep_a_rank_running() {
     let mut machine = machine();
@@ -111,7 +112,7 @@ fn too_many_needs_keep_a_rank_running() {
 #[test]
 fn room_is_given_no_further_than_it_is_needed() {
     let mut machine = machine();
-    machine.on_directive(&directive(1, 0, &[Need { peer: 5, kind: NeedKind::Room, count: 3 }]));
+    machine.on_directive(&directive(1, 0, &[WaitEdge { peer: 5, kind: WaitKind::Room, count: 3 }]));
     assert!(machine.may_park(&[Position::Computing], &NONE));
     assert!(machine.gives_room(5, &Counts(0, 2, 0)));
     assert!(!machine.gives_room(5, &Counts(0, 3, 0)));
