@@ -6,7 +6,8 @@ use crate::input::Input;
 use crate::options::Options;
 use fermata_job::{CommitPlan, DiskError, Event};
 use fermata_storage::{
-    JobDir, commit, image_name, prepare, prepare_program, program_files, prune, remove_leftovers,
+    JobDir, Level, Local, image_name, prepare, prepare_program, program_files, prune,
+    remove_leftovers,
 };
 use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest};
 use std::io;
@@ -72,6 +73,7 @@ fn work(options: &Options, tasks: &Receiver<Task>, done: &Sender<Input>) {
     if done.send(Input::Done(Event::Pruned(Vec::new()))).is_err() {
         return;
     }
+    let level = Local::new(options.job.clone(), options.key);
     for task in tasks {
         let answer = match task {
             Task::Prepare(epoch) => {
@@ -80,7 +82,10 @@ fn work(options: &Options, tasks: &Receiver<Task>, done: &Sender<Input>) {
             }
             Task::Commit(plan) => {
                 let (epoch, broken) = (plan.epoch, || Err(DiskError::CommitBroke));
-                Event::Stored(epoch, survive(|| store(options, plan)).unwrap_or_else(broken))
+                Event::Stored(
+                    epoch,
+                    survive(|| store(options, &level, plan)).unwrap_or_else(broken),
+                )
             }
             Task::Prune => {
                 let old = survive(|| prune_job(&options.job, options.keep));
@@ -116,7 +121,7 @@ fn prune_job(job: &JobDir, keep: u32) -> Vec<String> {
 }
 
 /// Returns the snapshot's directory.
-fn store(options: &Options, plan: CommitPlan) -> Result<String, DiskError> {
+fn store(options: &Options, level: &dyn Level, plan: CommitPlan) -> Result<String, DiskError> {
     let (images, files) = match options.checkpointer {
         Checkpointer::Native => (plan.images, Vec::new()),
         Checkpointer::Itself => {
@@ -151,6 +156,6 @@ fn store(options: &Options, plan: CommitPlan) -> Result<String, DiskError> {
             })
             .collect(),
     };
-    let path = commit(&options.job, &manifest, options.key.as_ref()).map_err(storage)?;
+    let path = level.put(&manifest).map_err(storage)?;
     Ok(path.to_string_lossy().into_owned())
 }

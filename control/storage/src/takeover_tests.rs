@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is taken over, what is refused, and what a takeover leaves that fails or is interrupted.
 
+use crate::StorageError;
 use crate::own::{self, Whose};
 use crate::seal_tests::{KEY, OTHER, forge, problems, snapshot};
-use crate::snapshot::{StorageError, commit};
+use crate::snapshot::commit;
 use crate::takeover::Takeover;
 use crate::verify::tests::Scratch;
 use fermata_seal::Key;
