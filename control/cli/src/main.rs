@@ -14,6 +14,7 @@ mod jobs;
 mod manual;
 mod mpi;
 mod output;
+mod ownership;
 mod reach;
 mod restart;
 mod run;
@@ -126,8 +127,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             detached::coordinator(&job_dir, detach, service).map(|()| 0)
         }
         Command::Daemon { job, detach, socket, address, local_dir } => {
-            let wanted = reach::DaemonSpec { job, addresses: address, socket, local_dir };
-            reach::daemon(&wanted, detach).map(|()| 0)
+            let spec = reach::DaemonSpec { job, addresses: address, socket, local_dir };
+            reach::daemon(&spec, detach).map(|()| 0)
         }
     }
 }

@@ -12,7 +12,7 @@ use fermata_node::{Endpoint, LocalImages, Options};
 use fermata_storage::JobDir;
 use fermata_sysio::Log;
 use fermata_transport::{
-    Line, Secret, agreed_runtime_dir, connect_unix, is_waiting, remove_socket,
+    Connection, Secret, agreed_runtime_dir, connect_unix, is_waiting, remove_socket,
 };
 use fermata_types::{Fetch, FrameBuffer, JobRecord, Message, encode_frame};
 use std::fs::{self, OpenOptions};
@@ -72,7 +72,7 @@ pub fn secret(job: Option<&JobDir>) -> Result<Secret> {
     Secret::read(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// A command's line to the coordinator of a job, wherever it runs.
+/// A command's connection to the coordinator of a job, wherever it runs.
 pub fn client(job: &JobDir, record: &JobRecord) -> Result<Client> {
     let found_at = CoordinatorAddr::from(record);
     if found_at.socket.is_empty() {
@@ -109,13 +109,13 @@ pub fn daemon_socket(
     let here = fermata_sysio::host_name();
     let tag = tag(&format!("{here} {job} {} {}", found_at.host, found_at.addresses.join(" ")));
     let base = agreed_runtime_dir(secret)?.join(format!("daemon-{tag:08x}"));
-    let wanted = DaemonSpec {
+    let spec = DaemonSpec {
         job: job.to_owned(),
         addresses: found_at.addresses.clone(),
         socket: base.with_extension("sock"),
         local_dir: local_dir.map(Path::to_owned),
     };
-    let path = wanted.socket.to_string_lossy().into_owned();
+    let path = spec.socket.to_string_lossy().into_owned();
     let lock_path = base.with_extension("lock");
     let lock = OpenOptions::new()
         .write(true)
@@ -131,8 +131,8 @@ pub fn daemon_socket(
         }
         thread::sleep(POLL);
     }
-    if connect_unix(&wanted.socket).is_err() {
-        start_daemon(&wanted, secret)?;
+    if connect_unix(&spec.socket).is_err() {
+        start_daemon(&spec, secret)?;
     }
     Ok(path)
 }
@@ -144,10 +144,10 @@ pub fn tag(text: &str) -> u32 {
 
 /// Through a child that ends at once, so that the application has no child it did not make. The
 /// daemon says one line when it is ready, or why it is not.
-fn start_daemon(wanted: &DaemonSpec, secret: &Secret) -> Result<()> {
+fn start_daemon(spec: &DaemonSpec, secret: &Secret) -> Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["daemon", "--detach"]);
-    let mut child = describe(&mut command, wanted)
+    let mut child = describe(&mut command, spec)
         .env(Secret::VARIABLE, secret.to_text())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -172,24 +172,24 @@ fn start_daemon(wanted: &DaemonSpec, secret: &Secret) -> Result<()> {
     }
 }
 
-fn describe<'a>(command: &'a mut Command, wanted: &DaemonSpec) -> &'a mut Command {
-    command.arg("--socket").arg(&wanted.socket);
-    command.arg("--address").arg(wanted.addresses.join(","));
-    if let Some(dir) = &wanted.local_dir {
+fn describe<'a>(command: &'a mut Command, spec: &DaemonSpec) -> &'a mut Command {
+    command.arg("--socket").arg(&spec.socket);
+    command.arg("--address").arg(spec.addresses.join(","));
+    if let Some(dir) = &spec.local_dir {
         command.arg("--local-dir").arg(dir);
     }
-    command.arg(&wanted.job)
+    command.arg(&spec.job)
 }
 
 /// The hidden command `daemon`: serves the job's ranks on this host until the job is over.
-pub fn daemon(wanted: &DaemonSpec, detach: bool) -> Result<()> {
+pub fn daemon(spec: &DaemonSpec, detach: bool) -> Result<()> {
     fermata_sysio::close_inherited_descriptors();
     if detach {
         let mut command = Command::new(std::env::current_exe()?);
-        describe(command.arg("daemon"), wanted).spawn().context("cannot start the daemon")?;
+        describe(command.arg("daemon"), spec).spawn().context("cannot start the daemon")?;
         return Ok(());
     }
-    let served = serve(wanted);
+    let served = serve(spec);
     if let Err(error) = &served {
         let why = format!("{error:#}").replace('\n', " ");
         let _ = writeln!(io::stdout(), "{why}");
@@ -197,42 +197,42 @@ pub fn daemon(wanted: &DaemonSpec, detach: bool) -> Result<()> {
     served
 }
 
-fn serve(wanted: &DaemonSpec) -> Result<()> {
+fn serve(spec: &DaemonSpec) -> Result<()> {
     // Not the leader of a group, being a child; so this cannot fail in a way that matters.
     let _ = fermata_sysio::leave_session();
     fermata_sysio::FileLimit::raise();
-    let way = Endpoint {
-        job: wanted.job.clone(),
-        addresses: wanted.addresses.clone(),
+    let endpoint = Endpoint {
+        job: spec.job.clone(),
+        addresses: spec.addresses.clone(),
         secret: secret(None)?,
     };
-    let local = match &wanted.local_dir {
+    let local = match &spec.local_dir {
         Some(dir) => {
             fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-            let images = LocalImages::new(&fs::canonicalize(dir)?, way.clone());
+            let images = LocalImages::new(&fs::canonicalize(dir)?, endpoint.clone());
             Some(images.with_context(|| format!("cannot use {}", dir.display()))?)
         }
         None => None,
     };
     let mut readable = OpenOptions::new();
     readable.read(true).write(true).create(true).truncate(true);
-    let log = readable.open(wanted.socket.with_extension("log")).ok().map(Log::new);
-    let socket = wanted.socket.clone();
-    fermata_node::run(Options { way, socket, local, timeout: TIMEOUT, log }, || {
+    let log = readable.open(spec.socket.with_extension("log")).ok().map(Log::new);
+    let socket = spec.socket.clone();
+    fermata_node::run(Options { endpoint, socket, local, timeout: TIMEOUT, log }, || {
         // Who started it may have given it up.
         let _ = writeln!(io::stdout(), "{READY}");
     })
     .context("cannot reach the coordinator")?;
     // It has come to its end as it should: nobody will look for it, or for what it has to say.
     for rest in ["log", "lock"] {
-        remove_socket(&wanted.socket.with_extension(rest));
+        remove_socket(&spec.socket.with_extension(rest));
     }
     Ok(())
 }
 
 /// Has this host's daemon bring a rank's image here; returns the directory it is in.
 pub fn fetch_image(socket: &str, rank: u32) -> Result<PathBuf> {
-    let Line { mut reader, mut writer } = connect_unix(Path::new(socket))?;
+    let Connection { mut reader, mut writer } = connect_unix(Path::new(socket))?;
     writer.send(&encode_frame(&Fetch { rank }.into()))?;
     reader.set_timeout(Some(FETCH_SILENCE_MAX))?;
     let mut frames = FrameBuffer::default();

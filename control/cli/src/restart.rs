@@ -7,6 +7,7 @@ use crate::exit::{damaged, refused};
 use crate::hints::quoted_path;
 use crate::jobs::{JobsDir, check_readable, no_snapshot, unix_now_s};
 use crate::output::Output;
+use crate::ownership::check_owner;
 use crate::run::launch;
 use crate::service::{hint_elsewhere, make_directory};
 use crate::state::{State, refuse_living_ranks, state_of, take};
@@ -16,11 +17,12 @@ use fermata_faults::{Fault, fault};
 use fermata_launch::files::{self, Rule};
 use fermata_launch::key;
 use fermata_launch::moved::{Images, Moves};
+use fermata_launch::mpi::Family;
 use fermata_launch::mpirun::{LaunchContext, Restore};
 use fermata_launch::names::check_name;
 use fermata_launch::parts;
 use fermata_launch::programs;
-use fermata_launch::registry::{Family, Prefix};
+use fermata_launch::registry::Prefix;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_launch::versions;
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
@@ -30,7 +32,6 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -257,27 +258,6 @@ fn newest(job: &JobDir) -> Result<PathBuf> {
     let snapshot = fs::canonicalize(newest.path)?;
     check_owner(&snapshot)?;
     Ok(snapshot)
-}
-
-/// An image is a program that will run as us: it must be our own. This look is for the message;
-/// whoever opens a file of the snapshot asks again (`Whose::Own`), the launcher too.
-pub fn check_owner(snapshot: &Path) -> Result<()> {
-    let ours = fermata_sysio::effective_uid();
-    let entries = fs::read_dir(snapshot)
-        .map_err(|e| refused(format!("cannot read the snapshot {}: {e}", snapshot.display())))?;
-    for path in [snapshot.to_owned()].into_iter().chain(entries.flatten().map(|e| e.path())) {
-        let owner = fs::symlink_metadata(&path).map_or(ours, |meta| meta.uid());
-        if owner != ours {
-            return Err(refused(format!(
-                "{} belongs to user {owner}, not to you (user {ours})\n  \
-                 hint: what is restored runs as whoever restores it; as its owner: \
-                 sudo -u '#{owner}' fermata restart {}",
-                path.display(),
-                quoted_path(snapshot)
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Everything is looked at before any rank runs.

@@ -3,7 +3,8 @@
 //! environment and under these limits, and each for so long at most.
 
 use crate::wait::end_tree;
-use fermata_launch::registry::{Lower, Prefix};
+use fermata_launch::mpi::Lower;
+use fermata_launch::registry::Prefix;
 use fermata_sysio::{random_bytes, send_signal};
 use signal_hook::consts::SIGTERM;
 use std::fs::{self, File};

@@ -6,7 +6,7 @@ use crate::exit::{DAMAGED, damaged, refused};
 use crate::hints::quoted_path;
 use crate::jobs::{JobsDir, removed, snapshot_path};
 use crate::output::{Output, Progress};
-use crate::restart::check_owner;
+use crate::ownership::check_owner;
 use anyhow::Result;
 use fermata_launch::key;
 use fermata_launch::units::human_bytes;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One thread per listener that accepts, one per line that reads. What a peer is, agent, command,
-//! daemon or a daemon's image line, its first message tells.
+//! One thread per listener that accepts, one per connection that reads. What a peer is, an agent, a
+//! command, a daemon or a daemon with an image, its first message tells.
 
 use crate::frames::next_message;
 use crate::image_server::ImageServer;
 use crate::input::{Inbox, Input, NobodyListens};
 use crate::relay;
-use fermata_transport::{Line, Listener, PendingPeer};
+use fermata_transport::{Connection, Listener, PendingPeer};
 use fermata_types::{FrameBuffer, Message};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,29 +54,29 @@ impl Acceptor {
     }
 
     fn receive(self, pending: Box<dyn PendingPeer>) {
-        let mut line = match pending.admit() {
-            Ok(line) => line,
+        let mut connection = match pending.admit() {
+            Ok(connection) => connection,
             Err(error) => {
                 return self.note_turned_away(format!("turned a guest away: {error}"));
             }
         };
         let mut frames = FrameBuffer::default();
-        let first = match next_message(&mut *line.reader, &mut frames) {
+        let first = match next_message(&mut *connection.reader, &mut frames) {
             Ok(Some(message)) => message,
             Ok(None) => return,
             Err(error) => {
-                line.writer.end();
+                connection.writer.end();
                 return self.note_turned_away(format!("turned a peer away: {error}"));
             }
         };
         match first {
             Message::DaemonHello(hello) => {
-                relay::serve(&self.inbox, self.image_server.name(), line, frames, &hello);
+                relay::serve(&self.inbox, self.image_server.name(), connection, frames, &hello);
             }
-            Message::PutImage(image) => self.image_server.take(line, frames, &image),
-            Message::GetImage(wish) => self.image_server.give(line, &wish),
+            Message::PutImage(image) => self.image_server.take(connection, frames, &image),
+            Message::GetImage(wish) => self.image_server.give(connection, &wish),
             message => {
-                let _ = self.converse(line, frames, message);
+                let _ = self.converse(connection, frames, message);
             }
         }
     }
@@ -84,11 +84,11 @@ impl Acceptor {
     /// An agent or a command.
     fn converse(
         &self,
-        line: Line,
+        connection: Connection,
         mut frames: FrameBuffer,
         first: Message,
     ) -> Result<(), NobodyListens> {
-        let Line { mut reader, writer } = line;
+        let Connection { mut reader, writer } = connection;
         let conn = self.inbox.number();
         self.inbox.put(Input::Connected(conn, writer))?;
         self.inbox.put(Input::Message(conn, first))?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The commands' end of a line to the coordinator.
+//! The commands' end of a connection to the coordinator.
 
 use fermata_job::Outcome;
-use fermata_transport::{Line, Secret, connect_unix, dial_any, is_waiting};
+use fermata_transport::{Connection, Secret, connect_unix, dial_any, is_waiting};
 use fermata_types::{
     Answer, Checkpoint, ClientHello, FrameBuffer, Message, Progress, Status, WireError,
     encode_frame,
@@ -50,7 +50,7 @@ impl From<io::Error> for ClientError {
 
 /// A connected command.
 pub struct Client {
-    line: Line,
+    connection: Connection,
     frames: FrameBuffer,
 }
 
@@ -71,9 +71,9 @@ impl Client {
         Self::greet(dial_any(addresses, secret)?, job)
     }
 
-    fn greet(mut line: Line, job: &str) -> Result<Self, ClientError> {
-        line.reader.set_timeout(Some(SLICE))?;
-        let mut client = Self { line, frames: FrameBuffer::default() };
+    fn greet(mut connection: Connection, job: &str) -> Result<Self, ClientError> {
+        connection.reader.set_timeout(Some(SLICE))?;
+        let mut client = Self { connection, frames: FrameBuffer::default() };
         client.send(&ClientHello { job: job.to_owned() }.into())?;
         Ok(client)
     }
@@ -104,7 +104,7 @@ impl Client {
     }
 
     fn send(&mut self, message: &Message) -> Result<(), ClientError> {
-        Ok(self.line.writer.send(&encode_frame(message))?)
+        Ok(self.connection.writer.send(&encode_frame(message))?)
     }
 
     fn wait_for_answer(
@@ -125,7 +125,7 @@ impl Client {
                     _ => {}
                 }
             }
-            match self.line.reader.receive(&mut buffer) {
+            match self.connection.reader.receive(&mut buffer) {
                 Ok(0) => return Err(ClientError::Gone),
                 Ok(bytes) => self.frames.push(&buffer[..bytes]),
                 Err(error) if is_waiting(&error) => {}

@@ -8,7 +8,7 @@
 use crate::frames::next_message;
 use crate::options::Options;
 use fermata_storage::{JobDir, Whose, image_name, open_file, partial_image};
-use fermata_transport::Line;
+use fermata_transport::Connection;
 use fermata_types::{
     Chunk, FrameBuffer, GetImage, IMAGE_HEADER_BYTES, Image, ImageHeader, Manifest, Message,
     PutImage, Stored, encode_frame, hex,
@@ -50,18 +50,23 @@ impl ImageServer {
     }
 
     /// Takes an image in and says how that went.
-    pub(crate) fn take(&self, mut line: Line, mut frames: FrameBuffer, put: &PutImage) {
-        let result = self.store(&mut line, &mut frames, put);
+    pub(crate) fn take(&self, mut connection: Connection, mut frames: FrameBuffer, put: &PutImage) {
+        let result = self.store(&mut connection, &mut frames, put);
         let error = result.err().map_or(String::new(), |error| error.to_string());
-        let _ = line.writer.send(&encode_frame(&Stored { error }.into()));
-        line.writer.end();
+        let _ = connection.writer.send(&encode_frame(&Stored { error }.into()));
+        connection.writer.end();
     }
 
-    fn store(&self, line: &mut Line, frames: &mut FrameBuffer, put: &PutImage) -> io::Result<()> {
+    fn store(
+        &self,
+        connection: &mut Connection,
+        frames: &mut FrameBuffer,
+        put: &PutImage,
+    ) -> io::Result<()> {
         if put.job != self.name {
             return Err(io::Error::other(format!("this is job '{}'", self.name)));
         }
-        line.reader.set_timeout(Some(STANDSTILL_MAX))?;
+        connection.reader.set_timeout(Some(STANDSTILL_MAX))?;
         let path = partial_image(&self.job, put.epoch, put.rank);
         let at = |what: &str, error: io::Error| {
             io::Error::new(error.kind(), format!("cannot {what} {}: {error}", path.display()))
@@ -75,7 +80,7 @@ impl ImageServer {
             .map_err(|error| at("make", error))?;
         let mut left = put.bytes;
         while left > 0 {
-            let Some(Message::Chunk(chunk)) = next_message(&mut *line.reader, frames)? else {
+            let Some(Message::Chunk(chunk)) = next_message(&mut *connection.reader, frames)? else {
                 return Err(io::Error::other("the image broke off"));
             };
             left = left
@@ -87,25 +92,25 @@ impl ImageServer {
     }
 
     /// Sends the image a rank of this run is restored from.
-    pub(crate) fn give(&self, mut line: Line, wish: &GetImage) {
+    pub(crate) fn give(&self, mut connection: Connection, wish: &GetImage) {
         // A daemon that sees too few bytes knows that this failed.
-        let _ = self.send(&mut line, wish);
-        line.writer.end();
+        let _ = self.send(&mut connection, wish);
+        connection.writer.end();
     }
 
-    fn send(&self, line: &mut Line, wish: &GetImage) -> io::Result<()> {
+    fn send(&self, connection: &mut Connection, wish: &GetImage) -> io::Result<()> {
         let (mut file, mut image) = match self.open(wish) {
             Ok((file, image)) => (Some(file), image),
             Err(error) => (None, Image { epoch: 0, bytes: 0, error: error.to_string() }),
         };
-        line.writer.set_timeout(STANDSTILL_MAX)?;
-        line.writer.send(&encode_frame(&image.clone().into()))?;
+        connection.writer.set_timeout(STANDSTILL_MAX)?;
+        connection.writer.send(&encode_frame(&image.clone().into()))?;
         let mut data = vec![0; CHUNK_BYTES];
         while let (Some(file), 1..) = (&mut file, image.bytes) {
             let want = usize::try_from(image.bytes).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
             file.read_exact(&mut data[..want])?;
             let chunk = Chunk { data: data[..want].to_vec() };
-            line.writer.send(&encode_frame(&chunk.into()))?;
+            connection.writer.send(&encode_frame(&chunk.into()))?;
             image.bytes -= want as u64;
         }
         Ok(())

@@ -15,8 +15,8 @@ pub(crate) enum Input {
     Connected(Conn, Box<dyn Writer>),
     Message(Conn, Message),
     Closed(Conn),
-    /// The line to a host's daemon has ended: host, how, its connections.
-    HostLost(String, LineEnd, Vec<Conn>),
+    /// The connection to a host's daemon has ended: host, how, its connections.
+    HostLost(String, LinkEnd, Vec<Conn>),
     /// A host's daemon is there, perhaps again.
     HostThere(String),
     /// What has become of a task of the storage worker.
@@ -27,15 +27,15 @@ pub(crate) enum Input {
     TurnedAway(String),
 }
 
-/// How a daemon's line has ended.
-pub(crate) struct LineEnd {
+/// How a daemon's connection has ended.
+pub(crate) struct LinkEnd {
     pub why: String,
-    /// The other side no longer answers at all. Else it has closed the line: a daemon that is
+    /// The other side no longer answers at all. Else it has closed the connection: a daemon that is
     /// killed does, and harms no rank.
     pub is_silent: bool,
 }
 
-impl LineEnd {
+impl LinkEnd {
     pub(crate) fn closed(why: impl Into<String>) -> Self {
         Self { why: why.into(), is_silent: false }
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A daemon's line: many agents behind one peer. Each of its channels becomes a connection of the
+//! A daemon's link: many agents behind one peer. Each of its channels becomes a connection of the
 //! machine, which knows nothing of daemons.
 
 use crate::frames::next_message;
-use crate::input::{Inbox, Input, LineEnd, NobodyListens};
-use fermata_transport::{Line, Reader, Writer};
+use crate::input::{Inbox, Input, LinkEnd, NobodyListens};
+use fermata_transport::{Connection, Reader, Writer};
 use fermata_types::{
     DaemonHello, Detached, FrameBuffer, Message, Relayed, decode_frame, encode_frame,
 };
@@ -30,12 +30,12 @@ impl Writer for Channel {
         say(&self.writer, &relayed.into())
     }
     fn end(&mut self) {
-        // If this fails the daemon is gone, and with it the agent's line.
+        // If this fails the daemon is gone, and with it the agent's connection.
         let _ = say(&self.writer, &Detached { channel: self.channel }.into());
     }
 }
 
-/// The daemon's line itself, among the peers so that it ends with the coordinator.
+/// The daemon's connection itself, among the peers so that it ends with the coordinator.
 struct DaemonLink(Shared);
 
 impl Writer for DaemonLink {
@@ -47,15 +47,15 @@ impl Writer for DaemonLink {
     }
 }
 
-/// Serves a daemon of the job until its line ends.
+/// Serves a daemon of the job until its connection ends.
 pub(crate) fn serve(
     inbox: &Inbox,
     job: &str,
-    line: Line,
+    connection: Connection,
     frames: FrameBuffer,
     hello: &DaemonHello,
 ) {
-    let Line { mut reader, writer } = line;
+    let Connection { mut reader, writer } = connection;
     if hello.job != job {
         reader.end();
         let why = format!("turned away a daemon of job '{}'", hello.job);
@@ -63,7 +63,7 @@ pub(crate) fn serve(
         return;
     }
     let writer: Shared = Arc::new(Mutex::new(writer));
-    // A coordinator that has ended takes no line.
+    // A coordinator that has ended takes no connection.
     let _ = converse(inbox, &mut *reader, frames, &writer, hello);
     reader.end();
 }
@@ -89,19 +89,19 @@ fn converse(
     })
 }
 
-/// Returns how the line ended.
+/// Returns how the connection ended.
 fn read(
     inbox: &Inbox,
     reader: &mut dyn Reader,
     mut frames: FrameBuffer,
     writer: &Shared,
     conns: &mut BTreeMap<u64, u64>,
-) -> Result<LineEnd, NobodyListens> {
+) -> Result<LinkEnd, NobodyListens> {
     loop {
         let message = match next_message(reader, &mut frames) {
             Ok(Some(message)) => message,
-            Ok(None) => return Ok(LineEnd::closed("its daemon has ended")),
-            Err(error) => return Ok(LineEnd::of(&error)),
+            Ok(None) => return Ok(LinkEnd::closed("its daemon has ended")),
+            Err(error) => return Ok(LinkEnd::of(&error)),
         };
         match message {
             Message::Attached(m) => {
@@ -125,7 +125,7 @@ fn read(
                     inbox.put(Input::Closed(conn))?;
                 }
             }
-            other => return Ok(LineEnd::closed(format!("its daemon said {}", other.name()))),
+            other => return Ok(LinkEnd::closed(format!("its daemon said {}", other.name()))),
         }
     }
 }

@@ -130,7 +130,7 @@ struct Job {
 
 /// Runs a real daemon in a thread and returns its socket once it is ready.
 fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf, JoinHandle<()>) {
-    let way = Endpoint {
+    let endpoint = Endpoint {
         job: "fake".into(),
         addresses: coordinator.addresses().to_vec(),
         secret: coordinator.secret().unwrap().clone(),
@@ -138,10 +138,11 @@ fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf,
     let images = dir.join("images");
     std::fs::create_dir_all(&images).unwrap();
     let local = (between == Between::DaemonWithImages)
-        .then(|| LocalImages::new(&images, way.clone()).unwrap());
+        .then(|| LocalImages::new(&images, endpoint.clone()).unwrap());
     let socket = dir.join("daemon.sock");
     let timeout = Duration::from_millis(300);
-    let options = fermata_node::Options { way, socket: socket.clone(), local, timeout, log: None };
+    let options =
+        fermata_node::Options { endpoint, socket: socket.clone(), local, timeout, log: None };
     let (sender, receiver) = channel();
     let daemon = thread::spawn(move || {
         fermata_node::run(options, move || sender.send(()).unwrap()).unwrap();

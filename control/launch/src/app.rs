@@ -2,8 +2,9 @@
 //! Looks at an application before anything is started: can it be run at all, and which front end
 //! does it need? What cannot work is refused here, by name, rather than in N ranks at once.
 
+use crate::mpi::Family;
 use crate::problem::{refused, usage};
-use crate::registry::{Family, Prefix};
+use crate::registry::Prefix;
 use anyhow::{Context, Result};
 use fermata_types::words;
 use std::ffi::{OsStr, OsString};

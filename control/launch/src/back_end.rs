@@ -4,8 +4,9 @@
 //! library that cannot, and not in the middle of a job.
 
 use crate::flavour;
+use crate::mpi::{Family, Lower};
 use crate::problem::refused;
-use crate::registry::{Family, Lower, Prefix};
+use crate::registry::Prefix;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsString;

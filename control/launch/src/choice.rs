@@ -2,7 +2,7 @@
 //! Which of the registered MPIs it is when nobody says: the one whose mpirun has started this
 //! process, else the one whose mpirun a shell would start.
 
-use crate::registry::Lower;
+use crate::mpi::Lower;
 use std::fs;
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@
 //! which `exec` takes away again.
 
 use crate::hosts;
-use crate::registry::{Family, Lower};
+use crate::mpi::{Family, Lower};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

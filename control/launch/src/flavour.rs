@@ -3,7 +3,7 @@
 //! wrapper must be told, and the environment of their lower half.
 
 use crate::environment::LIBRARY_PATH;
-use crate::registry::Family;
+use crate::mpi::Family;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

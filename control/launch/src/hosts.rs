@@ -4,8 +4,8 @@
 //! Both mpiruns place ranks in blocks, in the order of the list; a host without a number gets an
 //! equal share, so that the same list gives the same placement under every MPI.
 
+use crate::mpi::Family;
 use crate::problem::usage;
-use crate::registry::Family;
 use anyhow::{Context, Result};
 use fermata_storage::{Whose, open_file};
 use fermata_types::Checkpointer;

@@ -3,10 +3,11 @@
 //! process managers and batch systems tell, what a program consists of, and what of its files a
 //! snapshot continues with. The command line asks here and has words and screens.
 //!
-//! Floors, each of which knows only those before it: `problem`, `report`, `units`; `registry` with
-//! `flavour`, `choice`, `environment` and `limits` (MPIs); `manager`, `hosts`, `stdin` (what starts
-//! ranks); `app` (the program); `key`, `moved`, `kept`, `parts`, `files`, `programs`, `versions`
-//! (what a snapshot continues with); `mpirun` and `rank` (command lines, as plain data).
+//! Floors, each of which knows only those before it: `problem`, `report`, `units`, `names`; `mpi`,
+//! `hosts`, `environment`, `flavour`, `choice`, `limits` and `registry` (MPIs); `manager`, `stdin`
+//! and `start` (what starts ranks); `app` (the program); `key`, `moved`, `kept`, `parts`, `files`,
+//! `programs`, `versions` (what a snapshot continues with); `back_end` (registering an MPI);
+//! `mpirun` and `rank` (command lines, as plain data).
 //!
 //! Invariant: nothing is printed but by `report`, and that only of what has been changed or cannot
 //!            be as it should.
@@ -23,6 +24,7 @@ pub mod key;
 pub mod limits;
 pub mod manager;
 pub mod moved;
+pub mod mpi;
 pub mod mpirun;
 pub mod names;
 pub mod parts;

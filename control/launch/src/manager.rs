@@ -2,8 +2,8 @@
 //! The process manager that has started this rank: mpirun of either MPI, or srun. It tells what it
 //! has to tell by the environment.
 
+use crate::mpi::{Family, Lower};
 use crate::problem::refused;
-use crate::registry::{Family, Lower};
 use anyhow::Result;
 use fermata_sysio::Process;
 

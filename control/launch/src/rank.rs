@@ -62,45 +62,45 @@ pub struct ImagePlan {
 impl RankPlan {
     /// The launcher's arguments.
     pub fn arguments(&self) -> Vec<OsString> {
-        let mut line = Line::default();
-        line.option("--lower", &self.lower);
-        line.option("--fronts", &self.fronts);
-        line.option("--sites-tool", &self.sites_tool);
-        line.option("--sites-shared", &self.sites_shared);
-        line.some("--sites-cache", self.sites_cache.as_ref());
-        line.option("--fermata", &self.fermata);
-        line.option("--socket", &self.socket);
-        line.option("--job", &self.job);
-        line.option("--rank", self.rank.to_string());
-        line.option("--collectives", &self.collectives);
-        line.option("--ranks", &self.ranks);
-        line.some("--key", self.key.as_ref());
-        line.some("--encrypt", self.encrypt.then_some("yes"));
+        let mut words = Words::default();
+        words.option("--lower", &self.lower);
+        words.option("--fronts", &self.fronts);
+        words.option("--sites-tool", &self.sites_tool);
+        words.option("--sites-shared", &self.sites_shared);
+        words.some("--sites-cache", self.sites_cache.as_ref());
+        words.option("--fermata", &self.fermata);
+        words.option("--socket", &self.socket);
+        words.option("--job", &self.job);
+        words.option("--rank", self.rank.to_string());
+        words.option("--collectives", &self.collectives);
+        words.option("--ranks", &self.ranks);
+        words.some("--key", self.key.as_ref());
+        words.some("--encrypt", self.encrypt.then_some("yes"));
         // What the user pre-loads is meant for the application.
-        line.option("--lower-env", "LD_PRELOAD=");
+        words.option("--lower-env", "LD_PRELOAD=");
         for (name, value) in &self.lower_env {
-            line.option("--lower-env", format!("{name}={value}"));
+            words.option("--lower-env", format!("{name}={value}"));
         }
-        line.some("--state", self.state.as_ref());
+        words.some("--state", self.state.as_ref());
         if let Some(image) = &self.image {
-            line.option("--restore", &image.snapshot);
-            line.some("--image-mac", image.mac.as_ref());
+            words.option("--restore", &image.snapshot);
+            words.some("--image-mac", image.mac.as_ref());
             for (from, to) in &image.moves {
-                line.option("--map-from", from);
-                line.option("--map-to", to);
+                words.option("--map-from", from);
+                words.option("--map-to", to);
             }
         }
-        line.some("--save-files", self.save_files.as_ref());
-        line.0.push("--".into());
-        line.0.extend(self.argv.iter().cloned());
-        line.0
+        words.some("--save-files", self.save_files.as_ref());
+        words.0.push("--".into());
+        words.0.extend(self.argv.iter().cloned());
+        words.0
     }
 }
 
 #[derive(Default)]
-struct Line(Vec<OsString>);
+struct Words(Vec<OsString>);
 
-impl Line {
+impl Words {
     fn option(&mut self, name: &str, value: impl Into<OsString>) {
         self.0.extend([name.into(), value.into()]);
     }
@@ -130,9 +130,9 @@ mod tests {
 
     /// The values of an option, before the program.
     fn values(plan: &RankPlan, name: &str) -> Vec<String> {
-        let line = plan.arguments();
-        let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
-        let pairs = line[..end].chunks_exact(2).filter(|pair| pair[0] == name);
+        let words = plan.arguments();
+        let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+        let pairs = words[..end].chunks_exact(2).filter(|pair| pair[0] == name);
         pairs.map(|pair| pair[1].to_string_lossy().into_owned()).collect()
     }
 
@@ -145,8 +145,8 @@ mod tests {
         {
             assert!(values(&plan, absent).is_empty(), "{absent}");
         }
-        let line = plan.arguments();
-        assert_eq!(line[line.len() - 3..], ["--", "/bin/app", "--rank"]);
+        let words = plan.arguments();
+        assert_eq!(words[words.len() - 3..], ["--", "/bin/app", "--rank"]);
     }
 
     #[test]

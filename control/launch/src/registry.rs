@@ -11,41 +11,13 @@
 use crate::choice;
 use crate::environment;
 use crate::limits;
+use crate::mpi::{Family, Lower};
 use crate::problem::refused;
 use anyhow::{Context, Result, anyhow};
 use fermata_storage::make_own;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-/// A family shares process manager, environment and ABI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Family {
-    /// Open MPI.
-    OpenMpi,
-    /// MPICH and what descends from it.
-    Mpich,
-}
-
-/// A registered MPI: `PREFIX/lib/fermata/lower/NAME.json`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Lower {
-    /// What `--mpi` calls it.
-    pub name: String,
-    /// Its family.
-    pub family: Family,
-    /// As it describes itself.
-    pub version: String,
-    /// How to start a job; `{n}` stands for the number of ranks.
-    pub mpirun: Vec<String>,
-    /// The compiler its back end was built with.
-    pub mpicc: String,
-    /// Environment for its ranks' lower half alone.
-    pub env: BTreeMap<String, String>,
-}
 
 /// The installed tree.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //! What a job reads as its standard input: mpirun forwards bytes, and a terminal belongs to whoever
 //! is in the foreground.
 
-use crate::registry::Family;
+use crate::mpi::Family;
 use fermata_types::{Checkpointer, JobRecord};
 use std::fs::{self, File};
 use std::io::Seek;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Images on a host's own disk: where they lie, and how they travel to the coordinator and back.
 
-use crate::Endpoint;
+use crate::endpoint::Endpoint;
 use fermata_storage::{
     JobDir, Whose, create_own, discard, image_name, open_file, open_own_directory, partial_image,
     prepare,
 };
-use fermata_transport::Line;
+use fermata_transport::Connection;
 use fermata_types::{Chunk, FrameBuffer, GetImage, Message, PutImage, encode_frame};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -31,7 +31,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// The images of one run of a job on this host, and the way to its coordinator.
 #[derive(Clone, Debug)]
 pub struct LocalImages {
-    way: Endpoint,
+    endpoint: Endpoint,
     place: JobDir,
     slots: Arc<Slots>,
     /// Held while the directory is in use.
@@ -72,15 +72,15 @@ impl LocalImages {
     ///
     /// # Errors
     /// The directory cannot be made.
-    pub fn new(dir: &Path, way: Endpoint) -> io::Result<Self> {
-        let prefix = format!("{}@{}-", way.job, fermata_sysio::host_name());
+    pub fn new(dir: &Path, endpoint: Endpoint) -> io::Result<Self> {
+        let prefix = format!("{}@{}-", endpoint.job, fermata_sysio::host_name());
         remove_leftovers(dir, &prefix);
         let since_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let path = dir.join(format!("{prefix}{}-{since_s}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         let lock = open_own_directory(&path)?;
         fermata_sysio::try_lock(&lock)?;
-        Ok(Self { way, place: JobDir::at(path), slots: Arc::default(), _lock: Arc::new(lock) })
+        Ok(Self { endpoint, place: JobDir::at(path), slots: Arc::default(), _lock: Arc::new(lock) })
     }
 
     /// Makes the directory for the images of a checkpoint.
@@ -106,15 +106,15 @@ impl LocalImages {
         let _ = fs::remove_dir_all(self.place.path());
     }
 
-    /// A line of its own to the coordinator.
-    fn dial(&self) -> io::Result<Line> {
+    /// A connection of its own to the coordinator.
+    fn dial(&self) -> io::Result<Connection> {
         for attempt in 0..REDIALS {
-            match self.way.dial() {
-                Ok(line) => return Ok(line),
+            match self.endpoint.dial() {
+                Ok(connection) => return Ok(connection),
                 Err(_) => thread::sleep(REDIAL_AFTER * 2u32.pow(attempt)),
             }
         }
-        self.way.dial()
+        self.endpoint.dial()
     }
 
     /// Brings a finished image to the coordinator and returns when it is on disk there.
@@ -123,10 +123,10 @@ impl LocalImages {
         let path = self.path(epoch, rank);
         let mut file = open_file(&path, Whose::Own(None))?;
         let bytes = file.metadata()?.len();
-        let mut line = self.dial()?;
-        line.writer.set_timeout(STANDSTILL_MAX)?;
-        let job = self.way.job.clone();
-        line.writer.send(&encode_frame(&PutImage { job, epoch, rank, bytes }.into()))?;
+        let mut connection = self.dial()?;
+        connection.writer.set_timeout(STANDSTILL_MAX)?;
+        let job = self.endpoint.job.clone();
+        connection.writer.send(&encode_frame(&PutImage { job, epoch, rank, bytes }.into()))?;
         let mut left = bytes;
         let mut data = vec![0; CHUNK_BYTES];
         while left > 0 {
@@ -135,11 +135,11 @@ impl LocalImages {
             left -= want as u64;
             let chunk = encode_frame(&Chunk { data: data[..want].to_vec() }.into());
             // The coordinator closes at once when it cannot store; its reason says more than ours.
-            if let Err(error) = line.writer.send(&chunk) {
-                return Err(hear_stored(&mut line).err().unwrap_or(error));
+            if let Err(error) = connection.writer.send(&chunk) {
+                return Err(hear_stored(&mut connection).err().unwrap_or(error));
             }
         }
-        hear_stored(&mut line)?;
+        hear_stored(&mut connection)?;
         let _ = fs::remove_file(&path);
         Ok(())
     }
@@ -147,12 +147,12 @@ impl LocalImages {
     /// Fetches the image this rank is to be restored from; returns the directory it is in.
     pub(crate) fn get(&self, rank: u32) -> io::Result<PathBuf> {
         let _slot = self.slots.take();
-        let mut line = self.dial()?;
-        line.reader.set_timeout(Some(STANDSTILL_MAX))?;
-        let job = self.way.job.clone();
-        line.writer.send(&encode_frame(&GetImage { job, rank }.into()))?;
+        let mut connection = self.dial()?;
+        connection.reader.set_timeout(Some(STANDSTILL_MAX))?;
+        let job = self.endpoint.job.clone();
+        connection.writer.send(&encode_frame(&GetImage { job, rank }.into()))?;
         let mut frames = FrameBuffer::default();
-        let Some(Message::Image(image)) = hear(&mut line, &mut frames)? else {
+        let Some(Message::Image(image)) = hear(&mut connection, &mut frames)? else {
             return Err(io::Error::other("the coordinator does not answer"));
         };
         if !image.error.is_empty() {
@@ -164,33 +164,33 @@ impl LocalImages {
         let mut file = create_own(&path)?;
         let mut have = 0;
         while have < image.bytes {
-            let Some(Message::Chunk(chunk)) = hear(&mut line, &mut frames)? else {
+            let Some(Message::Chunk(chunk)) = hear(&mut connection, &mut frames)? else {
                 return Err(io::Error::other("the image broke off"));
             };
             file.write_all(&chunk.data)?;
             have += chunk.data.len() as u64;
         }
-        line.writer.end();
+        connection.writer.end();
         Ok(directory)
     }
 }
 
-fn hear_stored(line: &mut Line) -> io::Result<()> {
-    line.reader.set_timeout(Some(FLUSH_MAX))?;
-    match hear(line, &mut FrameBuffer::default())? {
+fn hear_stored(connection: &mut Connection) -> io::Result<()> {
+    connection.reader.set_timeout(Some(FLUSH_MAX))?;
+    match hear(connection, &mut FrameBuffer::default())? {
         Some(Message::Stored(stored)) if stored.error.is_empty() => Ok(()),
         Some(Message::Stored(stored)) => Err(io::Error::other(stored.error)),
         _ => Err(io::Error::other("the line to the coordinator broke")),
     }
 }
 
-fn hear(line: &mut Line, frames: &mut FrameBuffer) -> io::Result<Option<Message>> {
+fn hear(connection: &mut Connection, frames: &mut FrameBuffer) -> io::Result<Option<Message>> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         if let Some(message) = frames.pop().map_err(io::Error::other)? {
             return Ok(Some(message));
         }
-        match line.reader.receive(&mut buffer)? {
+        match connection.reader.receive(&mut buffer)? {
             0 => return Ok(None),
             bytes => frames.push(&buffer[..bytes]),
         }

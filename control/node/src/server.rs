@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The daemon's threads: one per line that reads, one that owns everything and passes on.
+//! The daemon's threads: one per connection that reads, one that owns everything and passes on.
 
-use crate::Endpoint;
+use crate::endpoint::Endpoint;
 use crate::images::LocalImages;
 use fermata_sysio::Log;
 use fermata_transport::{
-    Line, Listener, PendingPeer, Reader, UnixTransport, Writer, remove_socket,
+    Connection, Listener, PendingPeer, Reader, UnixTransport, Writer, remove_socket,
 };
 use fermata_types::{
     Attached, DaemonHello, Detached, Failed, Fetched, FrameBuffer, Message, Relayed, Save, Saved,
@@ -28,7 +28,7 @@ const EIO: i32 = 5;
 /// What a daemon needs to know.
 pub struct Options {
     /// To the job's coordinator.
-    pub way: Endpoint,
+    pub endpoint: Endpoint,
     /// Where the host's ranks connect.
     pub socket: PathBuf,
     /// The host keeps images to itself.
@@ -45,7 +45,7 @@ enum Input {
     Detached(u64),
     FromCoordinator(Message),
     CoordinatorLost(String),
-    CoordinatorBack(Line),
+    CoordinatorBack(Connection),
     CoordinatorGivenUp,
     /// An image has been brought to the coordinator, or not.
     Shipped(u64, Saved),
@@ -57,10 +57,10 @@ enum Input {
 /// # Errors
 /// The coordinator cannot be reached or does not let us in, or the socket cannot be made.
 pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
-    let line = greet(&options.way)?;
+    let connection = greet(&options.endpoint)?;
     let listener = UnixTransport::bind(&options.socket)?;
     let (inputs, receiver) = channel();
-    spawn_reader(line.reader, inputs.clone())?;
+    spawn_reader(connection.reader, inputs.clone())?;
     let local = options.local.clone();
     let socket = options.socket.clone();
     let accepted = inputs.clone();
@@ -68,7 +68,7 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
     ready();
     let mut daemon = Daemon {
         agents: BTreeMap::new(),
-        coordinator: Some(line.writer),
+        coordinator: Some(connection.writer),
         prepared: 0,
         inputs,
         options,
@@ -83,16 +83,16 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
     Ok(())
 }
 
-fn greet(way: &Endpoint) -> io::Result<Line> {
-    let mut line = way.dial()?;
-    let job = way.job.clone();
+fn greet(endpoint: &Endpoint) -> io::Result<Connection> {
+    let mut connection = endpoint.dial()?;
+    let job = endpoint.job.clone();
     let host = fermata_sysio::host_name();
     let hello = DaemonHello { job, host, pid: std::process::id() };
-    line.writer.send(&encode_frame(&hello.into()))?;
-    Ok(line)
+    connection.writer.send(&encode_frame(&hello.into()))?;
+    Ok(connection)
 }
 
-/// Reads until the line ends; `each` returns false to stop.
+/// Reads until the connection ends; `each` returns false to stop.
 fn read(
     reader: &mut dyn Reader,
     frames: &mut FrameBuffer,
@@ -157,7 +157,7 @@ fn receive(
     inputs: &Sender<Input>,
     local: Option<&LocalImages>,
 ) {
-    let Ok(Line { mut reader, writer }) = pending.admit() else { return };
+    let Ok(Connection { mut reader, writer }) = pending.admit() else { return };
     let mut waiting = Some(writer);
     let _ = read(&mut *reader, &mut FrameBuffer::default(), |message| {
         if let Some(mut writer) = waiting.take() {
@@ -252,13 +252,13 @@ impl Daemon {
                 self.say(&format!("the coordinator said {}", other.name()));
             }
             Input::Shipped(channel, saved) => self.relay(channel, &saved.into()),
-            Input::CoordinatorBack(line) => {
-                if let Err(error) = spawn_reader(line.reader, self.inputs.clone()) {
+            Input::CoordinatorBack(connection) => {
+                if let Err(error) = spawn_reader(connection.reader, self.inputs.clone()) {
                     self.say(&format!("the coordinator is back, but not to be heard: {error}"));
                     return self.redial();
                 }
                 self.say("the coordinator is back");
-                self.coordinator = Some(line.writer);
+                self.coordinator = Some(connection.writer);
             }
             Input::CoordinatorLost(_) | Input::CoordinatorGivenUp => {}
         }
@@ -345,15 +345,15 @@ impl Daemon {
 
     fn redial(&self) {
         let inputs = self.inputs.clone();
-        let way = self.options.way.clone();
+        let endpoint = self.options.endpoint.clone();
         let timeout = self.options.timeout;
         let given_up = self.inputs.clone();
         let work = move || {
             let begun = Instant::now();
             while begun.elapsed() < timeout {
                 thread::sleep(REDIAL_EVERY.min(timeout));
-                if let Ok(line) = greet(&way) {
-                    let _ = inputs.send(Input::CoordinatorBack(line));
+                if let Ok(connection) = greet(&endpoint) {
+                    let _ = inputs.send(Input::CoordinatorBack(connection));
                     return;
                 }
             }

@@ -151,7 +151,8 @@ pub enum Cause {
     Problems(Vec<String>),
     /// Something has failed, and so has undoing it.
     #[error(
-        "{failed}; nor can it be made what it was: {undo}\n  hint: seal it again when that is mended"
+        "{failed}; nor can it be made what it was: {undo}\n  hint: seal it again when that is \
+         mended"
     )]
     NotUndone {
         /// What has failed.

@@ -8,7 +8,12 @@
 //!
 //! Invariant: a nonce is the number of the message in its direction; TCP keeps the order.
 
-use crate::{Line, Listener, PendingPeer, Reader, SILENCE_MAX, Secret, WRITE_LIMIT, Writer};
+use crate::address::local_addresses;
+use crate::connection::{
+    Connection, Listener, PendingPeer, Reader, SILENCE_MAX, WRITE_LIMIT, Writer,
+};
+use crate::error::TransportError;
+use crate::secret::Secret;
 use snow::{HandshakeState, StatelessTransportState};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -26,8 +31,7 @@ const DIAL_LIMIT: Duration = Duration::from_secs(3);
 const STRANGERS_MAX: usize = 64;
 
 fn noise_error(error: snow::Error) -> io::Error {
-    let why = format!("the peer does not know this job's secret, or is no peer of ours ({error})");
-    io::Error::new(io::ErrorKind::PermissionDenied, why)
+    TransportError::NoSecret(error).into()
 }
 
 fn tune(stream: &TcpStream) -> io::Result<()> {
@@ -79,7 +83,7 @@ fn hear<T>(
 
 /// Three messages, each under the secret: -> psk, e  and  <- e, ee  and an empty one of the
 /// dialer's under the keys of this connection, since the first can be somebody's recording.
-fn shake_hands(mut stream: TcpStream, secret: &Secret, is_dialer: bool) -> io::Result<Line> {
+fn shake_hands(mut stream: TcpStream, secret: &Secret, is_dialer: bool) -> io::Result<Connection> {
     tune(&stream)?;
     let until = Instant::now() + HANDSHAKE_LIMIT;
     let pattern = PATTERN.parse().map_err(noise_error)?;
@@ -109,7 +113,7 @@ fn shake_hands(mut stream: TcpStream, secret: &Secret, is_dialer: bool) -> io::R
     stream.set_read_timeout(None)?;
     let (raw, plain) = (Vec::new(), vec![0; MESSAGE_BYTES_MAX]);
     let reader = SecureReader { stream, keys, nonce, raw, plain, left: 0..0 };
-    Ok(Line { reader: Box::new(reader), writer: Box::new(writer) })
+    Ok(Connection { reader: Box::new(reader), writer: Box::new(writer) })
 }
 
 struct SecureReader {
@@ -228,7 +232,7 @@ impl SecureListener {
     /// What the system says.
     pub fn addresses(&self) -> io::Result<Vec<String>> {
         let port = self.listener.local_addr()?.port();
-        let mut all = crate::local_addresses();
+        let mut all = local_addresses();
         if all.is_empty() {
             all.push(IpAddr::from([127, 0, 0, 1]));
         }
@@ -240,8 +244,7 @@ impl Listener for SecureListener {
     fn accept(&mut self) -> io::Result<Box<dyn PendingPeer>> {
         let (stream, from) = self.listener.accept()?;
         if self.strangers.load(Ordering::Acquire) >= STRANGERS_MAX {
-            let why = format!("{from}: too many connections that have not shown the secret");
-            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, why));
+            return Err(TransportError::Crowded(from).into());
         }
         self.strangers.fetch_add(1, Ordering::AcqRel);
         let here = Stranger(Arc::clone(&self.strangers));
@@ -249,7 +252,7 @@ impl Listener for SecureListener {
     }
 }
 
-/// Counts itself off when the guest is admitted or sent away.
+/// Counts itself off when the peer is admitted or sent away.
 struct Stranger(Arc<AtomicUsize>);
 
 impl Drop for Stranger {
@@ -266,10 +269,10 @@ struct PendingSecurePeer {
 }
 
 impl PendingPeer for PendingSecurePeer {
-    fn admit(self: Box<Self>) -> io::Result<Line> {
+    fn admit(self: Box<Self>) -> io::Result<Connection> {
         let from = self.from;
         shake_hands(self.stream, &self.secret, false)
-            .map_err(|error| io::Error::new(error.kind(), format!("{from}: {error}")))
+            .map_err(|why| TransportError::Peer { from, why }.into())
     }
 }
 
@@ -277,7 +280,7 @@ impl PendingPeer for PendingSecurePeer {
 ///
 /// # Errors
 /// What the system says; `PermissionDenied` if the other side does not know the secret.
-pub fn dial(address: &str, secret: &Secret) -> io::Result<Line> {
+pub fn dial(address: &str, secret: &Secret) -> io::Result<Connection> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, DIAL_LIMIT) {
@@ -292,15 +295,15 @@ pub fn dial(address: &str, secret: &Secret) -> io::Result<Line> {
 ///
 /// # Errors
 /// What each of them said.
-pub fn dial_any(addresses: &[String], secret: &Secret) -> io::Result<Line> {
+pub fn dial_any(addresses: &[String], secret: &Secret) -> io::Result<Connection> {
     let mut said = Vec::new();
     for address in addresses {
         match dial(address, secret) {
-            Ok(line) => return Ok(line),
-            Err(error) => said.push(format!("{address}: {error}")),
+            Ok(connection) => return Ok(connection),
+            Err(error) => said.push((address.clone(), error)),
         }
     }
-    Err(io::Error::new(io::ErrorKind::NotConnected, said.join("; ")))
+    Err(TransportError::NoAnswer(said).into())
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! The socket lies in a directory only its owner may enter, and each peer's user is asked of the
 //! kernel besides: the directory may be on a machine where that is not enough.
 
-use crate::{Line, Listener, PendingPeer, Reader, WRITE_LIMIT, Writer};
+use crate::connection::{Connection, Listener, PendingPeer, Reader, WRITE_LIMIT, Writer};
+use crate::error::TransportError;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -36,20 +37,16 @@ impl Writer for UnixHalf {
     }
 }
 
-fn line(stream: UnixStream) -> io::Result<Line> {
+fn connection(stream: UnixStream) -> io::Result<Connection> {
     stream.set_write_timeout(Some(WRITE_LIMIT))?;
     let second = stream.try_clone()?;
-    Ok(Line { reader: Box::new(UnixHalf(stream)), writer: Box::new(UnixHalf(second)) })
+    Ok(Connection { reader: Box::new(UnixHalf(stream)), writer: Box::new(UnixHalf(second)) })
 }
 
 /// An error unless the process at the other end is this user's.
-fn check_peer(stream: &UnixStream, does: &str) -> io::Result<()> {
+fn check_peer(stream: &UnixStream, foreign: fn(u32) -> TransportError) -> io::Result<()> {
     let uid = fermata_sysio::peer_uid(stream)?;
-    if uid == fermata_sysio::effective_uid() {
-        return Ok(());
-    }
-    let why = format!("a process of user {uid} {does}");
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+    if uid == fermata_sysio::effective_uid() { Ok(()) } else { Err(foreign(uid).into()) }
 }
 
 /// Connects to the socket at `path`, where a process of this user has to listen: the directory may
@@ -57,10 +54,10 @@ fn check_peer(stream: &UnixStream, does: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// What the system says; `PermissionDenied` if somebody else listens.
-pub fn connect_unix(path: &Path) -> io::Result<Line> {
+pub fn connect_unix(path: &Path) -> io::Result<Connection> {
     let stream = UnixStream::connect(path)?;
-    check_peer(&stream, "listens there")?;
-    line(stream)
+    check_peer(&stream, TransportError::ForeignListener)?;
+    connection(stream)
 }
 
 /// A listening UNIX socket; its file goes away with it.
@@ -126,8 +123,8 @@ impl Listener for UnixTransport {
 struct PendingUnixPeer(UnixStream);
 
 impl PendingPeer for PendingUnixPeer {
-    fn admit(self: Box<Self>) -> io::Result<Line> {
-        check_peer(&self.0, "tried to connect")?;
-        line(self.0)
+    fn admit(self: Box<Self>) -> io::Result<Connection> {
+        check_peer(&self.0, TransportError::ForeignPeer)?;
+        connection(self.0)
     }
 }
