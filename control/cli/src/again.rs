@@ -16,7 +16,7 @@ use fermata_launch::mpi::{Family, Lower};
 use fermata_launch::registry::Prefix;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_storage::{JobDir, StorageError};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_types::JobRecord;
 use std::path::PathBuf;
 
@@ -59,7 +59,7 @@ pub fn last_run_of(directory: &JobDir, job: &str, here: bool) -> Option<JobRecor
         record = record.without_commands();
     }
     if told.has_commands() && !record.has_commands() && !here {
-        tell(format_args!(
+        print_error(format_args!(
             "{} is not sealed with your key for this job: hosts, --remote-shell, --local-dir and \
              --mpirun-arg are not taken from it\n  \
              hint: made by an older Fermata, where there was another key, or by somebody else; \
@@ -92,7 +92,7 @@ pub fn again(
     }
     let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
     if is_gone {
-        tell(format_args!(
+        print_error(format_args!(
             "MPI '{}', which the job last ran on, is not registered here; it continues under {}\n  \
              hint: fermata mpi list, and choose with --mpi",
             before.lower, lower.name
@@ -108,7 +108,7 @@ pub fn again(
     }
     take_checkpoints(&mut start, before, &mut taken);
     if !taken.is_empty() {
-        tell(format_args!("continues as the job last ran: {}", taken.join(" ")));
+        print_error(format_args!("continues as the job last ran: {}", taken.join(" ")));
     }
     Ok(Again { start, lower })
 }
@@ -120,7 +120,10 @@ fn take_hosts(start: &mut Start, before: &JobRecord, in_batch: bool, taken: &mut
     if !given && !in_batch {
         start.hosts = left(&before.hosts, &before.lost_host);
         if start.hosts.len() < before.hosts.len() {
-            tell(format_args!("host {} was lost; the job continues without it", before.lost_host));
+            print_error(format_args!(
+                "host {} was lost; the job continues without it",
+                before.lost_host
+            ));
         }
         if !start.hosts.is_empty() {
             taken.push(format!("--host {}", start.hosts.join(",")));

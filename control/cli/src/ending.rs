@@ -11,7 +11,7 @@ use fermata_coordinator::JobEnd;
 use fermata_launch::key;
 use fermata_launch::start::Start;
 use fermata_storage::{JobDir, list_snapshots, read_manifest, within};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_types::JobRecord;
 use serde_json::json;
 use signal_hook::low_level::signal_name;
@@ -64,11 +64,11 @@ impl End {
 
     /// The last line: what is saved, and the command that continues. None if the job has ended
     /// well.
-    pub fn tell(&self, job: &JobDir, start: &Start, timeout: Duration) {
+    pub fn report(&self, job: &JobDir, start: &Start, timeout: Duration) {
         let name = hints::name_of(job);
         if let Some(epoch) = self.stopped_at {
             let resume = command_to_resume(job, start, None);
-            return tell(format_args!(
+            return print_error(format_args!(
                 "job {name} stopped at checkpoint {epoch}; continue with: {resume}"
             ));
         }
@@ -83,7 +83,7 @@ impl End {
             ),
             None => "nothing of it is saved; start it again".into(),
         };
-        tell(format_args!("job {name} has not ended well: {why}\n  hint: {hint}"));
+        print_error(format_args!("job {name} has not ended well: {why}\n  hint: {hint}"));
     }
 
     /// For programs.

@@ -16,7 +16,7 @@ use fermata_storage::{
     Image, JobDir, Whose, is_whole, list_jobs, list_snapshots, prune as prune_job, read_manifest,
     remove_leftovers,
 };
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind, sealing, words};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -186,7 +186,7 @@ pub fn checkpoint(
             number("milliseconds") as f64 / 1e3
         )
     } else {
-        tell(&answer.message);
+        print_error(&answer.message);
         String::new()
     };
     output.result(text, &value);

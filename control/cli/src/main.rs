@@ -29,7 +29,7 @@ use clap::FromArgMatches;
 use cli::{Cli, Command, MpiCommand};
 use fermata_launch::moved::Moves;
 use fermata_launch::start::{SaveFiles, Start};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use jobs::JobsDir;
 use output::Output;
 use serde_json::json;
@@ -157,7 +157,7 @@ fn fail(text: &str, code: u8, json: bool) -> ExitCode {
     if text.is_empty() {
         return ExitCode::from(code); // another process says it
     }
-    tell(text.trim_end());
+    print_error(text.trim_end());
     if json {
         let value = json!({"ok": false, "error": text.trim_end(), "code": code});
         let _ = writeln!(std::io::stdout(), "{value}"); // standard error has it, too

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use fermata_launch::back_end::{self, Added};
 use fermata_launch::names::check_name;
 use fermata_launch::registry::Prefix;
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use serde_json::json;
 use std::fs;
 
@@ -52,7 +52,7 @@ pub fn add(what: &str, name: Option<&str>, output: Output) -> Result<u8> {
     drop(progress);
     let Added { lower, unusable } = added?;
     if let Some(why) = unusable {
-        tell(format_args!("note: some plug-ins cannot be used:\n{why}"));
+        print_error(format_args!("note: some plug-ins cannot be used:\n{why}"));
     }
     output.result(format!("added {name}: {}", lower.version), &json!(lower));
     Ok(0)

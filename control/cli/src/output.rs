@@ -7,7 +7,7 @@
 
 use anyhow::{Context, Result};
 use fermata_launch::units::human_bytes;
-use fermata_sysio::{printable, tell};
+use fermata_sysio::{print_error, printable};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
@@ -39,7 +39,7 @@ impl Output {
     /// What a command has done. The exit code says so as well, and stays what it is.
     pub fn result(self, text: impl AsRef<str>, value: &Value) {
         if let Err(error) = self.answer(text, value) {
-            tell(format_args!("{error:#}"));
+            print_error(format_args!("{error:#}"));
         }
     }
 }
@@ -104,10 +104,10 @@ impl Progress {
         match total {
             Some(total) => {
                 let (done, total) = (human_bytes(done), human_bytes(total));
-                tell(format_args!("{}: {done} of {total}", self.last));
+                print_error(format_args!("{}: {done} of {total}", self.last));
             }
             None if self.told != self.last => {
-                tell(&self.last);
+                print_error(&self.last);
                 self.told.clone_from(&self.last);
             }
             None => {}

@@ -26,7 +26,7 @@ use fermata_launch::registry::Prefix;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_launch::versions;
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_types::{JobRecord, Manifest, ProgramRecord, each_program};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -169,7 +169,7 @@ fn tell_what_moves(snapshot: &Path, images: &Images, manifest: &Manifest) -> Res
             )));
         }
         let paths = if count == 1 { "path" } else { "paths" };
-        tell(format_args!("{}: {count} {paths} of the snapshot", one.text()));
+        print_error(format_args!("{}: {count} {paths} of the snapshot", one.text()));
     }
     Ok(())
 }
@@ -179,7 +179,7 @@ fn warn_of_another_host(before: Option<&JobRecord>) {
     let here = fermata_sysio::host_name();
     let unsure = |r: &&JobRecord| !r.socket.is_empty() && !r.host.is_empty() && r.host != here;
     if let Some(record) = before.filter(unsure) {
-        tell(format_args!(
+        print_error(format_args!(
             "job '{}' was started on host {} and its end was not recorded\n  \
              hint: if that host is still up, make sure that the job no longer runs there",
             record.job, record.host

@@ -172,7 +172,7 @@ pub fn launch(
     let (last, directory) = (record.clone(), job.clone());
     within(ending.timeout, move || again::write(&directory, &last));
     let end = end?;
-    end.tell(&job, start, ending.timeout);
+    end.report(&job, start, ending.timeout);
     end.answer(&record, output);
     Ok(end.code)
 }

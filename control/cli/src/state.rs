@@ -11,7 +11,7 @@ use crate::reach;
 use anyhow::Result;
 use fermata_coordinator::ClientError;
 use fermata_storage::{JobDir, JobLock, Runner};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_types::JobRecord;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -194,7 +194,7 @@ pub fn refuse_living_ranks(job: &JobDir, name: &str, size: u32, lost_host: &str)
     }
     if !lost_host.is_empty() && living.iter().any(|(_, pid)| pid.is_none()) {
         living.retain(|(_, pid)| pid.is_some());
-        tell(format_args!(
+        print_error(format_args!(
             "host {lost_host} was lost, and ranks of job '{name}' still run there\n  \
              hint: end them before it has its network back; they would write to the same files"
         ));

@@ -13,7 +13,7 @@ use fermata_launch::units::human_bytes;
 use fermata_launch::versions;
 use fermata_seal::Seal;
 use fermata_storage::{Takeover, Verified, Whose, open_own_directory, read_manifest, verify};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_types::Checkpointer;
 use serde_json::json;
 use std::fs;
@@ -45,7 +45,7 @@ pub fn verify_snapshot(place: &JobsDir, what: &str, output: Output) -> Result<u8
         }
     } else {
         let problems = verified.problems.join("\n  ");
-        tell(format_args!("the snapshot {} cannot be used:\n  {problems}", path.display()));
+        print_error(format_args!("the snapshot {} cannot be used:\n  {problems}", path.display()));
         String::new()
     };
     let value = json!({"ok": good, "snapshot": path, "problems": verified.problems,

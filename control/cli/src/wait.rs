@@ -6,7 +6,7 @@
 use crate::hints;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, JobEnd, LostHost};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_transport::SILENCE_MAX;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -84,7 +84,7 @@ impl Watch {
         let since = now - lost;
         if since > GRACE && !self.has_said {
             self.has_said = true;
-            tell(said_of(host, resume));
+            print_error(said_of(host, resume));
         }
         if host.is_silent && since > RETURN_WAIT && self.asked.is_none() {
             let _ = fermata_sysio::send_signal(child.id(), SIGTERM);
@@ -135,7 +135,7 @@ pub fn for_coordinator(coordinator: Handle) -> Result<JobEnd> {
     Ok(coordinator.stop(|| {
         if !told && begun.elapsed() > GRACE {
             told = true;
-            tell(format_args!(
+            print_error(format_args!(
                 "a snapshot is still being stored, or old ones are being removed\n  \
                  hint: {} breaks that off",
                 hints::how_to_end()

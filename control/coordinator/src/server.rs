@@ -162,7 +162,7 @@ impl Server {
             }
         }
         self.handle(Event::Over);
-        self.tell_ends();
+        self.publish_ends();
         for peer in self.peers.values_mut() {
             peer.end();
         }
@@ -181,7 +181,7 @@ impl Server {
 
     /// Whoever holds the handle may ask how the ranks have ended. Those that could not say so have
     /// left a word in the job's directory.
-    fn tell_ends(&self) {
+    fn publish_ends(&self) {
         let mut shortfall = self.machine.shortfall(&BTreeSet::new());
         if shortfall.is_some() && !self.shared.stop_at_once.load(Ordering::Acquire) {
             shortfall = self.machine.shortfall(&self.options.job.ended_ranks());

@@ -4,7 +4,7 @@
 
 mod points_gen;
 
-use fermata_sysio::{send_signal, tell};
+use fermata_sysio::{print_error, send_signal};
 pub use points_gen::{Action, Fault};
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -100,7 +100,7 @@ pub fn fault(point: Fault) -> Effect {
 
 fn happen(fault: &Armed) -> Effect {
     let (point, action) = (name_in(Fault::ALL, fault.point), name_in(Action::ALL, fault.action));
-    tell(format_args!("fault: {point}={action}"));
+    print_error(format_args!("fault: {point}={action}"));
     match fault.action {
         Action::Kill => {
             let _ = send_signal(std::process::id(), SIGKILL);

@@ -71,7 +71,7 @@ impl Hosts {
     }
 
     /// Adds them to an mpirun's command line.
-    pub fn tell(&self, mpirun: &mut Command, family: Family) {
+    pub fn give_to(&self, mpirun: &mut Command, family: Family) {
         let list: Vec<String> = self.0.iter().map(word).collect();
         mpirun.arg(if family == Family::OpenMpi { "--host" } else { "-hosts" });
         mpirun.arg(list.join(","));

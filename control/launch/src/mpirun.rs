@@ -74,7 +74,7 @@ pub fn command(
         command.args(template.iter().map(|arg| arg.replace("{n}", &program.ranks.to_string())));
         // Open MPI's wants the hosts for each program, MPICH's once.
         if let Some(hosts) = hosts.as_ref().filter(|_| i == 0 || family == Family::OpenMpi) {
-            hosts.tell(&mut command, family);
+            hosts.give_to(&mut command, family);
         }
         if i == 0 {
             command.args(&start.mpirun_args);

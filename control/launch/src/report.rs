@@ -5,5 +5,5 @@ use std::fmt::Display;
 
 /// Tells what has been changed, or is not as it should be, while the work continues.
 pub(crate) fn report(text: impl Display) {
-    fermata_sysio::tell(text);
+    fermata_sysio::print_error(text);
 }

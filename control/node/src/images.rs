@@ -3,8 +3,8 @@
 
 use crate::endpoint::Endpoint;
 use fermata_storage::{
-    JobDir, Whose, create_own, discard, image_name, open_file, open_own_directory, partial_image,
-    prepare,
+    JobDir, StorageError, Whose, create_own, discard, image_name, open_file, open_own_directory,
+    partial_image, prepare,
 };
 use fermata_transport::Connection;
 use fermata_types::{Chunk, FrameBuffer, GetImage, Message, PutImage, encode_frame};
@@ -87,8 +87,8 @@ impl LocalImages {
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub(crate) fn prepare(&self, epoch: u32) -> Result<(), String> {
-        prepare(&self.place, epoch).map(|_| ()).map_err(|error| error.to_string())
+    pub(crate) fn prepare(&self, epoch: u32) -> Result<(), StorageError> {
+        prepare(&self.place, epoch).map(|_| ())
     }
 
     /// Where a rank's image goes.

@@ -234,12 +234,12 @@ impl Daemon {
                     return writer.end(); // it tries again in a while
                 }
                 self.agents.insert(channel, Agent { writer, rank: u32::MAX, shipped: 0 });
-                self.tell(&Attached { channel }.into());
+                self.send(&Attached { channel }.into());
             }
             Input::FromAgent(channel, message) => self.pass_up(channel, message),
             Input::Detached(channel) => {
                 if self.agents.remove(&channel).is_some() {
-                    self.tell(&Detached { channel }.into());
+                    self.send(&Detached { channel }.into());
                 }
             }
             Input::FromCoordinator(Message::Relayed(m)) => self.pass_down(m.channel, m.frame),
@@ -312,8 +312,8 @@ impl Daemon {
         let local = self.options.local.as_ref()?;
         let rank = self.agents.get(&channel)?.rank;
         if self.prepared != save.epoch {
-            if let Err(message) = local.prepare(save.epoch) {
-                let failed = Failed { epoch: save.epoch, message };
+            if let Err(error) = local.prepare(save.epoch) {
+                let failed = Failed { epoch: save.epoch, message: error.to_string() };
                 self.relay(channel, &failed.into());
                 return None;
             }
@@ -325,10 +325,10 @@ impl Daemon {
 
     fn relay(&mut self, channel: u64, message: &Message) {
         let frame = encode_frame(message);
-        self.tell(&Relayed { channel, frame }.into());
+        self.send(&Relayed { channel, frame }.into());
     }
 
-    fn tell(&mut self, message: &Message) {
+    fn send(&mut self, message: &Message) {
         let Some(coordinator) = &mut self.coordinator else { return };
         if let Err(error) = coordinator.send(&encode_frame(message)) {
             coordinator.end(); // the reading thread sees the end and reports it
