@@ -169,6 +169,7 @@ __vdso_fermata_again:
 // Entered at __vdso_fermata_wait it waits first, by poll(2), whose arguments are in their
 // registers; those of the call that follows are in r8 (its rsi) and r9 (its rdx), in r10 and in the
 // RestartBlock.
+        .globl  __vdso_fermata_wait, __vdso_fermata_waited
         .globl  __vdso_fermata_carry, __vdso_fermata_carried
         .type   __vdso_fermata_wait, @function
 __vdso_fermata_wait:

@@ -26,6 +26,7 @@
 #include "base/text.h"
 #include "launcher/config.h"
 #include "memory/maps.h"
+#include "sys/check.h"
 #include "sys/sys.h"
 
 extern "C" const char fermata_vdso_image[], fermata_vdso_image_end[];
@@ -171,6 +172,9 @@ u64 install_vdso() {
                    sizeof arch::kSigreturnTrampoline);
   (void)sys::mprotect(kUpperVdso, kVdsoTable - kUpperVdso, sys::kProtRead | sys::kProtExec);
   find_own_code();
+  FERMATA_CHECK(restart_address && restarted_address && wait_address && waited_address &&
+                    handler_address && begin_again_address,
+                "the vdso of the upper half has all its functions");
   fill_table(false);
   return kUpperVdso;
 }
