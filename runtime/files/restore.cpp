@@ -96,7 +96,8 @@ Status restore_files(const image::Reader& reader, const DescriptorContext& conte
   return success();
 }
 
-Status restore_members(const image::Reader& reader, const DescriptorContext& context, Message& why) {
+Status restore_members(const image::Reader& reader, const DescriptorContext& context,
+                       Message& why) {
   Restorer restorer{reader, context, why};
   for (u64 i = 0; i < reader.header->members.count; i++) {
     const Status done = restore_member(restorer, reader.members[i]);

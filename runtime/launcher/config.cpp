@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launcher's command line. `fermata exec` writes it, so it is plain: pairs of --key value, then
 // "--" and the application's own argv.
-#include "launcher/launcher.h"
+#include "launcher/config.h"
+
+#include "halves/layout.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
 
 Config config;
+Text<16> saved_thread_level;
 
 namespace {
 

@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of a launcher: read the command line, watch the boundary, then start the application or,
 // for a restart, the lower half. The rest happens on the guests' stacks (start.cpp); traps and
-// signals enter through boundary.cpp and threads.cpp.
+// signals enter through traps.cpp and threads/stop.cpp.
 #include <elf.h>
 
+#include "arch/x86_64/context.h"
+#include "base/text.h"
 #include "files/describe.h"
-#include "launcher/launcher.h"
+#include "halves/crossing.h"
+#include "launcher/config.h"
+#include "launcher/ids/thread.h"
+#include "launcher/image/children.h"
+#include "launcher/image/helpers.h"
+#include "launcher/image/restore.h"
+#include "launcher/image/save.h"
+#include "launcher/load/address_space.h"
+#include "launcher/load/placement.h"
+#include "launcher/patch/vdso.h"
+#include "launcher/process/credentials.h"
+#include "launcher/process/descriptors.h"
+#include "launcher/process/exec.h"
+#include "launcher/process/undone.h"
+#include "launcher/start.h"
+#include "launcher/threads/scheduling.h"
+#include "launcher/threads/stop.h"
+#include "launcher/threads/tls_pool.h"
+#include "launcher/traps.h"
 #include "sys/faults.h"
 #include "sys/sys.h"
 
@@ -42,7 +62,7 @@ void move_process_manager_descriptor(int first) {
     save,             save_finish,       save_described,
     nudge,            config_value,      leave,
     resume,           stop_others,       release,
-    borrow,           lend,              load_lower,
+    acquire_tls,      donate_tls,        load_lower,
     end_helpers,      share,             share_again,
     unshare,           renew_lower,
 };
@@ -54,7 +74,9 @@ extern "C" void fermata_main(u64* initial_stack) {
   if (!(auxv_value(AT_HWCAP2) & 2))
     die("this kernel does not let programs write FS and GS", "FSGSBASE", 0,
         "needs a CPU since 2012, Linux 5.9, and no nofsgsbase on the kernel's command line");
-  note_identity();
+  note_scheduling();
+  note_credentials();
+  note_given();
   place_lower_descriptors();
   if (config.restore[0]) look_at_image();
   place_vdso(config.restore[0] ? saved_restarts + 1 : 0);

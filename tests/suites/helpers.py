@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Children that live as long as the program and serve it (runtime/launcher/image/helpers.cpp):
-Python's resource tracker, a co-process. A restart starts them again; what does not fit is refused."""
+Python's resource tracker, a co-process. A restart starts them again; what does not fit is
+refused."""
 import shutil
 
 from suites.wrappers import PYTHON, need_mpi4py

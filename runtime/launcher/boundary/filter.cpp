@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The system call boundary. One seccomp filter looks at the *instruction pointer* of a few calls:
-// from which window was it made? Those made from a window trap (SIGSYS) into trap_handler below,
-// which performs them on the guest's behalf; all others go straight to the kernel. So the kernel
-// itself tells whose memory, signals, threads and files are whose, and no guest code is patched.
+// from which window was it made? Those made from a window trap (SIGSYS) into the handler of
+// traps.cpp, which performs them on the guest's behalf; all others go straight to the kernel. So
+// the kernel itself tells whose memory, signals, threads and files are whose, and no guest code is
+// patched.
 //
 // The filter loads the call's number first and decides most calls by it alone, so that the kernel's
 // allow bitmap (Linux 5.11) applies to them. SECCOMP_FILTER_FLAG_SPEC_ALLOW keeps the speculation
 // mitigations as they were. The launcher's own code lies in neither window and never traps.
+#include "launcher/boundary/filter.h"
+
 #include <linux/audit.h>
 #include <linux/bpf_common.h>
 #include <linux/filter.h>
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 
-#include "launcher/launcher.h"
+#include "halves/layout.h"
+#include "launcher/boundary/guest.h"
+#include "launcher/config.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -24,7 +29,7 @@ enum Rule : u8 {
   kEither,      // from either half
   kUpperOnly,
   kLowerOnly,
-  kOpen,        // lower, and ld.so of the upper half: fronts.cpp
+  kOpen,        // lower, and ld.so of the upper half: load/fronts.cpp
   kMmap,        // upper: always; lower: code (PROT_EXEC), the first mapping of a library, and what
                 // names an address in the upper window
   kClone,       // either, threads only: a fork or vfork child keeps its parent's stack
@@ -44,7 +49,6 @@ enum Rule : u8 {
   kMask,        // upper, not from the vdso page: calls that take a signal mask
   kMask3, kMask4, kMask5,  // likewise, if argument 3, 4 or 5, the mask, is given
 };
-constexpr u16 kFutexWaitv = 449;  // newer than the oldest headers
 struct Trapped {
   u16 number;
   Rule rule;
@@ -143,6 +147,7 @@ constexpr u32 argument_at(u32 index) { return 16 + 8 * index; }
 struct Filter {
   sock_filter code[1024];
   u16 size = 0;
+  Restarted restarted;
 
   void load(u32 offset) { code[size++] = {BPF_LD | BPF_W | BPF_ABS, 0, 0, offset}; }
   void ret(u32 action) { code[size++] = {BPF_RET | BPF_K, 0, 0, action}; }
@@ -159,7 +164,7 @@ struct Filter {
   }
 };
 
-constexpr u32 kShifted[] = {1, 4, 6, 7, 9};  // CLOCK_*: clocks.cpp
+constexpr u32 kShifted[] = {1, 4, 6, 7, 9};  // CLOCK_*: threads/clocks.cpp
 constexpr u8 kShiftedCount = sizeof kShifted / sizeof *kShifted;
 constexpr u32 kFutexLockPi2 = 13;
 
@@ -168,14 +173,16 @@ constexpr u32 kTrapLower = SECCOMP_RET_TRAP | u32(Half::kLower);
 
 constexpr bool is_mask_rule(Rule rule) { return rule >= kMask; }
 
-/// From the upper half, but not from its vdso page, where calls.cpp makes what has trapped.
+/// From the upper half, but not from its vdso page, where call_restart.cpp makes
+/// what has trapped.
 void emit_from_upper_code(Filter& filter) {
   filter.load(kIpHighAt);
   filter.ret_if_within(kSlots, kUpperEnd, kTrapUpper);
   filter.ret(SECCOMP_RET_ALLOW);
 }
 
-/// What takes a signal mask passes without one, and from the vdso page, where calls.cpp makes it.
+/// What takes a signal mask passes without one, and from the vdso page, where it is made
+/// (call_restart.cpp).
 void emit_mask_rule(Filter& filter, Rule rule) {
   if (rule != kMask) {  // a pointer is given if either half of the argument is not zero
     const u32 index = 3 + u32(rule - kMask3);
@@ -212,7 +219,7 @@ void emit_id_fcntl(Filter& filter) {
 /// wait4(2) takes a group as a number below -1. Children that have been started again have new ids.
 void emit_group_wait(Filter& filter, Rule rule) {
   constexpr u32 kByGroup = 2, kAnyChild = ~u32(0);
-  if (saved_with_helpers) {
+  if (filter.restarted.helpers) {
     // Every wait may tell of one.
   } else if (rule == kGroupWaitid) {
     emit_only(filter, 0, {kByGroup});
@@ -291,7 +298,7 @@ void emit_rule(Filter& filter, Rule rule) {
   if (rule == kLowerFcntl) emit_only(filter, 1, {sys::kDupFd, sys::kDupFdCloexec});
   constexpr u32 kPeerCredentials = 17;  // SO_PEERCRED
   if (rule == kPeer) emit_only(filter, 2, {kPeerCredentials});
-  if (rule == kUntold)  // undone.cpp: of any level
+  if (rule == kUntold)  // process/undone.cpp: of any level
     emit_only(filter, 2, {14, 17, 20, 27, 31, 35, 38, 39, 42, 46, 50, 51, 52});
   if (rule == kPrctl) emit_only(filter, 0, {22, 59, 62});
   if (rule == kGroupWait4 || rule == kGroupWaitid) return emit_group_wait(filter, rule);
@@ -320,9 +327,10 @@ void emit_rule(Filter& filter, Rule rule) {
   filter.ret(SECCOMP_RET_ALLOW);
 }
 
-u64 block_size(Rule rule) {
+u64 block_size(Rule rule, const Restarted& restarted) {
   static Filter scratch;
   scratch.size = 0;
+  scratch.restarted = restarted;
   emit_rule(scratch, rule);
   return scratch.size;
 }
@@ -333,8 +341,8 @@ void build(Filter& filter) {
                              kAbsoluteWait, kAbsolute, kIdFcntl, kPeer, kGroupWait4,
                              kGroupWaitid, kMadvise, kUntold, kPrctl, kMask, kMask3, kMask4,
                              kMask5};
-  const u32 clocks = clocks_shifted() ? kTrappedForClocksCount : 0;
-  const u32 ids = config.restore[0] ? kTrappedForIdsCount : 0;
+  const u32 clocks = filter.restarted.clocks ? kTrappedForClocksCount : 0;
+  const u32 ids = filter.restarted.ids ? kTrappedForIdsCount : 0;
   const u32 count = clocks + ids + kTrappedCount;
   filter.load(kArchAt);
   filter.jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
@@ -348,7 +356,7 @@ void build(Filter& filter) {
     u64 distance = 2 * (count - i - 1) + 1;
     for (const Rule rule : kRules) {
       if (rule == trapped.rule) break;
-      distance += block_size(rule);
+      distance += block_size(rule, filter.restarted);
     }
     filter.jump(BPF_JEQ, trapped.number, 0, 1);
     filter.skip(u32(distance));  // a comparison's own jumps reach 255 instructions
@@ -359,114 +367,9 @@ void build(Filter& filter) {
 
 }  // namespace
 
-u64 pass_on(u64 number, const u64 (&a)[6]) {
-  return u64(arch::raw_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]));
-}
-
-namespace {
-
-u64 trap_arch_prctl(u64 operation, u64 address) {
-  constexpr u64 kSetGs = 0x1001, kSetFs = 0x1002, kGetFs = 0x1003;
-  if (operation == kSetFs) return arch::write_gs_base(address), 0;
-  if (operation == kGetFs) {
-    *reinterpret_cast<u64*>(address) = arch::read_gs_base();
-    return 0;
-  }
-  if (operation == kSetGs) return u64(-sys::kEperm);
-  return pass_on(SYS_arch_prctl, {operation, address});
-}
-
-u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
-  switch (number) {
-    case SYS_mmap: return trap_mmap(half, a[0], a[1], a[2], a[3], a[4], a[5]);
-    case SYS_mremap: return trap_mremap(a[0], a[1], a[2], a[3], a[4]);
-    case SYS_brk: return trap_brk(a[0]);
-    case SYS_semget: return trap_semget(a[0], a[1], a[2]);
-    case SYS_msgget: return trap_msgget(a[0], a[1]);
-    case SYS_mlockall: return trap_mlockall(a[0]);
-    case SYS_munlockall: return trap_munlockall();
-    case SYS_io_setup: return trap_io_setup(a[0], a[1]);
-    case SYS_shmget: return trap_shmget(a[0], a[1], a[2]);
-    case SYS_shmctl: return trap_shmctl(a[0], a[1], a[2]);
-    case SYS_shmat: return trap_shmat(a[0], a[1], a[2]);
-    case SYS_madvise: return trap_fork_advice(a[0], a[1], a[2]);
-    case SYS_rt_sigprocmask: return trap_sigprocmask(half, a[0], a[1], a[2], a[3], context);
-    case SYS_rt_sigaction: return trap_sigaction(half, a[0], a[1], a[2], a[3]);
-    case SYS_clone: return u64(trap_clone(half, context));
-    case SYS_timer_create: return trap_timer_create(a);
-    case SYS_exit: return trap_exit(a[0], context);
-    case SYS_sched_setaffinity: return trap_set_affinity(a);
-    case SYS_socketpair:
-      return half == Half::kUpper ? trap_upper_socketpair(a) : trap_lower_descriptor(number, a);
-    case SYS_inotify_add_watch: return trap_upper_watch(a);
-    case SYS_execve:
-    case SYS_execveat: return trap_upper_exec(number, a, context);
-    case SYS_readlink:
-    case SYS_readlinkat: return trap_upper_readlink(number, a);
-    case SYS_set_tid_address: return trap_set_tid_address(half, a[0]);
-    case SYS_arch_prctl: return trap_arch_prctl(a[0], a[1]);
-    case SYS_rt_sigsuspend:
-    case SYS_rt_sigtimedwait:
-    case SYS_ppoll:
-    case SYS_epoll_pwait:
-    case SYS_epoll_pwait2:
-    case SYS_pselect6: return trap_masked_call(number, context);
-    case SYS_clock_gettime:
-    case SYS_timerfd_settime:
-    case SYS_timer_settime:
-    case SYS_times: return trap_clock_call(number, a);
-    case SYS_clock_nanosleep:
-    case SYS_futex:
-    case kFutexWaitv: return trap_timed_wait(number, context);
-    case SYS_wait4:
-    case SYS_waitid: return trap_waiting_call(number, context);
-    case SYS_open:
-    case SYS_openat:
-      return half == Half::kUpper ? trap_upper_open(number, a) : trap_lower_descriptor(number, a);
-    case SYS_setsockopt:
-    case SYS_prctl:
-    case SYS_seccomp:
-    case SYS_unshare:
-    case SYS_setns:
-    case SYS_chroot:
-    case SYS_pivot_root:
-    case SYS_ioperm:
-    case SYS_iopl:
-    case SYS_keyctl:
-    case SYS_add_key:
-    case SYS_request_key:
-    case kLandlockRestrictSelf: return trap_undone_call(number, a);
-    case SYS_set_robust_list:  // the kernel keeps one list per thread, and it is the upper half's
-    case SYS_sigaltstack: return 0;
-    case SYS_clone3:  // glibc falls back to clone, whose flags a filter can read
-    case SYS_io_uring_setup:  // nothing tells what is under way in a ring
-    case SYS_rseq: return u64(-sys::kEnosys);
-    default:
-      return half == Half::kUpper ? trap_id_call(number, a) : trap_lower_descriptor(number, a);
-  }
-}
-
-void trap_handler(int, arch::SignalInfo* info, void* frame) {
-  constexpr i32 kSysSeccomp = 1;
-  if (info->code != kSysSeccomp) return;  // somebody's kill(pid, SIGSYS): ours to ignore
-  UserContext* context = static_cast<UserContext*>(frame);
-  const u64 arguments[6] = {context->rdi, context->rsi, context->rdx,
-                            context->r10, context->r8,  context->r9};
-  context->rax = perform(Half(info->error), u64(info->number), arguments, context);
-}
-
-}  // namespace
-
-void install_boundary(bool with_filter) {
-  const sys::KernelAction action{
-      sys::word(&trap_handler), sys::kSaSigInfo | sys::kSaRestorer | sys::kSaNoDefer,
-      sys::word(&arch::fermata_restorer),
-      // Traps are short: every other signal waits, so that none sees a call half done.
-      ~kOurSignals | sys::signal_bit(kSignalQuiesce)};
-  const Result<u64> handler = sys::sigaction(kSignalTrap, &action, nullptr);
-  if (!handler) die("cannot install the trap handler", "SIGSYS", handler.error, "");
-  if (!with_filter) return;
+void install_filter(const Restarted& restarted) {
   static Filter filter;
+  filter.restarted = restarted;
   build(filter);
   const sock_fprog program{filter.size, filter.code};
   (void)sys::call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1);

@@ -2,7 +2,15 @@
 // Paths below /proc that name a process or thread. The kernel knows nothing of ids that the
 // application has kept over a restart, so open(2) and readlink(2) of the upper half trap in a
 // restarted process, and a path with such an id is looked up under the kernel's.
-#include "launcher/launcher.h"
+#include "launcher/ids/proc_paths.h"
+
+#include "base/text.h"
+#include "halves/layout.h"
+#include "launcher/boundary/guest.h"
+#include "launcher/ids/process_ids.h"
+#include "launcher/ids/thread_ids.h"
+#include "launcher/load/fronts.h"
+#include "launcher/load/program.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -112,16 +120,6 @@ bool is_own_program(const char* path) {
 }
 
 }  // namespace
-
-bool is_readable(u64 address, u64 bytes) {
-  // An invalid first argument, after the kernel has read 8 bytes, which lie within one page.
-  constexpr u64 kNoSuchWay = 77;
-  for (u64 at = address & ~u64(7); at < address + bytes; at += 8) {
-    const Result<u64> tried = sys::call(SYS_rt_sigprocmask, kNoSuchWay, at, 0, 8);
-    if (tried.error != sys::kEinval) return false;
-  }
-  return true;
-}
 
 u64 trap_upper_open(u64 number, const u64 (&a)[6]) {
   u64 result;

@@ -13,11 +13,18 @@
 // means the child, one that takes threads the thread. Forks of the process have the
 // kernel's ids, know their parent by the kept one, and share these tables, as does a vfork child,
 // whose memory this is: so nothing here is written to on behalf of another process.
+#include "launcher/ids/process_ids.h"
+
 #include <asm/unistd.h>
 #include <linux/capability.h>
 
+#include "base/text.h"
 #include "image/reader.h"
-#include "launcher/launcher.h"
+#include "launcher/boundary/call_restart.h"
+#include "launcher/ids/senders.h"
+#include "launcher/ids/thread.h"
+#include "launcher/ids/thread_ids.h"
+#include "launcher/load/program.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -293,7 +300,7 @@ u64 send_to_thread(u64 number, const u64 (&a)[6]) {
 }  // namespace
 
 u64 trap_waiting_call(u64 number, UserContext* context) {
-  const u64 result = carry_trapped_call(number, context);
+  const u64 result = restart_trapped_call(number, context);
   forget_ended_helpers();
   name_awaited(number, context->rdi, context->rsi);
   return result;

@@ -10,9 +10,11 @@
 // kernel gives.
 //
 // Invariant: the id of a thread is final before the thread runs and before its creator knows it.
+#include "launcher/ids/thread_ids.h"
+
 #include <asm/unistd.h>
 
-#include "launcher/launcher.h"
+#include "launcher/ids/process_ids.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -26,15 +28,6 @@ bool differ;
 void adopt_saved_ids() { differ = true; }
 
 bool ids_differ() { return differ; }
-
-bool is_forked_child() { return sys::getpid() != threads[0].tid; }
-
-Thread* find_thread_by_id(u32 id) {
-  if (id == 0) return nullptr;
-  for (Thread& thread : threads)
-    if (thread.state >= ThreadState::kLive && thread.id == id) return &thread;
-  return nullptr;
-}
 
 u32 choose_id(const Thread& thread, u32 tid) {
   if (!find_thread_by_id(tid)) return tid;

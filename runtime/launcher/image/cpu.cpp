@@ -2,9 +2,11 @@
 // What the processor offered when the program was saved. Its libraries have chosen their code by
 // it (ifunc, -march=native), and the signal frames on its stacks hold registers in the processor's
 // own layout: a restart needs every feature again, and the same layout.
+#include "launcher/image/cpu.h"
+
+#include "arch/x86_64/context.h"
 #include "arch/x86_64/syscall.h"
 #include "base/crc32c.h"
-#include "launcher/launcher.h"
 
 namespace fermata::launch {
 namespace {

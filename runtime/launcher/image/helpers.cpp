@@ -10,12 +10,17 @@
 //
 // At `checkpoint --stop` helpers are killed: a resource tracker that sees the end of its pipe
 // removes the shared memory that the program is to find again.
+#include "launcher/image/helpers.h"
+
 #include "files/contents.h"
 #include "files/fdinfo.h"
 #include "files/kinds.h"
-#include "image/reader.h"
-#include "image/writer.h"
-#include "launcher/launcher.h"
+#include "launcher/boundary/guest.h"
+#include "launcher/config.h"
+#include "launcher/ids/process_ids.h"
+#include "launcher/ids/senders.h"
+#include "launcher/image/children.h"
+#include "launcher/process/descriptors.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -389,7 +394,7 @@ bool helper_holds_pipe(u64 inode) {
   return false;
 }
 
-Status add_helpers(image::Writer& writer, Message& why) {
+Status save_helpers(image::Writer& writer, Message& why) {
   for (u32 i = 0; i < found_count; i++) {
     const Status added = add_helper(writer, i, found[i], why);
     if (!added) return added;

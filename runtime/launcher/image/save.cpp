@@ -2,10 +2,24 @@
 // Cutting an image. The job pauses only until every upper thread has stopped and the process has
 // forked: the child, whose memory is a copy on write of that moment, writes the image while the
 // application runs on. What goes wrong in the child is a failed checkpoint and nothing else.
+#include "launcher/image/save.h"
+
+#include "base/text.h"
 #include "files/describe.h"
 #include "image/writer.h"
-#include "launcher/launcher.h"
+#include "launcher/config.h"
+#include "launcher/ids/process_ids.h"
+#include "launcher/ids/thread.h"
+#include "launcher/image/children.h"
 #include "launcher/image/memory_limit.h"
+#include "launcher/image/sections.h"
+#include "launcher/process/credentials.h"
+#include "launcher/process/descriptors.h"
+#include "launcher/process/settings.h"
+#include "launcher/process/undone.h"
+#include "launcher/threads/pending.h"
+#include "launcher/threads/stop.h"
+#include "launcher/threads/timers.h"
 #include "memory/forks.h"
 #include "memory/locks.h"
 #include "memory/objects.h"
@@ -33,79 +47,9 @@ bool stands_still;           // until the whole image is written: memory_limit.c
 
 constexpr u64 kSharedWithinNs = 300'000'000'000;  // the most that the job may stand still for
 
-void copy_text(char* to, u64 capacity, const char* from) {
-  u64 i = 0;
-  for (; from[i] && i + 1 < capacity; i++) to[i] = from[i];
-  for (; i < capacity; i++) to[i] = 0;
-}
-
 void fail(SaveOutcome* outcome, i32 error, const char* message) {
   outcome->error = error ? error : sys::kEio;
   shorten(outcome->message, sizeof outcome->message, message);
-}
-
-void add_threads(image::Writer& writer, u32 job_pid) {
-  for (const Thread& thread : threads) {
-    if (!stands(thread)) continue;
-    image::ImageThread* out = writer.threads.add();
-    const UserContext* frame = reinterpret_cast<const UserContext*>(thread.frame);
-    *out = {};
-    out->frame = thread.frame;
-    out->hold_stack = thread.hold_stack;
-    out->fs_base = thread.fs_base;
-    out->clear_tid = thread.clear_tid;
-    out->robust_list = thread.robust_list;
-    out->robust_bytes = thread.robust_bytes;
-    out->tid = thread.id;
-    out->flags = (&thread == &threads[0] ? 1 : 0) | (thread.bare ? kBareThread : 0);
-    out->altstack = frame->stack_base;
-    out->altstack_bytes = frame->stack_bytes;
-    out->altstack_flags = u64(u32(frame->stack_flags));
-    save_affinity(thread, *out);
-    save_scheduling(thread, job_pid, *out);
-    save_thread_settings(thread, writer, *out);
-    if (thread.hold_stack) writer.header().main_thread = u32(writer.threads.count - 1);
-  }
-}
-
-void fill_header(image::Writer& writer, const SaveRequest& request, u32 job_pid) {
-  image::ImageHeader& h = writer.header();
-  const Crossing& shared = crossing();
-  h.machine = 62;
-  // Those of the front end, which may have been made by the Fermata before this one.
-  h.crossing_version = shared.version;
-  h.calls_hash = served_calls_hash(shared.version);
-  h.epoch = request.epoch;
-  h.world_rank = request.world_rank;
-  h.world_size = request.world_size;
-  h.restarts = shared.restarts;
-  h.thread_level = shared.thread_level;
-  copy_text(reinterpret_cast<char*>(h.job), sizeof h.job, request.job);
-  copy_text(reinterpret_cast<char*>(h.front), sizeof h.front, base_name(config.front));
-  copy_text(reinterpret_cast<char*>(h.lower), sizeof h.lower, shared.lower->name);
-  h.brk_start = placement.brk_start;
-  h.brk_end = placement.brk_end;
-  h.mmap_cursor = placement.mmap_cursor;
-  h.umask = u32(sys::call(SYS_umask, 022).value);
-  save_process_ids(h);
-  sys::TimeSpec now{};
-  (void)sys::call(SYS_clock_gettime, 0, sys::word(&now));
-  h.saved_unix_s = u64(now.seconds);
-  cpu_features(h.cpu_features);
-  h.xsave_layout = xsave_layout(h.cpu_features[0]);
-  save_given_processors(h);
-  save_limits(h.limits, h.limits_changed, job_pid);
-  h.future_locks = memory::future_locks();
-  thread_name(job_pid, job_pid, h.command);
-  h.traits = process_traits();
-  save_clocks(h);
-  save_settings(h, job_pid);
-  save_shown(h.arguments);
-  h.save_files_string = writer.string(config.save_files);
-  Path path;
-  if (sys::readlink("/proc/self/cwd", path.data, sizeof path.data))
-    h.cwd_string = writer.string(path.data);
-  h.executable_string = writer.string(executable());
 }
 
 /// Signals and timers as they are at one moment: a timer that expires between the two looks would
@@ -185,27 +129,12 @@ void tell_described() {
 /// But what is to be encrypted never lies anywhere in clear.
 Status begin_seal(image::Writer& writer, Message& why) {
   const bool encrypts = config.encrypt[0];
-  Message trouble;
-  if (!config.key[0]) trouble << "there is no key";
-  else if (writer.seal_with(config.key, encrypts, trouble)) return success();
+  Message reason;
+  if (!config.key[0]) reason << "there is no key";
+  else if (writer.seal_with(config.key, encrypts, reason)) return success();
   if (!encrypts) return success();
-  why << "the image cannot be encrypted: " << trouble.data;
+  why << "the image cannot be encrypted: " << reason.data;
   return failure(sys::kEperm);
-}
-
-/// Fills everything but memory into the image's tables.
-Status describe(image::Writer& writer, const SaveRequest& request, u32 job_pid, Message& why) {
-  const files::DescriptorContext context{belongs_to_upper, ambient_streams(), job_pid,
-                                   config.save_files, helper_holds_pipe, nullptr, nullptr};
-  Status status = files::describe_files(writer, context, why);
-  if (status) status = add_helpers(writer, why);
-  if (!status) return status;
-  fill_header(writer, request, job_pid);
-  add_threads(writer, job_pid);
-  add_actions(writer);
-  add_signals(writer);
-  add_timers(writer);
-  return success();
 }
 
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
@@ -225,20 +154,21 @@ Status describe(image::Writer& writer, const SaveRequest& request, u32 job_pid, 
   const u32 job_pid = u32(sys::call(SYS_getppid).value);
   if (status) status = refuse_children(job_pid, sys::getpid(), why);
   if (status) status = refuse_lost_directory(why);
-  if (status) status = refuse_other_identity(job_pid, why);
+  if (status) status = refuse_other_credentials(job_pid, why);
   if (status) status = refuse_undone(why);
   // Listing the mappings costs a walk over the page tables: the job waits for it only if it must.
   memory::look_for_shared_memory();
   const bool shares = memory::shared_memory_seen();
-  if (status && shares) status = memory::save_shared(writer, why);
-  if (status) status = describe(writer, request, job_pid, why);
+  const Saving saving{writer, request, job_pid, belongs_to_upper, why};
+  if (status && shares) status = save_sections(Stage::kShared, saving);
+  if (status) status = save_sections(Stage::kDescribed, saving);
   if (status) close_what_others_see(writer);
   else close_all_but_image();
   if (!status || !stands_still) tell_described();
   close_all_but_image();
   fault(Fault::kWriterDescribed);
-  if (status && !shares) status = memory::save_shared(writer, why);
-  if (status) status = memory::save_regions(writer, why);
+  if (status && !shares) status = save_sections(Stage::kShared, saving);
+  if (status) status = save_sections(Stage::kPages, saving);
   if (status) {
     status = writer.finish();
     if (!status) why << "cannot finish " << request.path;

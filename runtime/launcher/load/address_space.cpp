@@ -9,7 +9,11 @@
 // A child that becomes a program without a launcher keeps the filter, which would take what lies in
 // the windows for a rank's. Nobody could give it its limit back, so it gets the older layout, which
 // grows upwards from between the windows.
-#include "launcher/launcher.h"
+#include "launcher/load/address_space.h"
+
+#include "base/text.h"
+#include "halves/layout.h"
+#include "launcher/config.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {

@@ -2,9 +2,15 @@
 // Loading a guest as the kernel's execve would, but into a window of our choice. Two details are
 // easy to miss: ld.so expects the rest of its last bss page to be zero (load_elf_binary clears it),
 // and code of the lower half must be rewritten to GS before it is executable.
+#include "launcher/load/elf.h"
+
 #include <elf.h>
 
-#include "launcher/launcher.h"
+#include "base/text.h"
+#include "halves/layout.h"
+#include "launcher/config.h"
+#include "launcher/load/placement.h"
+#include "launcher/patch/sites.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {

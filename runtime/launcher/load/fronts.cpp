@@ -5,7 +5,11 @@
 // library which a front end stands for, it is given the front end. RPATH, absolute paths, dlopen
 // and LD_PRELOAD all come this way; the environment is the user's own, and a program that never
 // asks for MPI has none.
-#include "launcher/launcher.h"
+#include "launcher/load/fronts.h"
+
+#include "base/text.h"
+#include "launcher/boundary/guest.h"
+#include "launcher/config.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {

@@ -2,7 +2,11 @@
 // Whose memory is where. What the upper half maps without naming an address goes into its window,
 // next-fit from a cursor; the lower half's code goes into its own. The kernel has the last word:
 // every placement is tried with MAP_FIXED_NOREPLACE, so a stale cursor costs a retry, never memory.
-#include "launcher/launcher.h"
+#include "launcher/load/placement.h"
+
+#include "halves/layout.h"
+#include "launcher/load/program.h"
+#include "launcher/patch/sites.h"
 #include "memory/aliases.h"
 #include "memory/forks.h"
 #include "memory/locks.h"

@@ -3,7 +3,10 @@
 // exec, which was the launcher's. Programs look there for their own (a runtime that starts itself
 // again, crash reporters), and so do people, with ps. prctl(2) lets a process change them, without
 // a privilege where the kernel has checkpoint support.
-#include "launcher/launcher.h"
+#include "launcher/load/program.h"
+
+#include "base/text.h"
+#include "launcher/config.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -18,8 +21,23 @@ struct MemoryMap {  // struct prctl_mm_map
 };
 
 Shown current;
+Path executable_path;
 
 }  // namespace
+
+void name_process(const char* path, const char* name) {
+  executable_path = Path();
+  const Result<u64> file = sys::open_regular(path);
+  Text<64> link;
+  if (file) link << "/proc/self/fd/" << file.value;
+  if (!file || !sys::readlink(link.data, executable_path.data, sizeof executable_path.data))
+    executable_path << path;
+  if (file) (void)sys::close(int(file.value));
+  constexpr u64 kSetName = 15;  // PR_SET_NAME
+  (void)sys::call(SYS_prctl, kSetName, sys::word(name));
+}
+
+const char* executable() { return executable_path.data; }
 
 void read_stat(const char* path, u32 first, u64* out, u32 count) {
   char text[1024];

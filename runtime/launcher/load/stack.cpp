@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program's first stack: argc, argv, envp, auxv, and below the top the strings they point to.
 // Source: System V ABI x86-64, 3.4.1; AT_* of include/uapi/linux/auxvec.h.
+#include "launcher/load/stack.h"
+
 #include <elf.h>
 
-#include "launcher/launcher.h"
+#include "base/text.h"
+#include "halves/layout.h"
+#include "launcher/config.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {

@@ -3,9 +3,12 @@
 // code is mapped. Where the prefixes are, the sites tool has found by disassembly and kept under
 // the file's identity, with the MPI or in the user's cache; a file that is in neither is looked at
 // here and now, by that tool.
+#include "launcher/patch/sites.h"
+
 #include <elf.h>
 
-#include "launcher/launcher.h"
+#include "base/text.h"
+#include "launcher/config.h"
 #include "launcher/patch/site_cache.h"
 #include "sys/sys.h"
 

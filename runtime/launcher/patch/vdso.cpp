@@ -18,10 +18,15 @@
 //
 // A kernel that seals its vdso (CONFIG_MSEAL_SYSTEM_MAPPINGS) does not let us: then the upper half
 // makes system calls.
+#include "launcher/patch/vdso.h"
+
 #include <elf.h>
 
-#include "launcher/launcher.h"
+#include "arch/x86_64/context.h"
+#include "base/text.h"
+#include "launcher/config.h"
 #include "memory/maps.h"
+#include "sys/check.h"
 #include "sys/sys.h"
 
 extern "C" const char fermata_vdso_image[], fermata_vdso_image_end[];
@@ -95,17 +100,18 @@ Result<u64> move(u64 from, u64 bytes, u64 to) {
   return sys::call(SYS_mremap, from, bytes, bytes, kMayMove | kFixed, to);
 }
 
-void fill_table() {
+void fill_table(bool clocks_shifted) {
   u64* const table = reinterpret_cast<u64*>(kVdsoTable);
   for (u64 i = 0; i < sizeof kFunctions / sizeof *kFunctions; i++)
     table[i] = is_placed ? live_function(live_vdso, kFunctions[i]) : 0;
   table[sizeof kFunctions / sizeof *kFunctions] = table[0];  // for the function in its place
-  if (clocks_shifted()) table[0] = live_function(kUpperVdso, "__vdso_fermata_shifted");
+  if (clocks_shifted) table[0] = live_function(kUpperVdso, "__vdso_fermata_shifted");
 }
 
+/// Older images have these names as well: they stay as they are.
 void find_own_code() {
-  carry_address = live_function(kUpperVdso, "__vdso_fermata_carry");
-  carried_address = live_function(kUpperVdso, "__vdso_fermata_carried");
+  restart_address = live_function(kUpperVdso, "__vdso_fermata_carry");
+  restarted_address = live_function(kUpperVdso, "__vdso_fermata_carried");
   wait_address = live_function(kUpperVdso, "__vdso_fermata_wait");
   waited_address = live_function(kUpperVdso, "__vdso_fermata_waited");
   handler_address = live_function(kUpperVdso, "__vdso_fermata_handler");
@@ -130,7 +136,7 @@ void make_sled(u32 last) {
 
 }  // namespace
 
-u64 carry_address, carried_address, wait_address, waited_address, handler_address;
+u64 restart_address, restarted_address, wait_address, waited_address, handler_address;
 
 void place_vdso(u32 restarts) {
   live_vdso = auxv_value(AT_SYSINFO_EHDR);
@@ -149,9 +155,9 @@ void place_vdso(u32 restarts) {
 
 u64 lower_vdso() { return live_vdso; }
 
-void renew_vdso(u32 restarts) {
+void renew_vdso(u32 restarts, bool clocks_shifted) {
   find_own_code();
-  fill_table();
+  fill_table(clocks_shifted);
   make_sled(restarts - 1);
 }
 
@@ -167,7 +173,10 @@ u64 install_vdso() {
                    sizeof arch::kSigreturnTrampoline);
   (void)sys::mprotect(kUpperVdso, kVdsoTable - kUpperVdso, sys::kProtRead | sys::kProtExec);
   find_own_code();
-  fill_table();
+  FERMATA_CHECK(restart_address && restarted_address && wait_address && waited_address &&
+                    handler_address && begin_again_address,
+                "the vdso of the upper half has all its functions");
+  fill_table(false);
   return kUpperVdso;
 }
 

@@ -3,9 +3,14 @@
 // apart as it does memory: a descriptor that the lower half makes is moved above lower_first, out
 // of the application's way (which keeps its native numbers, and finds them free after a restart),
 // and remembered here. Everything else that is open belongs to the application.
+#include "launcher/process/descriptors.h"
+
 #include "files/describe.h"
 #include "files/registry.h"
-#include "launcher/launcher.h"
+#include "halves/layout.h"
+#include "launcher/boundary/guest.h"
+#include "launcher/config.h"
+#include "launcher/process/limits.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {

@@ -7,9 +7,18 @@
 // What an MPI program starts is none of ours: its helpers run as they would natively.
 //
 // Runs in children of vfork(2), too: only the thread's own stack may be written to.
+#include "launcher/process/exec.h"
+
 #include <elf.h>
 
-#include "launcher/launcher.h"
+#include "base/text.h"
+#include "halves/crossing.h"
+#include "launcher/config.h"
+#include "launcher/load/address_space.h"
+#include "launcher/load/program.h"
+#include "launcher/process/descriptors.h"
+#include "launcher/process/limits.h"
+#include "launcher/process/settings.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -159,6 +168,14 @@ void write_arguments(const char** out, const Target& target, const char* const* 
   *out = nullptr;
 }
 
+/// Config::limits of the program that this one becomes.
+u32 changed_for_exec() {
+  u64 unused[2 * kLimits];
+  u32 changed = 0;
+  save_limits(unused, changed, 0);
+  return changed | changed_settings() << kLimits;
+}
+
 /// Returns only if the kernel did not start the launcher.
 [[gnu::noinline]] void exec_through_launcher(u64 number, const u64 (&a)[6]) {
   Target target;
@@ -195,6 +212,13 @@ u64 refuse_to_leave(u64 number, const u64 (&a)[6]) {
 }
 
 }  // namespace
+
+void note_given() {
+  const char* inherited = config.limits;
+  const u32 chosen = u32(parse_decimal(inherited));
+  note_limits(chosen & ((1u << kLimits) - 1));
+  note_settings(chosen >> kLimits);
+}
 
 u64 trap_upper_exec(u64 number, const u64 (&a)[6], const UserContext* context) {
   const bool has_mpi = crossing().lower != nullptr, own = is_own_process();

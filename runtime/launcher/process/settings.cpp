@@ -4,9 +4,10 @@
 // a core dump, on which nodes its memory is to be and with what priority it reads and writes. What
 // it was given by its surroundings it is given at a restart again, unless it, or a wrapper such as
 // numactl, has chosen. The bits of what was chosen go with an exec, and stay over restarts.
+#include "launcher/process/settings.h"
+
+#include "base/text.h"
 #include "image/reader.h"
-#include "image/writer.h"
-#include "launcher/launcher.h"
 #include "memory/policy.h"
 #include "sys/sys.h"
 
@@ -106,21 +107,26 @@ void note_own_settings(const Thread& thread) {
   policies[&thread - threads] = memory::policy_of();
 }
 
-void save_settings(image::ImageHeader& out, u32 pid) {
-  out.membarriers = registered_barriers();
-  out.oom_score_adj = i32(read_number(pid, kScore, false));
-  out.coredump_filter = u32(read_number(pid, kFilter, true));
-  u32 found = choices(out.oom_score_adj, out.coredump_filter, first_io_priority, first_policy);
+u32 chosen_settings(u32 pid) {
+  const i64 score = read_number(pid, kScore, false), filter = read_number(pid, kFilter, true);
+  u32 found = choices(score, filter, first_io_priority, first_policy);
   for (const Thread& thread : threads) {
     if (!stands(thread)) continue;
     if (io_priority(thread.tid) != first_io_priority) found |= kChoseIo;
     if (!(policies[&thread - threads] == first_policy)) found |= kChosePolicy;
   }
-  out.traits |= found;
+  return found;
 }
 
-void save_thread_settings(const Thread& thread, image::Writer& writer, image::ImageThread& out) {
-  const u32 found = writer.header().traits;
+void save_settings(image::ImageHeader& out, u32 pid) {
+  out.membarriers = registered_barriers();
+  out.oom_score_adj = i32(read_number(pid, kScore, false));
+  out.coredump_filter = u32(read_number(pid, kFilter, true));
+  out.traits |= chosen_settings(pid);
+}
+
+void save_thread_settings(const Thread& thread, u32 found, image::Writer& writer,
+                          image::ImageThread& out) {
   if (found & kChoseIo) out.io_priority = io_priority(thread.tid) | kIoPriorityKnown;
   if (!(found & kChosePolicy)) return;
   PolicyText text;

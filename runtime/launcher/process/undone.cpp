@@ -6,10 +6,13 @@
 //
 // What the kernel tells of is compared with what the process was started with, by each thread when
 // it stops. What it does not tell of traps (boundary.cpp) and is noted while the process lives.
+#include "launcher/process/undone.h"
+
 #include <asm/unistd.h>
 
 #include "files/registry.h"
-#include "launcher/launcher.h"
+#include "launcher/boundary/filter.h"
+#include "launcher/boundary/guest.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {

@@ -4,9 +4,11 @@
 // What the program has bound itself it finds again: if the rank has been given others than it had,
 // and as many, at the same places among those; else on the same processors. A line on stderr
 // says so where the machine does not allow it; the next image names those that the program chose.
-#include "image/reader.h"
+#include "launcher/threads/affinity.h"
+
+#include "base/text.h"
 #include "image/writer.h"
-#include "launcher/launcher.h"
+#include "launcher/ids/process_ids.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {

@@ -9,14 +9,20 @@
 // The offset makes a clock continue as the time of day has since the save, so ranks that were on
 // one host and are again agree about the time, though each has its own image.
 //
-// Deadlines that a carried call waits for (calls.cpp) are the kernel's: they are changed here,
-// before the call is carried.
+// Deadlines that a restarted call waits for (call_restart.h) are the kernel's: they are changed
+// here, before the call is made again.
+#include "launcher/threads/clocks.h"
+
 #include <asm/unistd.h>
 #include <linux/time.h>
 
+#include "base/text.h"
+#include "halves/layout.h"
 #include "image/reader.h"
-#include "launcher/launcher.h"
-#include "sys/sys.h"
+#include "launcher/boundary/call_restart.h"
+#include "launcher/ids/thread_ids.h"
+#include "launcher/patch/vdso.h"
+#include "launcher/threads/timers.h"
 
 #ifndef __NR_futex_waitv
 #define __NR_futex_waitv 449  // Linux 5.16: the headers of Ubuntu 22.04 are older
@@ -126,8 +132,8 @@ u64 set_timer(u64 number, const u64 (&a)[6], u64 clock) {
 /// The call is to be made with this register's timeout in the kernel's time.
 void change_deadline(UserContext* context, u64& pointer, u64 offset) {
   if (!pointer || !is_readable(pointer, sizeof(TimeSpec))) return;
-  carried_time(context) = to_kernel(*reinterpret_cast<const TimeSpec*>(pointer), offset);
-  pointer = sys::word(&carried_time(context));
+  restart_timeout(context) = to_kernel(*reinterpret_cast<const TimeSpec*>(pointer), offset);
+  pointer = sys::word(&restart_timeout(context));
 }
 
 }  // namespace
@@ -190,7 +196,7 @@ u64 trap_clock_call(u64 number, const u64 (&a)[6]) {
 
 u64 trap_timed_wait(u64 number, UserContext* context) {
   constexpr u64 kAbsolute = 1;
-  const u64 result = carry_trapped_call(number, context);
+  const u64 result = restart_trapped_call(number, context);
   if (number == SYS_clock_nanosleep) {
     const u64 offset = context->rsi & kAbsolute ? offset_of(context->rdi) : 0;
     context->rdi = kernel_clock(context->rdi);

@@ -6,9 +6,14 @@
 //
 // The main thread stays, asleep: it is the one that parks for a checkpoint, and the kernel keeps
 // the leader of a process until the last thread ends as well.
+#include "launcher/threads/end.h"
+
 #include <asm/unistd.h>
 
-#include "launcher/launcher.h"
+#include "arch/x86_64/context.h"
+#include "launcher/boundary/call_restart.h"
+#include "launcher/ids/thread.h"
+#include "launcher/threads/tls_pool.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -56,7 +61,7 @@ u64 trap_exit(u64 code, UserContext* context) {
   Thread* const thread = find_thread(sys::gettid());
   if (!thread)
     for (;;) (void)sys::call(SYS_exit, code);
-  return_block(*thread);
+  release_tls(*thread);
   give_up_robust_futexes(thread->id);
   const u64 everything = ~u64(0);
   (void)sys::sigprocmask(sys::kSigSetMask, &everything, nullptr);
@@ -68,7 +73,8 @@ u64 trap_exit(u64 code, UserContext* context) {
   }
   thread->clear_tid = 0;
   context->mask = ~kOurSignals;
-  return carry_pause(context);  // libc ends a thread in a loop: should the pause end, here again
+  // libc ends a thread in a loop: should the pause end, here again.
+  return restart_as_pause(context);
 }
 
 }  // namespace fermata::launch

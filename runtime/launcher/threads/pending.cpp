@@ -16,9 +16,14 @@
 // Invariant: Taken::owner is stored after the entry has been filled, and an entry is touched by its
 //            owner only until it is free again.
 // Invariant: timers_owed is above 0 from before a timer's signal is taken until it is set again.
-#include "image/reader.h"
-#include "image/writer.h"
-#include "launcher/launcher.h"
+#include "launcher/threads/pending.h"
+
+#include "launcher/boundary/guest.h"
+#include "launcher/ids/process_ids.h"
+#include "launcher/ids/thread.h"
+#include "launcher/ids/thread_ids.h"
+#include "launcher/threads/stop.h"
+#include "launcher/threads/timers.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -250,7 +255,7 @@ void return_signals() {
   await_paid(timers_owed, deadline);
 }
 
-void add_signals(image::Writer& writer) {
+void save_signals(image::Writer& writer) {
   for (u32 i = 0; i < taken_count; i++) {
     if (taken[i].owner == kFree) continue;
     image::ImageSignal* const out = writer.signals.add();

@@ -2,9 +2,11 @@
 // What a thread is to the kernel beside its registers: its name, nice and scheduling policy, timer
 // slack, the signal for its parent's death; and of the process what prctl(2) has set. Nice, policy
 // and slack come from whoever started the rank, at a restart again, unless the program has chosen.
+#include "launcher/threads/scheduling.h"
+
+#include "base/text.h"
 #include "image/reader.h"
 #include "image/writer.h"
-#include "launcher/launcher.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -62,7 +64,7 @@ void note_own_traits(Thread& thread) {
            (merged && merged.value == 1 ? kMerged : 0);
 }
 
-u32 process_traits() { return traits; }
+void save_traits(image::ImageHeader& out) { out.traits |= traits; }
 
 void thread_name(u32 pid, u32 tid, u8 (&out)[16]) {
   Text<64> path;
@@ -86,7 +88,8 @@ void save_scheduling(const Thread& thread, u32 pid, image::ImageThread& out) {
   out.death_signal = thread.death_signal;
 }
 
-void restore_traits(u32 saved) {
+void restore_traits(const image::ImageHeader& header) {
+  const u32 saved = header.traits;
   if (saved & kReaper) (void)sys::call(SYS_prctl, kSetReaper, 1);
   if (saved & kNoHugePages) (void)sys::call(SYS_prctl, kSetNoHugePages, 1);
   if (saved & kNotDumped) (void)sys::call(SYS_prctl, kSetDumped, 0);

@@ -10,9 +10,13 @@
 // Handlers are told who has sent a signal, by process id. After a restart the kernel's is not the
 // one that the application goes by, so handlers that want to know (SA_SIGINFO) are entered through
 // a few instructions of vdso.S that put the kept one in its place. pthread_cancel relies on it.
-#include "image/reader.h"
-#include "image/writer.h"
-#include "launcher/launcher.h"
+#include "launcher/threads/signals.h"
+
+#include "halves/crossing.h"
+#include "launcher/ids/senders.h"
+#include "launcher/ids/thread.h"
+#include "launcher/ids/thread_ids.h"
+#include "launcher/patch/vdso.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -23,15 +27,6 @@ constexpr u64 kIgnored = 1;  // SIG_IGN; SIG_DFL is 0
 u64 ignored_around;  // signals that this restart's surroundings ignore, not the program
 sys::KernelAction hidden[2];  // what the application believes of kSignalTrap and kSignalQuiesce
 
-struct Senders {  // vdso.S knows this layout
-  u32 real, known;    // the process, to the kernel and to the application
-  u64 handlers[64 + 1];  // of the application, by signal, that are entered through vdso.S
-  HelperId helpers[kHelperCapacity + 1];  // of this process's children; ended by a zero
-};
-constexpr u64 kSenders = kVdsoTable + 0x800;
-Senders& senders() { return *reinterpret_cast<Senders*>(kSenders); }
-static_assert(kSenders + sizeof(Senders) <= kVdsoTable + kPageBytes);
-
 bool is_wrapped(const sys::KernelAction& action) {
   return handler_address && action.handler == handler_address;
 }
@@ -41,7 +36,7 @@ bool is_wrapped(const sys::KernelAction& action) {
 void wrap(int signal, sys::KernelAction& action) {
   if (action.handler <= kIgnored || !(action.flags & sys::kSaSigInfo)) return;
   if (!ids_differ() || !handler_address || is_forked_child()) return;
-  __atomic_store_n(&senders().handlers[signal], action.handler, __ATOMIC_RELEASE);
+  __atomic_store_n(&told_handler(signal), action.handler, __ATOMIC_RELEASE);
   action.handler = handler_address;
 }
 
@@ -51,14 +46,6 @@ bool is_lower_thread() {
 }
 
 }  // namespace
-
-void tell_senders(u32 real, u32 known) {
-  senders().real = real;
-  senders().known = known;
-  __builtin_memset(senders().helpers, 0, sizeof senders().helpers);
-}
-
-HelperId* helper_ids() { return senders().helpers; }
 
 u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
   const sys::KernelAction* wanted = reinterpret_cast<const sys::KernelAction*>(action);
@@ -75,7 +62,7 @@ u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
     return 0;
   }
   const bool known = signal >= 1 && signal <= 64;
-  const u64 handler_before = known ? senders().handlers[signal] : 0;
+  const u64 handler_before = known ? told_handler(int(signal)) : 0;
   sys::KernelAction stripped;
   if (wanted) {
     stripped = *wanted;
@@ -111,13 +98,13 @@ u64 trap_sigprocmask(Half half, u64 how, u64 set, u64 old, u64 set_bytes, UserCo
   return 0;
 }
 
-void add_actions(image::Writer& writer) {
+void save_actions(image::Writer& writer) {
   for (int signal = 1; signal <= 64; signal++) {
     sys::KernelAction action;
     if (signal == kSignalTrap || signal == kSignalQuiesce) continue;
     if (!sys::sigaction(signal, nullptr, &action)) continue;
     if (ignored_around & sys::signal_bit(signal)) action = {};
-    if (is_wrapped(action)) action.handler = senders().handlers[signal];
+    if (is_wrapped(action)) action.handler = told_handler(signal);
     image::ImageAction* out = writer.actions.add();
     *out = {u32(signal), 0, action.handler, action.flags, action.restorer, action.mask};
   }

@@ -1,47 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint must not be visible, but the quiesce signal makes some blocking system calls return
 // EINTR even under SA_RESTART (signal(7)): sleeps, polls, waits with a timeout. Such a call is
-// carried on: the thread's context is moved to a piece of code in the vdso page that makes the call
-// again, with what is left of its timeout, then gives the caller's registers back and returns
-// behind the caller's own system call instruction. It works alike in this process and after a
-// restart, where the thread begins in that code.
+// restarted, as the kernel does it where it can: it is made again, with what is left of its
+// timeout, from the code of boundary/call_restart.h. It works alike in this process and after a
+// restart of the job, where the thread begins in that code.
 //
 // The kernel does not say in the frame which call it interrupted. The agent looks that up in /proc
 // just before it sends the signal; the handler believes it if instruction, stack and arguments
 // agree, and otherwise reads the number from the instruction before (mov $number,%eax; syscall).
 //
-// The same code makes the calls that take a signal mask (sigsuspend, ppoll, ...): they trap, for
-// the mask must not keep our signals out, and cannot be made in the trap handler, where they would
-// block. The boundary lets calls from the vdso page pass.
-//
 // Other calls return what they have moved so far: a write of more than a pipe holds, a recv with
-// MSG_WAITALL. They are carried on for the rest, and the caller gets the sum. A handler's signal
+// MSG_WAITALL. They are restarted for the rest, and the caller gets the sum. A handler's signal
 // ends such a call with what it has moved, even under SA_RESTART; a fresh call for the rest would
 // begin again instead. So the thread first waits for room, or for data, by poll(2), which every
 // handler ends, and makes the call when it will move something.
-//
-// Invariant: what a carried call needs lies on its thread's own stack, at its stack pointer.
+#include "launcher/threads/syscall_restart.h"
+
 #include <asm/unistd.h>
 
-#include "launcher/launcher.h"
+#include "base/text.h"
+#include "halves/layout.h"
+#include "launcher/boundary/call_restart.h"
+#include "launcher/ids/process_ids.h"
+#include "launcher/patch/vdso.h"
+#include "launcher/threads/clocks.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
 namespace {
 
-constexpr u64 kUnknownCall = ~u64(0);
 constexpr u64 kInterrupted = u64(-i64(sys::kEintr));
-
-struct CarriedCall {  // vdso.S knows this layout
-  u64 number;
-  u64 began_ns;     // monotonic: when it was last interrupted
-  u64 deadline_ns;  // monotonic: of a relative timeout; 0 = none yet. Or what poll(2) waits for
-  u64 scratch[4];   // what a changed argument points at
-  u64 rdi, rsi, rdx, r10, r8, r9, rip, rsp;  // the caller's
-  u64 moved;        // by a transfer, before the call that is being made
-};
-constexpr u64 kSignalInfoBytes = 128;  // siginfo_t
-static_assert(sizeof(CarriedCall) <= kSignalInfoBytes);
 
 enum class Timeout : u8 {
   kNone,          // waits for ever, or the kernel keeps what is left where the call will find it
@@ -130,14 +118,14 @@ u64 interrupted_number(UserContext* frame, const CallSample* sample) {
 sys::TimeSpec to_spec(u64 ns) { return {i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)}; }
 u64 to_ns(const sys::TimeSpec& t) { return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds); }
 
-void set_scratch(CarriedCall& call, const sys::TimeSpec& time) {
+void set_scratch(RestartBlock& call, const sys::TimeSpec& time) {
   call.scratch[0] = u64(time.seconds);
   call.scratch[1] = u64(time.nanoseconds);
 }
 
 /// Replaces the timeout of a call that is about to be made once more by what is left of it. How
 /// long it has waited the first time nobody can say, unless the kernel does: then it starts anew.
-void renew_timeout(CarriedCall& call, const Blocking& kind, UserContext* frame) {
+void renew_timeout(RestartBlock& call, const Blocking& kind, UserContext* frame) {
   u64* const value = argument(frame, kind.argument);
   const Timeout timeout = timeout_of(kind, frame);
   u64 left;
@@ -169,20 +157,6 @@ void renew_timeout(CarriedCall& call, const Blocking& kind, UserContext* frame) 
   }
   set_scratch(call, to_spec(left));
   *value = sys::word(call.scratch);
-}
-
-CarriedCall* carried_call(UserContext* frame) {
-  return reinterpret_cast<CarriedCall*>(frame->rsp);
-}
-
-/// The signal frame has room for a carried call: its siginfo_t, which follows the context and which
-/// nobody needs any more. Once the frame is left, that lies at the thread's stack pointer.
-CarriedCall* begin_carrying(UserContext* frame, u64 number) {
-  CarriedCall* const call = reinterpret_cast<CarriedCall*>(frame + 1);
-  *call = {number,     0,          0,         {},        frame->rdi, frame->rsi,
-           frame->rdx, frame->r10, frame->r8, frame->r9, frame->rip, frame->rsp, 0};
-  frame->rsp = sys::word(call);
-  return call;
 }
 
 struct Part {  // struct iovec
@@ -238,7 +212,7 @@ bool was_cut_short(u64 number, UserContext* frame) {
 }
 
 /// Changes the arguments to those of the rest.
-void move_on(CarriedCall& call, UserContext* frame) {
+void move_on(RestartBlock& call, UserContext* frame) {
   u64 moved = frame->rax;
   call.moved += moved;
   if (call.number == __NR_getrandom) {
@@ -262,7 +236,7 @@ void move_on(CarriedCall& call, UserContext* frame) {
 }
 
 /// Waits until the rest of a transfer can move. What has a time limit ends by EINTR as it is.
-void wait_for_rest(CarriedCall& call, UserContext* frame) {
+void wait_for_rest(RestartBlock& call, UserContext* frame) {
   constexpr u64 kReadable = 1, kWritable = 4;  // POLLIN, POLLOUT
   const bool receives = call.number == __NR_recvfrom;
   const Timeout limit = receives ? Timeout::kReceive : Timeout::kSend;
@@ -281,18 +255,18 @@ void wait_for_rest(CarriedCall& call, UserContext* frame) {
 bool stands_in_rest(UserContext* frame) {
   if (frame->rip == waited_address || frame->rip == wait_address) {
     const bool again = frame->rip == wait_address || frame->rax == kInterrupted;
-    if (!again || carried_call(frame)->number == kUnknownCall) return true;
+    if (!again || restart_block(frame)->number == kUnknownCall) return true;
     frame->rax = __NR_poll;
     frame->rip = wait_address;
     return true;
   }
-  if (frame->rip != carry_address) return false;
-  if (carried_call(frame)->moved) wait_for_rest(*carried_call(frame), frame);
+  if (frame->rip != restart_address) return false;
+  if (restart_block(frame)->moved) wait_for_rest(*restart_block(frame), frame);
   return true;
 }
 
 /// Its time was over before it was interrupted: it ends as it would have then.
-bool is_over(const CarriedCall& call, Timeout timeout, UserContext* frame) {
+bool is_over(const RestartBlock& call, Timeout timeout, UserContext* frame) {
   if (timeout != Timeout::kReceive && timeout != Timeout::kSend) return false;
   if (call.deadline_ns == 0 || call.began_ns < call.deadline_ns) return false;
   constexpr i64 kEinprogress = 115;
@@ -324,13 +298,13 @@ void sample_call(Thread& thread) {
   thread.sample.number = number;
 }
 
-void carry_call(UserContext* frame, const CallSample* sample) {
+void restart_call(UserContext* frame, const CallSample* sample) {
   const i64 result = i64(frame->rax);
   const bool interrupted = frame->rax == kInterrupted;
-  if (carry_address == 0 || stands_in_rest(frame)) return;
+  if (restart_address == 0 || stands_in_rest(frame)) return;
   if ((!interrupted && result <= 0) || in_lower(frame->rip)) return;
-  CarriedCall* call = nullptr;
-  if (frame->rip == carried_address) call = carried_call(frame);
+  RestartBlock* call = nullptr;
+  if (frame->rip == restarted_address) call = restart_block(frame);
   const u64 number = call ? call->number : interrupted_number(frame, sample);
   const Blocking* const kind = find_blocking(number);
   if (interrupted ? !kind : !was_cut_short(number, frame)) return;
@@ -338,58 +312,19 @@ void carry_call(UserContext* frame, const CallSample* sample) {
       kind && (kind->timeout == Timeout::kReceive || kind->timeout == Timeout::kSend);
   // Without a timeout these begin again by themselves; EINTR is then some driver's answer.
   if (interrupted && !call && of_socket && !socket_timeout_ns(kind->timeout, frame->rdi)) return;
-  if (!call) call = begin_carrying(frame, number);
+  if (!call) call = begin_restart(frame, number);
   call->began_ns = sys::now_ns();
   if (interrupted && is_over(*call, kind->timeout, frame)) return;
   if (interrupted) renew_timeout(*call, *kind, frame);
   else move_on(*call, frame);
   frame->rax = number;
-  frame->rip = carry_address;
+  frame->rip = restart_address;
   if (!interrupted) wait_for_rest(*call, frame);
 }
 
-u64 carry_pause(UserContext* context) {
-  begin_carrying(context, __NR_pause);
-  context->rip = carry_address;
-  return __NR_pause;
-}
-
-u64 carry_trapped_call(u64 number, UserContext* context) {
-  begin_carrying(context, number);
-  context->rip = carry_address;
-  return number;
-}
-
-sys::TimeSpec& carried_time(UserContext* context) {
-  return *reinterpret_cast<sys::TimeSpec*>(carried_call(context)->scratch);
-}
-
-u64 trap_masked_call(u64 number, UserContext* context) {
-  struct SizedMask {
-    u64 mask, bytes;
-  };
-  CarriedCall* const call = begin_carrying(context, number);
-  u64* mask = number == __NR_rt_sigsuspend || number == __NR_rt_sigtimedwait ? &context->rdi
-              : number == __NR_ppoll                                         ? &context->r10
-                                                                             : &context->r8;
-  if (number == __NR_pselect6) {
-    const SizedMask given = *reinterpret_cast<const SizedMask*>(context->r9);
-    call->scratch[0] = given.mask;
-    call->scratch[1] = given.bytes;
-    context->r9 = sys::word(call->scratch);
-    mask = &call->scratch[0];
-  }
-  if (*mask) {
-    call->scratch[2] = *reinterpret_cast<const u64*>(*mask) & ~kOurSignals;
-    *mask = sys::word(&call->scratch[2]);
-  }
-  context->rip = carry_address;
-  return number;
-}
-
-void settle_carried_call(UserContext* frame) {
+void settle_restarted_call(UserContext* frame) {
   const bool waits = frame->rip == wait_address;
-  if (carry_address == 0 || (frame->rip != carry_address && !waits)) return;
+  if (restart_address == 0 || (frame->rip != restart_address && !waits)) return;
   u64 pending = 0;
   (void)sys::call(SYS_rt_sigpending, sys::word(&pending), sizeof pending);
   pending &= ~frame->mask & ~kOurSignals;
@@ -397,16 +332,16 @@ void settle_carried_call(UserContext* frame) {
     sys::KernelAction action;
     if (!(pending & sys::signal_bit(signal)) || !sys::sigaction(signal, nullptr, &action)) continue;
     if (action.handler <= 1) continue;
-    frame->rip = waits ? waited_address : carried_address;
+    frame->rip = waits ? waited_address : restarted_address;
     frame->rax = kInterrupted;
-    carried_call(frame)->number = kUnknownCall;  // not even if the quiesce signal comes first
+    restart_block(frame)->number = kUnknownCall;  // not even if the quiesce signal comes first
     return;
   }
 }
 
-void shift_carried_call(UserContext* frame) {
-  if (frame->rip != carry_address) return;
-  CarriedCall& call = *carried_call(frame);
+void shift_restarted_call(UserContext* frame) {
+  if (frame->rip != restart_address) return;
+  RestartBlock& call = *restart_block(frame);
   if (call.number == __NR_wait4 || call.number == __NR_waitid) {
     frame->rdi = call.rdi;
     frame->rsi = call.rsi;

@@ -3,12 +3,15 @@
 // and when it comes again, but not what a timer of timer_create was made for; so making one traps
 // and is noted here. After a restart they are made again, under the ids that the application knows,
 // and continue with what was left when the rank leaves the checkpoint.
+#include "launcher/threads/timers.h"
+
 #include <asm/unistd.h>
 #include <linux/time.h>
 
-#include "image/reader.h"
-#include "image/writer.h"
-#include "launcher/launcher.h"
+#include "launcher/boundary/guest.h"
+#include "launcher/config.h"
+#include "launcher/ids/thread.h"
+#include "launcher/ids/thread_ids.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -222,7 +225,7 @@ Status read_timers(Message& why) {
 
 bool any_timer() { return current_count != 0; }
 
-void add_timers(image::Writer& writer) {
+void save_timers(image::Writer& writer) {
   for (u32 i = 0; i < current_count; i++)
     if (ImageTimer* const out = writer.timers.add()) *out = current[i];
 }

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thread blocks of the lower half for threads of the upper half.
+// The pool of TLS blocks of the lower half for threads of the upper half.
 //
 // Code of the lower half finds its thread-local storage through GS. The main thread began in the
-// lower half and has a block there; a thread that the application made has none. It borrows that of
-// a thread which the lower half has made for this purpose and which sleeps for ever: to the lower
-// half's libc the two are one thread. Blocks of ended threads are lent again.
+// lower half and has a block there; a thread that the application made has none. It acquires that
+// of a donor, a thread which the lower half has made for this purpose and which sleeps for ever: to
+// the lower half's libc the two are one thread. Blocks of ended threads are released, for others.
 //
-// The first block lent is never given away. On it a borrower who finds no free block calls the
-// lower half to make another lender.
+// The first block is never handed out. On it a thread that finds no free block calls the lower half
+// to make another donor.
 //
 // Invariant: at any time at most one running thread has a given block in its GS.
-#include "launcher/launcher.h"
+#include "launcher/threads/tls_pool.h"
+
+#include "arch/x86_64/context.h"
+#include "halves/crossing.h"
+#include "launcher/config.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -21,7 +25,7 @@ struct Block {
   u64 gs_base;
 };
 Block blocks[kThreadCapacity];
-u32 block_count;  // futex: goes up when a block has been lent
+u32 block_count;  // futex: goes up when a block has been donated
 u32 maker_lock;   // who holds it may use blocks[0]
 
 u32 take_free_block() {
@@ -40,7 +44,7 @@ u32 make_block() {
     if (looks == kLooks) return 0;
     sys::sleep_ns(1'000'000);
   }
-  // The first lender may not have come to lend() yet.
+  // The first donor may not have come to donate_tls() yet.
   while (__atomic_load_n(&block_count, __ATOMIC_ACQUIRE) == 0 && looks++ < kLooks)
     sys::futex_wait(&block_count, 0, 1'000'000);
   u32 block = take_free_block();
@@ -63,12 +67,12 @@ u64 main_block;  // waits here for the main thread
 
 }  // namespace
 
-void leave_block_to_main_thread() {
+void leave_tls_to_main_thread() {
   main_block = arch::read_gs_base();
-  if (borrow() != 0) die("no thread block for this thread", "MPI", 0, "check `ulimit -u`");
+  if (acquire_tls() != 0) die("no thread block for this thread", "MPI", 0, "check `ulimit -u`");
 }
 
-i32 borrow() {
+i32 acquire_tls() {
   Thread* const thread = find_thread(sys::gettid());
   if (!thread) return -sys::kEinval;
   if (thread == &threads[0]) {
@@ -85,12 +89,12 @@ i32 borrow() {
   return 0;
 }
 
-void return_block(Thread& thread) {
+void release_tls(Thread& thread) {
   if (thread.block) __atomic_store_n(&blocks[thread.block].taken, 0, __ATOMIC_RELEASE);
   thread.block = 0;
 }
 
-void lend() {
+void donate_tls() {
   static u32 lock, never;
   while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) sys::sleep_ns(10'000);
   const u32 index = block_count;
