@@ -131,9 +131,8 @@ const char* fdinfo_of(u32 pid, int fd) {
 }
 
 bool can_compare_files() {
-  constexpr u64 kMemory = 1;  // KCMP_VM
   const u32 pid = sys::getpid();
-  return bool(sys::call(SYS_kcmp, pid, pid, kMemory));
+  return bool(sys::call(SYS_kcmp, pid, pid, sys::kKcmpVm));
 }
 
 bool is_regular(int fd) {

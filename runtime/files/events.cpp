@@ -117,14 +117,14 @@ namespace {
 /// kcmp(2), KCMP_EPOLL_TFD: is descriptor `fd` what the epoll was told to watch under that number,
 /// and the only thing? The same number may stand there for several files, all but one closed.
 bool is_watched(int epoll, u32 fd) {
-  constexpr u64 kEpollTarget = 7;
   struct {
     u32 epoll, target, index;
   } slot{u32(epoll), fd, 0};
   const u32 pid = sys::getpid();
-  const Result<u64> first = sys::call(SYS_kcmp, pid, pid, kEpollTarget, fd, sys::word(&slot));
+  const Result<u64> first = sys::call(SYS_kcmp, pid, pid, sys::kKcmpEpollTfd, fd, sys::word(&slot));
   slot.index = 1;
-  const Result<u64> second = sys::call(SYS_kcmp, pid, pid, kEpollTarget, fd, sys::word(&slot));
+  const Result<u64> second =
+      sys::call(SYS_kcmp, pid, pid, sys::kKcmpEpollTfd, fd, sys::word(&slot));
   return first && first.value == 0 && !second;
 }
 
@@ -150,9 +150,8 @@ Status finish_epoll(Saver& saver, const image::ImageFile& file) {
 }
 
 Status finish_inotify(Saver& saver, const image::ImageFile& file) {
-  constexpr u64 kBytesReadable = 0x541b;  // FIONREAD
   i32 unread = 0;
-  (void)sys::call(SYS_ioctl, u64(file.fd), kBytesReadable, sys::word(&unread));
+  (void)sys::call(SYS_ioctl, u64(file.fd), sys::kFionread, sys::word(&unread));
   if (unread) {
     saver.refuse(file) << "inotify events that have not been read; read them first";
     return failure(sys::kEagain);
@@ -209,7 +208,6 @@ Status finish_locks(Saver& saver, const image::ImageFile& file) {
 namespace {
 
 Status restore_timer(int fd, const image::ImageFile& file) {
-  constexpr u64 kSetTicks = 0x40085400;  // TFD_IOC_SET_TICKS
   u64 ticks = file.values[kTimerTicks], first = file.values[kTimerValueNs];
   const u64 interval = file.values[kTimerIntervalNs];
   if (!first && !ticks) return success();  // not armed
@@ -217,7 +215,7 @@ Status restore_timer(int fd, const image::ImageFile& file) {
   TimerSpec spec{to_time(interval), to_time(first ? first : 1)};
   const u64 absolute = file.values[kTimerClock] & kAbsoluteTimer ? 1 : 0;  // TFD_TIMER_ABSTIME
   Result<u64> done = sys::call(SYS_timerfd_settime, u64(fd), absolute, sys::word(&spec), 0);
-  if (done && ticks && !sys::call(SYS_ioctl, u64(fd), kSetTicks, sys::word(&ticks))) {
+  if (done && ticks && !sys::call(SYS_ioctl, u64(fd), sys::kTfdIocSetTicks, sys::word(&ticks))) {
     spec.value = to_time(1);
     done = sys::call(SYS_timerfd_settime, u64(fd), 0, sys::word(&spec), 0);
   }
@@ -226,8 +224,7 @@ Status restore_timer(int fd, const image::ImageFile& file) {
 
 /// Numbers of watches only go up: lower ones are made and removed until it is this one's turn.
 Status restore_watch(const Restorer& restorer, const image::ImageMember& member) {
-  constexpr u64 kMaskAdd = 0x20000000, kExcludeUnlink = 0x04000000, kOneShot = 0x80000000;
-  const u64 mask = member.flags & (0xfff | kExcludeUnlink | kOneShot) & ~kMaskAdd;
+  const u64 mask = member.flags & (0xfff | sys::kInExclUnlink | sys::kInOneShot) & ~sys::kInMaskAdd;
   const char* path = restorer.reader.string(member.path_string);
   for (;;) {
     const Result<u64> got =
@@ -247,10 +244,9 @@ Status restore_watch(const Restorer& restorer, const image::ImageMember& member)
 
 /// Takes the IN_IGNORED events of removed watches out of the queue.
 void discard_events(int fd) {
-  constexpr u64 kBytesReadable = 0x541b;
   char event[512];
   i32 unread = 0;
-  while (sys::call(SYS_ioctl, u64(fd), kBytesReadable, sys::word(&unread)) && unread > 0)
+  while (sys::call(SYS_ioctl, u64(fd), sys::kFionread, sys::word(&unread)) && unread > 0)
     if (!sys::read(fd, event, sizeof event)) return;
 }
 
@@ -263,18 +259,16 @@ struct FileLock {  // struct flock
 
 /// Takes a lock, waiting a while for somebody who is about to give it up.
 Status restore_lock(Restorer& restorer, const image::ImageMember& member) {
-  constexpr u64 kShared = 1, kExclusive = 2, kNonBlocking = 4;
-  constexpr int kSetLock = 6, kSetDescriptionLock = 37;
-  constexpr i16 kReadLock = 0, kWriteLock = 1;
-  FileLock lock{member.flags ? kWriteLock : kReadLock, 0, 0, i64(member.values[0]),
+  FileLock lock{i16(member.flags ? sys::kFWrlck : sys::kFRdlck), 0, 0, i64(member.values[0]),
                 i64(member.values[1]), 0, 0};
   const u64 deadline = sys::now_ns() + 5 * kNsPerSecond;
   for (;;) {
     const Result<u64> got =
         member.kind == kFlock
             ? sys::call(SYS_flock, u64(member.fd),
-                        (member.flags ? kExclusive : kShared) | kNonBlocking)
-            : sys::fcntl(member.fd, member.kind == kPosixLock ? kSetLock : kSetDescriptionLock,
+                        (member.flags ? sys::kLockEx : sys::kLockSh) | sys::kLockNb)
+            : sys::fcntl(member.fd,
+                         member.kind == kPosixLock ? sys::kSetLock : sys::kSetDescriptionLock,
                          sys::word(&lock));
     if (got) return success();
     if (got.error == sys::kEagain && sys::now_ns() < deadline) {
@@ -319,7 +313,6 @@ Status restore_event(Restorer& restorer, const image::ImageFile& file) {
 }
 
 Status restore_member(Restorer& restorer, const image::ImageMember& member) {
-  constexpr u64 kAdd = 1;
   if (member.kind == kWatch) {
     const Status done = restore_watch(restorer, member);
     discard_events(member.fd);
@@ -332,7 +325,8 @@ Status restore_member(Restorer& restorer, const image::ImageMember& member) {
   if (member.kind >= kHelper && member.kind <= kHelperFile) return success();  // the launcher's
   if (member.kind != kEpollMember) return restore_lock(restorer, member);
   const EpollEvent event{member.flags, member.values[0]};
-  const Result<u64> added = sys::call(SYS_epoll_ctl, u64(member.fd), kAdd, u64(member.target),
+  const Result<u64> added = sys::call(SYS_epoll_ctl, u64(member.fd), sys::kEpollCtlAdd,
+                                      u64(member.target),
                                       sys::word(&event));
   if (!added) restorer.why << "cannot add descriptor " << member.target << " to epoll "
                            << member.fd;

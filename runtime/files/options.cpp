@@ -7,7 +7,6 @@
 namespace fermata::files {
 namespace {
 
-constexpr u32 kAnyLevel = 1, kTcp = 6, kUdp = 17, kIp = 0, kIp6 = 41;  // SOL_SOCKET, IPPROTO_*
 constexpr u32 kSendBytes = 7, kReceiveBytes = 8, kPriority = 12, kCongestion = 13, kFilter = 26,
               kIncomingProcessor = 49, kBusyPoll = 46, kPreferBusyPoll = 69, kBufferLock = 72,
               kReserveMemory = 73;
@@ -51,23 +50,24 @@ struct Level {
   u32 level, count;
   const u8* names;
 };
-constexpr Level kLevels[] = {{kAnyLevel, sizeof kAnyNames, kAnyNames},
-                             {kTcp, sizeof kTcpNames, kTcpNames},
-                             {kUdp, sizeof kUdpNames, kUdpNames},
-                             {kIp, sizeof kIpNames, kIpNames},
-                             {kIp6, sizeof kIp6Names, kIp6Names}};
+constexpr Level kLevels[] = {{sys::kSolSocket, sizeof kAnyNames, kAnyNames},
+                             {sys::kIpProtoTcp, sizeof kTcpNames, kTcpNames},
+                             {sys::kIpProtoUdp, sizeof kUdpNames, kUdpNames},
+                             {sys::kIpProtoIp, sizeof kIpNames, kIpNames},
+                             {sys::kIpProtoIpv6, sizeof kIp6Names, kIp6Names}};
 // Longer than an image keeps: IP_OPTIONS, IPV6_HOPOPTS, _RTHDRDSTOPTS, _RTHDR, _DSTOPTS,
 // TCP_FASTOPEN_KEY.
-constexpr Option kRefused[] = {{kIp, 4},   {kIp6, 54}, {kIp6, 55},
-                               {kIp6, 57}, {kIp6, 59}, {kTcp, 33}};
+constexpr Option kRefused[] = {{sys::kIpProtoIp, 4},    {sys::kIpProtoIpv6, 54},
+                               {sys::kIpProtoIpv6, 55}, {sys::kIpProtoIpv6, 57},
+                               {sys::kIpProtoIpv6, 59}, {sys::kIpProtoTcp, 33}};
 
 /// What only makes a connection faster or slower, and takes a right or a module of the kernel.
 bool only_hints(u64 level, u32 name) {
-  if (level == kTcp) return name == kCongestion;
+  if (level == sys::kIpProtoTcp) return name == kCongestion;
   constexpr u32 kHints[] = {kPriority, kBusyPoll, kPreferBusyPoll, kIncomingProcessor,
                             kReserveMemory};
   bool found = false;
-  for (const u32 hint : kHints) found = found || (level == kAnyLevel && name == hint);
+  for (const u32 hint : kHints) found = found || (level == sys::kSolSocket && name == hint);
   return found;
 }
 
@@ -91,22 +91,21 @@ bool same(const Value& a, const Value& b) {
 Status add_filter(Saver& saver, const image::ImageFile& file) {
   constexpr u32 kInstructionBytes = 8;
   u32 count = 0;
-  const Result<u64> counted = sys::call(SYS_getsockopt, u64(file.fd), kAnyLevel, kFilter, 0,
+  const Result<u64> counted = sys::call(SYS_getsockopt, u64(file.fd), sys::kSolSocket, kFilter, 0,
                                         sys::word(&count));
   if (counted && count == 0) return success();
   const bool fits = counted && count * kInstructionBytes <= kTextBytes;
-  const Result<u64> got = fits ? sys::call(SYS_getsockopt, u64(file.fd), kAnyLevel, kFilter,
+  const Result<u64> got = fits ? sys::call(SYS_getsockopt, u64(file.fd), sys::kSolSocket, kFilter,
                                            sys::word(content_buffer()), sys::word(&count))
                                : counted;
-  constexpr i32 kNoSuchOption = 92;
-  if (!counted && counted.error == kNoSuchOption) return success();
+  if (!counted && counted.error == sys::kEnoprotoopt) return success();
   image::ImageMember* const member =
       fits && got ? saver.add_member(file, kSocketOption) : nullptr;
   if (!member) {
     saver.refuse(file) << "a socket with a filter of BPF; take it off before the checkpoint";
     return failure(sys::kEperm);
   }
-  member->target = i32(kAnyLevel);
+  member->target = i32(sys::kSolSocket);
   member->flags = kFilter;
   member->bytes = count * kInstructionBytes;
   member->values[0] = save_text(saver.writer, content_buffer(), member->bytes);
@@ -119,13 +118,13 @@ Result<u64> attach_filter(const image::Reader& reader, const image::ImageMember&
   } program{member.bytes / 8, sys::word(content_buffer())};
   if (!load_text(reader, u32(member.values[0]), content_buffer(), member.bytes))
     return Result<u64>::fail(sys::kEio);
-  return sys::call(SYS_setsockopt, u64(member.fd), kAnyLevel, kFilter, sys::word(&program),
+  return sys::call(SYS_setsockopt, u64(member.fd), sys::kSolSocket, kFilter, sys::word(&program),
                    sizeof program);
 }
 
 /// Keeps an option if a fresh socket of its kind has another value.
 Status add_option(Saver& saver, const image::ImageFile& file, const Option& option, int fresh) {
-  const bool any = option.level == kAnyLevel;
+  const bool any = option.level == sys::kSolSocket;
   if (any && option.name == kFilter) return add_filter(saver, file);
   const Value value = get(file.fd, option);
   // The buffers of a pair are made when it is refilled, which also locks their sizes.
@@ -169,14 +168,14 @@ Status restore_option(Restorer& restorer, const image::ImageMember& member) {
   u64 words[2] = {member.values[0], member.values[1]};
   const u64 level = u64(member.target), fd = u64(member.fd);
   const u32 bytes = member.bytes < sizeof words ? member.bytes : u32(sizeof words);
-  if (level == kAnyLevel && (member.flags == kSendBytes || member.flags == kReceiveBytes)) {
+  if (level == sys::kSolSocket && (member.flags == kSendBytes || member.flags == kReceiveBytes)) {
     // The kernel doubles what it is told, and keeps it below the administrator's limit.
     const u32 forced = member.flags == kSendBytes ? 32 : 33, half = u32(words[0]) / 2;
     if (!sys::call(SYS_setsockopt, fd, level, forced, sys::word(&half), sizeof half))
       (void)sys::call(SYS_setsockopt, fd, level, member.flags, sys::word(&half), sizeof half);
     return success();
   }
-  const bool filter = level == kAnyLevel && member.flags == kFilter;
+  const bool filter = level == sys::kSolSocket && member.flags == kFilter;
   const Result<u64> set =
       filter ? attach_filter(restorer.reader, member)
              : sys::call(SYS_setsockopt, fd, level, member.flags, sys::word(words), bytes);

@@ -9,15 +9,13 @@
 namespace fermata::files {
 namespace {
 
-constexpr u64 kGetFlagsOfFile = 0x80086601, kSetFlagsOfFile = 0x40086602;  // FS_IOC_GETFLAGS
 // Those that open to a program: s, u, c, S, i, a, d, A, C of chattr(1) (linux/fs.h).
 constexpr u32 kKeptFlags = 0x800000 | 0xff;
-constexpr u64 kMostValue = 1 << 16;  // XATTR_SIZE_MAX, XATTR_LIST_MAX
-static_assert(kMostValue <= kTextBytes);
+static_assert(sys::kXattrSizeMax <= kTextBytes);
 constexpr u64 kNsPerSecond = 1'000'000'000;
 
-u8 value[kMostValue];
-char names[kMostValue];
+u8 value[sys::kXattrSizeMax];
+char names[sys::kXattrSizeMax];
 
 void name_descriptor(int fd, Text<64>& link) { link << "/proc/self/fd/" << fd; }
 
@@ -66,7 +64,7 @@ Status finish_properties(Saver& saver, const image::ImageFile& file) {
   times->values[0] = in_ns(info.times[0], info.times[1]);
   times->values[1] = in_ns(info.times[2], info.times[3]);
   u32 flags = 0;
-  if (!sys::call(SYS_ioctl, u64(file.fd), kGetFlagsOfFile, sys::word(&flags))) return success();
+  if (!sys::call(SYS_ioctl, u64(file.fd), sys::kFsIocGetFlags, sys::word(&flags))) return success();
   if (!(flags & kKeptFlags)) return success();
   image::ImageMember* const kept = saver.add_member(file, kFileFlags);
   if (!kept) return failure(sys::kEnomem);
@@ -111,10 +109,10 @@ Result<u64> set_times(const image::ImageMember& member, const char* link) {
 Result<u64> set_flags(const image::ImageMember& member) {
   u32 flags = 0;
   const Result<u64> got =
-      sys::call(SYS_ioctl, u64(member.fd), kGetFlagsOfFile, sys::word(&flags));
+      sys::call(SYS_ioctl, u64(member.fd), sys::kFsIocGetFlags, sys::word(&flags));
   if (!got) return got;
   flags = (flags & ~kKeptFlags) | u32(member.values[0]);
-  return sys::call(SYS_ioctl, u64(member.fd), kSetFlagsOfFile, sys::word(&flags));
+  return sys::call(SYS_ioctl, u64(member.fd), sys::kFsIocSetFlags, sys::word(&flags));
 }
 
 }  // namespace
@@ -145,14 +143,13 @@ Status restore_property(Restorer& restorer, const image::ImageMember& member) {
 }
 
 Result<u64> open_again(const char* path, int flags) {
-  constexpr int kNoFollow = 0400000, kNoAccessTime = 01000000, kDirect = 040000;
-  constexpr i32 kEacces = 13, kEloop = 40;
   for (;;) {
     const Result<u64> opened = sys::open(path, flags);
     if (opened) return opened;
-    const int unwanted = opened.error == sys::kEperm    ? kNoAccessTime  // only the owner may ask
-                         : opened.error == kEloop       ? kNoFollow
-                         : opened.error == sys::kEinval ? kDirect  // not on this file system
+    // Only the owner may ask for the first; the last is not for all file systems.
+    const int unwanted = opened.error == sys::kEperm    ? sys::kNoAccessTime
+                         : opened.error == sys::kEloop  ? sys::kNoFollow
+                         : opened.error == sys::kEinval ? sys::kDirect
                                                         : 0;
     if (flags & unwanted) {
       flags &= ~unwanted;
@@ -160,7 +157,7 @@ Result<u64> open_again(const char* path, int flags) {
     }
     sys::KernelStat info;
     const u64 here = u64(i64(sys::kAtCwd));
-    if (opened.error != kEacces || !sys::stat(path, &info)) return opened;
+    if (opened.error != sys::kEacces || !sys::stat(path, &info)) return opened;
     if (info.uid != sys::call(SYS_geteuid).value) return opened;
     if (!sys::call(SYS_fchmodat, here, sys::word(path), 0700)) return opened;
     const Result<u64> again = sys::open(path, flags);

@@ -77,7 +77,8 @@ Status Restorer::place(int opened, const image::ImageFile& file) const {
 Status Restorer::place_again(int fd, const image::ImageFile& file) const {
   Text<64> link;
   link << "/proc/self/fd/" << fd;
-  const Result<u64> opened = sys::open(link.data, (int(file.flags) & ~kAsync) | sys::kCloseOnExec);
+  const Result<u64> opened =
+      sys::open(link.data, (int(file.flags) & ~sys::kAsync) | sys::kCloseOnExec);
   if (opened) return place(int(opened.value), file);
   why << "cannot open descriptor " << file.fd << " anew";
   return failure(opened.error);

@@ -28,13 +28,12 @@ namespace fermata::launch {
 namespace {
 
 u64 trap_arch_prctl(u64 operation, u64 address) {
-  constexpr u64 kSetGs = 0x1001, kSetFs = 0x1002, kGetFs = 0x1003;
-  if (operation == kSetFs) return arch::write_gs_base(address), 0;
-  if (operation == kGetFs) {
+  if (operation == sys::kArchSetFs) return arch::write_gs_base(address), 0;
+  if (operation == sys::kArchGetFs) {
     *reinterpret_cast<u64*>(address) = arch::read_gs_base();
     return 0;
   }
-  if (operation == kSetGs) return u64(-sys::kEperm);
+  if (operation == sys::kArchSetGs) return u64(-sys::kEperm);
   return pass_on(SYS_arch_prctl, {operation, address});
 }
 
@@ -79,7 +78,7 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_times: return trap_clock_call(number, a);
     case SYS_clock_nanosleep:
     case SYS_futex:
-    case kFutexWaitv: return trap_timed_wait(number, context);
+    case sys::kSysFutexWaitv: return trap_timed_wait(number, context);
     case SYS_wait4:
     case SYS_waitid: return trap_waiting_call(number, context);
     case SYS_open:
@@ -97,7 +96,7 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_keyctl:
     case SYS_add_key:
     case SYS_request_key:
-    case kLandlockRestrictSelf: return trap_undone_call(number, a);
+    case sys::kSysLandlockRestrictSelf: return trap_undone_call(number, a);
     case SYS_set_robust_list:  // the kernel keeps one list per thread, and it is the upper half's
     case SYS_sigaltstack: return 0;
     case SYS_clone3:  // glibc falls back to clone, whose flags a filter can read
@@ -109,8 +108,7 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
 }
 
 void trap_handler(int, arch::SignalInfo* info, void* frame) {
-  constexpr i32 kSysSeccomp = 1;
-  if (info->code != kSysSeccomp) return;  // somebody's kill(pid, SIGSYS): ours to ignore
+  if (info->code != sys::kSiSysSeccomp) return;  // somebody's kill(pid, SIGSYS): ours to ignore
   UserContext* context = static_cast<UserContext*>(frame);
   const u64 arguments[6] = {context->rdi, context->rsi, context->rdx,
                             context->r10, context->r8,  context->r9};

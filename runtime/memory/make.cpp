@@ -9,8 +9,6 @@ namespace fermata::memory {
 namespace {
 
 constexpr u64 kExtentMost = 4 << 20, kEnd = ~u64(0);
-constexpr int kAddSeals = 1033;
-constexpr u64 kCreate = 01000, kExclusive = 02000;  // of shmget(2)
 
 u8* extent_buffer() {
   static u8* buffer;
@@ -45,8 +43,8 @@ Status each_extent(const image::Reader& reader, const image::ImageObject& object
 
 /// Makes bytes [from, to) of a file zeros, and holes where its file system has them.
 Status clear(int fd, u64 from, u64 to) {
-  constexpr u64 kPunchHole = 2, kKeepSize = 1;
-  if (sys::call(SYS_fallocate, u64(fd), kPunchHole | kKeepSize, from, to - from)) return success();
+  constexpr int kHow = sys::kFallocFlPunchHole | sys::kFallocFlKeepSize;
+  if (sys::call(SYS_fallocate, u64(fd), kHow, from, to - from)) return success();
   u8* const zeros = extent_buffer();
   if (!zeros) return failure(sys::kEnomem);
   __builtin_memset(zeros, 0, kExtentMost);
@@ -69,11 +67,10 @@ void memfd_name(const char* path, Text<256>& name) {
 }
 
 Result<u64> make_nameless(const char* path, u32 mode) {
-  constexpr u64 kCloseOnExec = 1, kAllowSealing = 2;
   Text<256> name;
   memfd_name(path, name);
   const Result<u64> fd =
-      sys::call(SYS_memfd_create, sys::word(name.data), kCloseOnExec | kAllowSealing);
+      sys::call(SYS_memfd_create, sys::word(name.data), sys::kMfdCloexec | sys::kMfdAllowSealing);
   if (fd) (void)sys::call(SYS_fchmod, fd.value, mode);
   return fd;
 }
@@ -106,7 +103,7 @@ Result<u64> make_segment(const image::ImageObject& object, RestoreError& error) 
   if (!(object.flags & kRemoved) && stat_segment(before, info) && info.bytes == object.size &&
       info.key == object.key && info.attach_count == 0)
     return Result<u64>::ok(before);
-  const u64 mode = object.mode | kCreate | kExclusive;
+  const u64 mode = object.mode | sys::kIpcCreat | sys::kIpcExcl;
   const Result<u64> made = object.key ? sys::call(SYS_shmget, object.key, object.size, mode)
                                       : create_segment(0, object.size, mode);
   if (!made && made.error == sys::kEexist) {
@@ -122,7 +119,7 @@ Status fill_segment(const image::Reader& reader, const image::ImageObject& objec
   const Result<u64> at = sys::call(SYS_shmat, segment, 0, 0);
   if (!at) return failure(at.error);
   // One that was left behind holds what the job did after the snapshot.
-  (void)sys::call(SYS_madvise, at.value, page_ceil(object.size), 9 /* MADV_REMOVE */);
+  (void)sys::call(SYS_madvise, at.value, page_ceil(object.size), sys::kMadvRemove);
   const Status filled =
       each_extent(reader, object, 0, kEnd, error, [&](u64 offset, u64 bytes, const u8* from) {
         if (offset + bytes > page_ceil(object.size)) return failure(sys::kEio);
@@ -231,8 +228,8 @@ Status open_unchanged(const image::Reader& reader, const image::ImageObject& obj
 
 void settle_object(const image::ImageObject& object, int fd, u32 segment) {
   if (object.kind == kSegment && (object.flags & kRemoved))
-    (void)sys::call(SYS_shmctl, segment, kRemoveSegment, 0);
-  if (object.kind == kNameless && object.seals) (void)sys::fcntl(fd, kAddSeals, object.seals);
+    (void)sys::call(SYS_shmctl, segment, sys::kIpcRmid, 0);
+  if (object.kind == kNameless && object.seals) (void)sys::fcntl(fd, sys::kAddSeals, object.seals);
 }
 
 }  // namespace fermata::memory

@@ -28,10 +28,9 @@ using PolicyText = Text<512>;
 /// The policy of the mapping at `address`; of the calling thread without one. The default where the
 /// kernel, or a container, does not tell.
 inline Policy policy_of(u64 address = 0) {
-  constexpr u64 kByAddress = 2;  // MPOL_F_ADDR
   Policy found;
   if (!sys::call(SYS_get_mempolicy, sys::word(&found.mode), sys::word(found.nodes), Policy::kNodes,
-                 address, address ? kByAddress : 0))
+                 address, address ? sys::kMpolFAddr : 0))
     return {};
   return found;
 }

@@ -63,9 +63,8 @@ Result<u64> map_anonymous(const image::ImageRegion& region, int prot) {
   const u64 bytes = region.end - region.start;
   int flags = sys::kMapPrivate | sys::kMapAnonymous | sys::kMapFixedNoReplace;
   if (region.flags & kDroppable) {
-    constexpr int kMapDroppable = 8;  // in place of MAP_PRIVATE
     const Result<u64> map =
-        sys::mmap(region.start, bytes, prot, (flags & ~sys::kMapPrivate) | kMapDroppable);
+        sys::mmap(region.start, bytes, prot, (flags & ~sys::kMapPrivate) | sys::kMapDroppable);
     if (map) return map;  // else an older kernel's, which keeps more than it must
   }
   if (region.flags & kNoReserve) flags |= sys::kMapNoReserve;
@@ -144,8 +143,8 @@ Status settle_region(const image::ImageRegion& region, bool protect) {
   const u64 bytes = region.end - region.start;
   if (protect) (void)sys::mprotect(region.start, bytes, int(region.prot));
   set_advice(region);
-  constexpr u64 kInstallGuard = 102;  // MADV_GUARD_INSTALL
-  if (region.flags & kGuarded) (void)sys::call(SYS_madvise, region.start, bytes, kInstallGuard);
+  if (region.flags & kGuarded)
+    (void)sys::call(SYS_madvise, region.start, bytes, sys::kMadvGuardInstall);
   return success();
 }
 

@@ -20,7 +20,6 @@ struct SegmentInfo {  // struct shmid64_ds of asm-generic/shmbuf.h
   u64 attach_count, more[2];
 };
 static_assert(sizeof(SegmentInfo) == 112);
-inline constexpr u64 kRemoveSegment = 0, kStatSegment = 2;  // commands of shmctl(2)
 
 /// The kernel's id for one the application knows.
 u32 real_segment(u32 known);

@@ -206,7 +206,6 @@ Status refuse_apart(const image::Reader& reader, const ObjectClaim& mine, u64 in
 /// by write(2).
 Status look_for_unwritten(const image::Reader& reader, ObjectClaim* mine, const World& world,
                           RestoreError& error) {
-  constexpr u64 kWriteOk = 2;
   bool any = false;
   for (u64 i = 0; i < total; i++)
     any = any || (claims[i].kind == kNamed && !(claims[i].flags & kWritable));
@@ -218,7 +217,7 @@ Status look_for_unwritten(const image::Reader& reader, ObjectClaim* mine, const 
     if (!looked) return looked;
     if (own[i].fd >= 0) continue;
     const u64 path = sys::word(reader.string(object.path_string));
-    const Result<u64> writable = sys::call(SYS_access, path, kWriteOk);
+    const Result<u64> writable = sys::call(SYS_access, path, sys::kWOk);
     if (writable || writable.error == sys::kEnoent)
       mine[own[i].first_claim % widest].flags |= kMustBeMade;
   }
@@ -339,7 +338,7 @@ Result<u64> map_shared(const image::Reader& reader, const image::ImageRegion& re
     return sys::mmap(region.start, bytes, int(region.prot),
                      sys::kMapShared | sys::kMapFixedNoReplace, from.fd, region.file_offset);
   // shmat knows whole segments only, so the part that is wanted is moved into its place.
-  constexpr u64 kMoveThere = 3;  // MREMAP_MAYMOVE | MREMAP_FIXED
+  constexpr int kMoveThere = sys::kMremapMayMove | sys::kMremapFixed;
   const Result<u64> all = sys::call(SYS_shmat, from.segment, 0, 0);
   if (!all) return all;
   const u64 end = all.value + page_ceil(object.size), part = all.value + region.file_offset;

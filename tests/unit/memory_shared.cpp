@@ -126,7 +126,7 @@ static void one_host(u32 kind) {
   EXPECT(real != 123456789 && memory::known_segment(real) == 123456789);
   EXPECT(memory::stat_segment(real, info) && info.attach_count == 2);
   EXPECT(gather(&word, 1, all) == 0);
-  if (rank == 0) EXPECT(memory::control_segment(123456789, memory::kRemoveSegment, 0));
+  if (rank == 0) EXPECT(memory::control_segment(123456789, sys::kIpcRmid, 0));
 }
 
 /// Who has not used a segment knows it, but does not save it, and waits for nobody.
@@ -149,7 +149,7 @@ static void segment_of_rank_0() {
   memory::each_segment([&](const memory::SegmentPair& pair) { is_own = is_own || pair.is_own; });
   EXPECT(is_own && shares);
   EXPECT(memory::finish_objects(reader, world));
-  if (rank == 0) EXPECT(memory::control_segment(123456789, memory::kRemoveSegment, 0));
+  if (rank == 0) EXPECT(memory::control_segment(123456789, sys::kIpcRmid, 0));
 }
 
 /// Who could only read may have read when the others had continued.

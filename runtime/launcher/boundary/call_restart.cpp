@@ -9,8 +9,7 @@
 
 namespace fermata::launch {
 
-constexpr u64 kSignalInfoBytes = 128;  // siginfo_t
-static_assert(sizeof(RestartBlock) <= kSignalInfoBytes);
+static_assert(sizeof(RestartBlock) <= sys::kSiMaxSize);
 
 RestartBlock* restart_block(UserContext* frame) {
   return reinterpret_cast<RestartBlock*>(frame->rsp);

@@ -79,7 +79,7 @@ constexpr Trapped kTrapped[] = {
     {SYS_pivot_root, kUpperOnly},    {SYS_ioperm, kUpperOnly},
     {SYS_iopl, kUpperOnly},          {SYS_keyctl, kUpperOnly},
     {SYS_add_key, kUpperOnly},       {SYS_request_key, kUpperOnly},
-    {u16(kLandlockRestrictSelf), kUpperOnly},
+    {u16(sys::kSysLandlockRestrictSelf), kUpperOnly},
     {SYS_arch_prctl, kLowerOnly},
     {SYS_set_robust_list, kLowerOnly},
     {SYS_sigaltstack, kLowerOnly},
@@ -131,7 +131,7 @@ constexpr Trapped kTrappedForIds[] = {
 // And if clocks have an offset, before all others: calls that tell their time or wait for it.
 constexpr Trapped kTrappedForClocks[] = {
     {SYS_clock_gettime, kAnyClock},      {SYS_futex, kFutexDeadline},
-    {SYS_clock_nanosleep, kAnySleep},    {kFutexWaitv, kAbsoluteWait},
+    {SYS_clock_nanosleep, kAnySleep},    {sys::kSysFutexWaitv, kAbsoluteWait},
     {SYS_timerfd_settime, kAbsolute},    {SYS_timer_settime, kAbsolute},
     {SYS_times, kUpperOnly},
 };
@@ -164,9 +164,17 @@ struct Filter {
   }
 };
 
-constexpr u32 kShifted[] = {1, 4, 6, 7, 9};  // CLOCK_*: threads/clocks.cpp
+// As threads/clocks.cpp knows them.
+constexpr u32 kShifted[] = {sys::kClockMonotonic, sys::kClockMonotonicRaw,
+                            sys::kClockMonotonicCoarse, sys::kClockBoottime,
+                            sys::kClockBoottimeAlarm};
+// By number, of whatever level: process/undone.cpp tells them apart.
+constexpr u32 kUntoldOptions[] = {
+    sys::kTcpMd5Sig, sys::kIpXfrmPolicy, sys::kIpv6AddMembership, sys::kIpv6JoinAnycast,
+    sys::kTcpUlp, sys::kIpAddMembership, sys::kTcpAoAddKey, sys::kIpAddSourceMembership,
+    sys::kMcastJoinGroup, sys::kMcastJoinSourceGroup, sys::kIpv6PktInfo,
+    sys::kSoAttachReuseportCbpf, sys::kSoAttachReuseportEbpf};
 constexpr u8 kShiftedCount = sizeof kShifted / sizeof *kShifted;
-constexpr u32 kFutexLockPi2 = 13;
 
 constexpr u32 kTrapUpper = SECCOMP_RET_TRAP | u32(Half::kUpper);
 constexpr u32 kTrapLower = SECCOMP_RET_TRAP | u32(Half::kLower);
@@ -218,11 +226,11 @@ void emit_id_fcntl(Filter& filter) {
 
 /// wait4(2) takes a group as a number below -1. Children that have been started again have new ids.
 void emit_group_wait(Filter& filter, Rule rule) {
-  constexpr u32 kByGroup = 2, kAnyChild = ~u32(0);
+  constexpr u32 kAnyChild = ~u32(0);
   if (filter.restarted.helpers) {
     // Every wait may tell of one.
   } else if (rule == kGroupWaitid) {
-    emit_only(filter, 0, {kByGroup});
+    emit_only(filter, 0, {sys::kPPgid});
   } else {
     filter.load(argument_at(0));
     filter.jump(BPF_JEQ, kAnyChild, 1, 0);
@@ -237,7 +245,7 @@ bool is_clock_rule(Rule rule) { return rule >= kOwnedClock && rule <= kAbsolute;
 /// Continues if bit 0 of argument 1 is set: TIMER_ABSTIME and TFD_TIMER_ABSTIME.
 void emit_absolute(Filter& filter) {
   filter.load(argument_at(1));
-  filter.jump(BPF_JSET, 1, 1, 0);
+  filter.jump(BPF_JSET, sys::kTimerAbstime, 1, 0);
   filter.ret(SECCOMP_RET_ALLOW);
 }
 
@@ -249,7 +257,7 @@ void emit_futex_deadline(Filter& filter) {
   filter.code[filter.size++] = {BPF_ALU | BPF_AND | BPF_K, 0, 0, u32(FUTEX_CMD_MASK)};
   filter.jump(BPF_JEQ, FUTEX_WAIT_BITSET, 3, 0);
   filter.jump(BPF_JEQ, FUTEX_WAIT_REQUEUE_PI, 2, 0);
-  filter.jump(BPF_JEQ, kFutexLockPi2, 1, 0);
+  filter.jump(BPF_JEQ, sys::kFutexLockPi2, 1, 0);
   filter.ret(SECCOMP_RET_ALLOW);
 }
 
@@ -291,18 +299,18 @@ void emit_rule(Filter& filter, Rule rule) {
   if (is_mask_rule(rule)) return emit_mask_rule(filter, rule);
   if (rule == kClone) {
     filter.load(argument_at(0));
-    filter.jump(BPF_JSET, 0x10000 /* CLONE_THREAD */, 1, 0);
+    filter.jump(BPF_JSET, sys::kCloneThread, 1, 0);
     filter.ret(SECCOMP_RET_ALLOW);
   }
   if (rule == kIdFcntl) return emit_id_fcntl(filter);
   if (rule == kLowerFcntl) emit_only(filter, 1, {sys::kDupFd, sys::kDupFdCloexec});
-  constexpr u32 kPeerCredentials = 17;  // SO_PEERCRED
-  if (rule == kPeer) emit_only(filter, 2, {kPeerCredentials});
+  if (rule == kPeer) emit_only(filter, 2, {sys::kSoPeerCred});
   if (rule == kUntold)  // process/undone.cpp: of any level
-    emit_only(filter, 2, {14, 17, 20, 27, 31, 35, 38, 39, 42, 46, 50, 51, 52});
-  if (rule == kPrctl) emit_only(filter, 0, {22, 59, 62});
+    emit_only(filter, 2, kUntoldOptions);
+  if (rule == kPrctl)
+    emit_only(filter, 0, {sys::kPrSetSeccomp, sys::kPrSetSyscallUserDispatch, sys::kPrSchedCore});
   if (rule == kGroupWait4 || rule == kGroupWaitid) return emit_group_wait(filter, rule);
-  if (rule == kMadvise) emit_only(filter, 2, {sys::kAdviseDontFork, sys::kAdviseWipeOnFork});
+  if (rule == kMadvise) emit_only(filter, 2, {sys::kMadvDontFork, sys::kMadvWipeOnFork});
   if (is_clock_rule(rule)) return emit_clock_rule(filter, rule);
   filter.load(kIpHighAt);
   if (rule == kOpen) filter.ret_if_within(kUpperLoader, kUpperLoaderEnd, kTrapUpper);

@@ -6,8 +6,6 @@
 
 namespace fermata::launch {
 
-inline constexpr u16 kFutexWaitv = 449, kLandlockRestrictSelf = 446;  // newer than some headers
-
 /// What traps in a restarted process only.
 struct Restarted {
   bool ids = false;      // calls that take or tell ids of processes or threads

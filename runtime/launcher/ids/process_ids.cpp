@@ -111,9 +111,9 @@ u64 beginning_of(u32 pid) {
 }
 
 bool is_child(u32 id) {
-  constexpr u64 kById = 1, kEnded = 4, kLook = 0x4100'0001;  // __WALL, WNOWAIT, WNOHANG
+  constexpr int kLook = sys::kWExited | sys::kWAll | sys::kWNoWait | sys::kWNoHang;
   u8 info[128];
-  return bool(sys::call(SYS_waitid, kById, id, sys::word(info), kEnded | kLook, 0));
+  return bool(sys::call(SYS_waitid, sys::kPPid, id, sys::word(info), kLook, 0));
 }
 
 /// The helper that the application knows by this id, if it has not been waited for; then its number
@@ -220,7 +220,6 @@ u64 begin_session() {
 struct Owner {  // struct f_owner_ex
   i32 type, id;
 };
-constexpr i32 kOfThread = 0, kOfGroup = 2;  // F_OWNER_*
 struct Lock {  // struct flock
   i16 type, whence;
   i64 start, bytes;
@@ -230,15 +229,14 @@ struct Lock {  // struct flock
 u64 set_owner(const u64 (&a)[6]) {
   if (!is_readable(a[2], sizeof(Owner))) return pass_on(SYS_fcntl, a);
   Owner owner = *reinterpret_cast<const Owner*>(a[2]);
-  owner.id = i32(owner.type == kOfGroup    ? kernel_group(u32(owner.id))
-                 : owner.type == kOfThread ? kernel_task(u32(owner.id))
+  owner.id = i32(owner.type == sys::kFOwnerPgrp  ? kernel_group(u32(owner.id))
+                 : owner.type == sys::kFOwnerTid ? kernel_task(u32(owner.id))
                                            : kernel_process(u32(owner.id)));
   return pass_on(SYS_fcntl, {a[0], a[1], sys::word(&owner)});
 }
 
 /// fcntl(2) where it takes or tells ids.
 u64 control_descriptor(const u64 (&a)[6]) {
-  constexpr i32 kUnlocked = 2;
   if (a[1] == sys::kSetOwnerEx) return set_owner(a);
   const u64 argument = a[1] == sys::kSetOwner ? kernel_process_or_group(a[2]) : a[2];
   const u64 result = pass_on(SYS_fcntl, {a[0], a[1], argument});
@@ -250,21 +248,20 @@ u64 control_descriptor(const u64 (&a)[6]) {
   if (result != 0) return result;
   if (a[1] == sys::kGetOwnerEx) {
     Owner& owner = *reinterpret_cast<Owner*>(a[2]);
-    owner.id = i32(owner.type == kOfGroup    ? known_group(u32(owner.id))
-                   : owner.type == kOfThread ? known_thread(u32(owner.id))
+    owner.id = i32(owner.type == sys::kFOwnerPgrp  ? known_group(u32(owner.id))
+                   : owner.type == sys::kFOwnerTid ? known_thread(u32(owner.id))
                                              : known_process(u32(owner.id)));
   } else if (a[1] == sys::kGetLock || a[1] == sys::kGetDescriptionLock) {
     Lock& lock = *reinterpret_cast<Lock*>(a[2]);
-    if (lock.type != kUnlocked) lock.pid = i32(known_process(u32(lock.pid)));
+    if (lock.type != sys::kFUnlck) lock.pid = i32(known_process(u32(lock.pid)));
   }
   return result;
 }
 
 /// SO_PEERCRED: who made a pair of sockets. Other levels have other options of this number.
 u64 tell_peer(const u64 (&a)[6]) {
-  constexpr u64 kSocketLevel = 1;
   const u64 result = pass_on(SYS_getsockopt, a);
-  if (result != 0 || u32(a[1]) != kSocketLevel) return result;
+  if (result != 0 || u32(a[1]) != sys::kSolSocket) return result;
   if (*reinterpret_cast<const u32*>(a[4]) >= sizeof(u32)) {
     u32& pid = *reinterpret_cast<u32*>(a[3]);
     pid = known_process(pid);
@@ -307,12 +304,12 @@ u64 trap_waiting_call(u64 number, UserContext* context) {
 }
 
 void name_awaited(u64 number, u64& first, u64& second) {
-  constexpr u64 kById = 1, kByGroup = 2;
   const i32 id = i32(first);
   if (number == SYS_wait4 && id > 0) first = kernel_child(u32(id));
   else if (number == SYS_wait4 && id < -1) first = u64(i64(-i32(kernel_group(u32(-id)))));
-  else if (number == SYS_waitid && first == kById) second = kernel_child(u32(second));
-  else if (number == SYS_waitid && first == kByGroup && second) second = kernel_group(u32(second));
+  else if (number == SYS_waitid && first == sys::kPPid) second = kernel_child(u32(second));
+  else if (number == SYS_waitid && first == sys::kPPgid && second)
+    second = kernel_group(u32(second));
 }
 
 u64 trap_id_call(u64 number, const u64 (&arguments)[6]) {
@@ -336,9 +333,11 @@ u64 trap_id_call(u64 number, const u64 (&arguments)[6]) {
     case SYS_capget:
     case SYS_capset: return control_capabilities(number, a);
     case SYS_getpriority:
-    case SYS_setpriority: return control_by_kind(number, a, 0, 1);
+    case SYS_setpriority:
+      return control_by_kind(number, a, sys::kPrioProcess, sys::kPrioPgrp);
     case SYS_ioprio_get:
-    case SYS_ioprio_set: return control_by_kind(number, a, 1, 2);
+    case SYS_ioprio_set:
+      return control_by_kind(number, a, sys::kIoPrioWhoProcess, sys::kIoPrioWhoPgrp);
     case SYS_tgkill:
     case SYS_rt_tgsigqueueinfo: return send_to_thread(number, a);
     case SYS_kill: a[0] = kernel_process_or_group(a[0]); break;

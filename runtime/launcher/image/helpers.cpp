@@ -30,7 +30,6 @@ using image::MemberKind;
 constexpr u32 kCapacity = kHelperCapacity;
 constexpr u64 kWordsCapacity = 512;  // arguments, or variables
 enum Source : u64 { kSame = 0, kOtherEnd = 1, kByPath = 2 };  // values[1] of a descriptor, low byte
-constexpr u32 kAccessMode = 3;
 
 u32 found[kCapacity];
 u32 found_count;
@@ -129,11 +128,10 @@ image::ImageMember* add(image::Writer& writer, u32 index, MemberKind kind) {
 
 /// A descriptor of the rank that shares its open file description; -1: none.
 int same_of_rank(const image::Writer& writer, u32 pid, int fd) {
-  constexpr u64 kFile = 0;  // KCMP_FILE
   const u32 own = sys::getpid();
   for (u64 i = 0; i < writer.files.count; i++) {
     const int mine = writer.files.entries[i].fd;
-    const Result<u64> order = sys::call(SYS_kcmp, own, pid, kFile, u64(mine), u64(fd));
+    const Result<u64> order = sys::call(SYS_kcmp, own, pid, sys::kKcmpFile, u64(mine), u64(fd));
     if (order && order.value == 0) return mine;
   }
   return -1;
@@ -166,10 +164,9 @@ Status add_descriptor(image::Writer& writer, u32 index, u32 pid, int fd, Message
   for (; octal && *octal >= '0' && *octal <= '7'; octal++) flags = flags * 8 + u64(*octal - '0');
   const int pipe = text_starts(path.data, "pipe:") ? pipe_of_rank(writer, info.ino) : -1;
   if (pipe >= 0) {
-    constexpr u64 kBytesReadable = 0x541b;  // FIONREAD
     i32 unread = 0;
-    (void)sys::call(SYS_ioctl, u64(pipe), kBytesReadable, sys::word(&unread));
-    if ((flags & kAccessMode) == u64(sys::kReadOnly) && unread) {
+    (void)sys::call(SYS_ioctl, u64(pipe), sys::kFionread, sys::word(&unread));
+    if ((flags & sys::kAccessMode) == u64(sys::kReadOnly) && unread) {
       refuse(pid, why) << "it has not read what was written to its descriptor " << fd;
       return failure(sys::kEagain);
     }
@@ -179,7 +176,7 @@ Status add_descriptor(image::Writer& writer, u32 index, u32 pid, int fd, Message
   }
   if (text_equal(path.data, "/dev/null") || text_equal(path.data, "/dev/urandom")) {
     member->path_string = writer.string(path.data);
-    member->values[1] = kByPath | (flags & kAccessMode) << 8;
+    member->values[1] = kByPath | (flags & sys::kAccessMode) << 8;
     return success();
   }
   refuse(pid, why) << "its descriptor " << fd << " is not the program's: " << path.data;
@@ -260,7 +257,7 @@ void adapt_tracker(char* (&argv)[kWordsCapacity]) {
 /// Descriptors as the helper had them: each is taken out of the way first, for its number may be
 /// that of another one's source, and so is `report`. All others close when it is executed.
 Status place_descriptors(const image::Reader& reader, i32 index, int& report) {
-  constexpr u64 kMarkCloseOnExec = 4, kAll = 0x7fffffff;  // CLOSE_RANGE_CLOEXEC
+  constexpr u64 kAll = 0x7fffffff;
   constexpr u32 kMost = 64;
   struct {
     int from, to;
@@ -288,7 +285,7 @@ Status place_descriptors(const image::Reader& reader, i32 index, int& report) {
     if (!made) return failure(made.error);
     moves[count++] = {int(made.value), int(member.flags)};
   }
-  (void)sys::call(SYS_close_range, 0, kAll, kMarkCloseOnExec);
+  (void)sys::call(SYS_close_range, 0, kAll, sys::kCloseRangeCloexec);
   for (u32 i = 0; i < count; i++) {
     const Result<u64> placed = sys::dup3(moves[i].from, moves[i].to, 0);
     if (!placed) return failure(placed.error);
@@ -307,7 +304,7 @@ enum Step : i32 { kDirectory, kDescriptors, kExecute };
                          const image::ImageMember* state, char** argv, char** envp, int report) {
   for (int signal = 1; state && signal <= 64; signal++) {
     const bool ignored = state->values[0] & sys::signal_bit(signal);
-    const sys::KernelAction action{ignored ? u64(1) : 0, 0, 0, 0};
+    const sys::KernelAction action{ignored ? u64(sys::kSigIgn) : 0, 0, 0, 0};
     (void)sys::sigaction(signal, &action, nullptr);
   }
   Failed failed{kDirectory, 0};
@@ -339,7 +336,6 @@ enum Step : i32 { kDirectory, kDescriptors, kExecute };
 
 /// Returns when it is executed.
 Status start_one(const image::Reader& reader, const image::ImageMember& program) {
-  constexpr u64 kChildSignal = 17;  // SIGCHLD
   static char arguments[files::kTextBytes + 1], variables[files::kTextBytes + 1];
   static char *argv[kWordsCapacity], *envp[kWordsCapacity];
   const bool loaded = files::load_text(reader, u32(program.values[0]),
@@ -359,7 +355,7 @@ Status start_one(const image::Reader& reader, const image::ImageMember& program)
   int report[2];
   const Result<u64> piped = sys::call(SYS_pipe2, sys::word(report), u64(sys::kCloseOnExec));
   if (!piped) return failure(piped.error);
-  const Result<u64> child = sys::call(SYS_clone, kChildSignal);
+  const Result<u64> child = sys::call(SYS_clone, sys::kSigChld);
   if (child && child.value == 0) become(reader, program, state, argv, envp, report[1]);
   (void)sys::close(report[1]);
   if (!child) return failure(child.error);
@@ -414,12 +410,11 @@ void start_helpers(const image::Reader& reader) {
 }
 
 void end_helpers() {
-  constexpr u64 kKill = 9;
   u32 children[256];
   const u32 count = list_children(own_pid(), children, 256);
   for (u32 i = 0; i < count; i++)
     if (is_own_child(children[i]) && is_helper(children[i]))
-      (void)sys::call(SYS_kill, children[i], kKill);
+      (void)sys::call(SYS_kill, children[i], sys::kSigKill);
 }
 
 }  // namespace fermata::launch

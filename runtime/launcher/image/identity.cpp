@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/image/identity.h"
 
+#include <elf.h>
+
 #include "base/text.h"
 #include "launcher/config.h"
 #include "launcher/image/cpu.h"
@@ -33,7 +35,7 @@ void check_crossing(const image::ImageHeader& h, const char* path) {
 
 void save_identity(image::ImageHeader& h, const SaveRequest& request) {
   const Crossing& shared = crossing();
-  h.machine = 62;
+  h.machine = EM_X86_64;
   // Those of the front end, which may have been made by the Fermata before this one.
   h.crossing_version = shared.version;
   h.calls_hash = served_calls_hash(shared.version);
@@ -46,7 +48,7 @@ void save_identity(image::ImageHeader& h, const SaveRequest& request) {
   copy_text(reinterpret_cast<char*>(h.front), sizeof h.front, base_name(config.front));
   copy_text(reinterpret_cast<char*>(h.lower), sizeof h.lower, shared.lower->name);
   sys::TimeSpec now{};
-  (void)sys::call(SYS_clock_gettime, 0, sys::word(&now));
+  (void)sys::call(SYS_clock_gettime, sys::kClockRealtime, sys::word(&now));
   h.saved_unix_s = u64(now.seconds);
   cpu_features(h.cpu_features);
   h.xsave_layout = xsave_layout(h.cpu_features[0]);
@@ -54,7 +56,7 @@ void save_identity(image::ImageHeader& h, const SaveRequest& request) {
 
 void check_identity(const image::ImageHeader& h, const char* path, u32 world_rank,
                     u32 world_size) {
-  if (h.machine != 62) die("the image is for another machine", path, 0, kAdvice);
+  if (h.machine != EM_X86_64) die("the image is for another machine", path, 0, kAdvice);
   check_crossing(h, path);
   if (h.world_rank != world_rank || h.world_size != world_size)
     die("the image belongs to another rank or job size", path, 0,

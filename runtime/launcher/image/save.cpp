@@ -104,14 +104,13 @@ void close_all_but_image() {
 
 /// Without its rank, an image is of no use. The agent's thread, which forked, lives as long.
 void end_with_rank() {
-  constexpr u64 kSetDeathSignal = 1, kKill = 9;  // PR_SET_PDEATHSIG
-  (void)sys::call(SYS_prctl, kSetDeathSignal, kKill);
+  (void)sys::call(SYS_prctl, sys::kPrSetPdeathsig, sys::kSigKill);
   if (sys::call(SYS_getppid).value != own_pid()) sys::exit_group(1);
 }
 
 /// What the program has limited is its own affair, as far as the kernel lets its child differ.
 void lift_limits() {
-  constexpr u64 kLifted[] = {1, 9};  // RLIMIT_FSIZE, RLIMIT_AS
+  constexpr u64 kLifted[] = {sys::kRlimitFsize, sys::kRlimitAs};
   for (const u64 which : kLifted) {
     u64 limit[2] = {0, 0};
     if (!sys::call(SYS_prlimit64, 0, which, 0, sys::word(limit))) continue;
@@ -177,8 +176,9 @@ Status begin_seal(image::Writer& writer, Message& why) {
   if (!status) {
     const bool refused = status.error == sys::kEperm || status.error == sys::kEagain;
     if (!refused) why << " (errno " << status.error << ")";
-    if (status.error == 28) why << ": the disk is full";
-    if (status.error == 27) why << ": the program has limited the size of files (RLIMIT_FSIZE)";
+    if (status.error == sys::kEnospc) why << ": the disk is full";
+    if (status.error == sys::kEfbig)
+      why << ": the program has limited the size of files (RLIMIT_FSIZE)";
     fail(&outcome, status.error, why.data);
   }
   outcome.image_bytes = writer.file_bytes();
@@ -189,10 +189,9 @@ Status begin_seal(image::Writer& writer, Message& why) {
 
 /// True once the writer has ended; whoever waits for the image finds out how.
 bool has_ended(u32 writer) {
-  constexpr u64 kByPid = 1, kNoHang = 1, kEnded = 4, kLeaveIt = 0x01000000, kAll = 0x40000000;
   i32 info[32] = {};  // siginfo_t; stays zero while the child lives
-  const Result<u64> got = sys::call(SYS_waitid, kByPid, writer, sys::word(info),
-                                    kNoHang | kEnded | kLeaveIt | kAll);
+  const Result<u64> got = sys::call(SYS_waitid, sys::kPPid, writer, sys::word(info),
+                                    sys::kWNoHang | sys::kWExited | sys::kWNoWait | sys::kWAll);
   return !got || info[0];
 }
 
@@ -210,9 +209,8 @@ void change_writer(u32 from, u32 to) {
 
 /// wait(2) without waiting. Returns `writer` if it has ended, 0 if it has not.
 Result<u64> reap(u32 writer, i32* status) {
-  constexpr u64 kNoHang = 1, kAllChildren = 0x40000000;  // WNOHANG, __WALL
   const Result<u64> got =
-      sys::call(SYS_wait4, writer, sys::word(status), kNoHang | kAllChildren);
+      sys::call(SYS_wait4, writer, sys::word(status), sys::kWNoHang | sys::kWAll);
   if (got ? got.value == writer : got.error != sys::kEintr) change_writer(writer, 0);
   return got;
 }
@@ -311,7 +309,7 @@ i32 save_described(i32 writer, u32 timeout_ms) {
     sys::futex_wait_shared(&described, 0, u64(timeout_ms) * 1'000'000);
     if (!__atomic_load_n(&described, __ATOMIC_ACQUIRE) && !has_ended(u32(writer))) {
       if (sys::now_ns() < described_by_ns) return 0;
-      (void)sys::call(SYS_kill, u64(writer), 9);
+      (void)sys::call(SYS_kill, u64(writer), sys::kSigKill);
       fail(&outcome_page->outcome, sys::kEtimedout,
            "saving the contents of open files or shared memory took too long");
     }
@@ -330,8 +328,8 @@ i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
     }
     if (got && got.value == u64(writer)) {
       *outcome = outcome_page->outcome;
-      constexpr i32 kSignal = 0x7f, kKill = 9;  // of a status; SIGKILL
-      const i32 error = (status & kSignal) == kKill ? sys::kEnomem : sys::kEio;
+      constexpr i32 kSignal = 0x7f;  // of a status
+      const i32 error = (status & kSignal) == sys::kSigKill ? sys::kEnomem : sys::kEio;
       if (status && !outcome->error) fail(outcome, error, "the image writer was killed");
       // Half an image in a file system of memory keeps the room that the job may need at once.
       if (status) (void)sys::call(SYS_unlink, sys::word(image_path.data));

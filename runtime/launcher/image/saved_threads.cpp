@@ -41,8 +41,8 @@ void restored_thread(void* argument) {
 }
 
 void create_threads(const image::Reader& reader) {
-  constexpr u64 kFlags = 0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x40000 | 0x80000 | 0x200000;
-  // VM FS FILES SIGHAND THREAD SYSVSEM SETTLS CLEARTID
+  constexpr u64 kFlags = sys::kCloneVm | sys::kCloneFs | sys::kCloneFiles | sys::kCloneSighand |
+                         sys::kCloneThread | sys::kCloneSysvSem | sys::kCloneSetTls;
   const u64 count = reader.header->threads.count;
   u32 slot = 1;
   for (u64 i = 0; i < count; i++) {
@@ -57,7 +57,7 @@ void create_threads(const image::Reader& reader) {
     __builtin_memcpy(copy, &begun, sizeof begun);
     prepare_thread_settings(thread, reader.string(saved.memory_policy_string));
     const i64 tid = arch::fermata_clone_call(
-        saved.clear_tid ? kFlags : kFlags & ~u64(0x200000), stack, 0, saved.clear_tid,
+        saved.clear_tid ? kFlags | sys::kCloneChildClearTid : kFlags, stack, 0, saved.clear_tid,
         saved.fs_base, restored_thread, copy);
     if (tid < 0) die("cannot recreate a thread", reader.string(0), i32(-tid), "check `ulimit -u`");
     thread.tid = u32(tid);

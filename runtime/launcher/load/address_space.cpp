@@ -19,7 +19,6 @@
 namespace fermata::launch {
 namespace {
 
-constexpr u64 kStackLimit = 3 /* RLIMIT_STACK */;
 // With a quarter of it, the kernel takes arguments as long as ever (_STK_LIM).
 constexpr u64 kSmallLimit = 64 << 20;
 constexpr const char* kOption = "--stack-limit";
@@ -53,23 +52,23 @@ i32 execute_again(u64* initial_stack, const char* limit) {
 }  // namespace
 
 u64 lay_out_beside_windows() {
-  constexpr u64 kQuery = 0xffff'ffff, kFromBelow = 0x0200000;  // ADDR_COMPAT_LAYOUT
+  constexpr u64 kQuery = 0xffff'ffff;
   constexpr u64 kLarge = u64(1) << 45;
   u64 limit[2] = {};
-  (void)sys::call(SYS_prlimit64, 0, kStackLimit, 0, sys::word(limit));
+  (void)sys::call(SYS_prlimit64, 0, sys::kRlimitStack, 0, sys::word(limit));
   const u64 own = sys::call(SYS_personality, kQuery).value;
-  if (limit[0] >= kLarge) (void)sys::call(SYS_personality, own | kFromBelow);
+  if (limit[0] >= kLarge) (void)sys::call(SYS_personality, own | sys::kAddrCompatLayout);
   return own;
 }
 
 void settle_address_space(u64* initial_stack) {
   u64 limit[2] = {};
-  (void)sys::call(SYS_prlimit64, 0, kStackLimit, 0, sys::word(limit));
+  (void)sys::call(SYS_prlimit64, 0, sys::kRlimitStack, 0, sys::word(limit));
   const char* const own = config.stack_limit;
   if (own[0]) {
     const char* digits = own;
     limit[0] = parse_decimal(digits);
-    (void)sys::call(SYS_prlimit64, 0, kStackLimit, sys::word(limit), 0);
+    (void)sys::call(SYS_prlimit64, 0, sys::kRlimitStack, sys::word(limit), 0);
   }
   if (keeps_out()) return;
   i32 error = 0;
@@ -77,7 +76,7 @@ void settle_address_space(u64* initial_stack) {
     Text<24> text;
     text << limit[0];
     limit[0] = kSmallLimit;
-    const Result<u64> lowered = sys::call(SYS_prlimit64, 0, kStackLimit, sys::word(limit), 0);
+    const Result<u64> lowered = sys::call(SYS_prlimit64, 0, sys::kRlimitStack, sys::word(limit), 0);
     error = lowered ? execute_again(initial_stack, text.data) : lowered.error;
   }
   die("the kernel maps memory where the program's belongs", "ulimit -s", error,

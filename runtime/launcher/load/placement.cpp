@@ -64,7 +64,7 @@ bool shares(u64 prot, u64 flags, u64 fd) {
   if (!(flags & u64(sys::kMapShared))) return false;
   if ((flags & u64(sys::kMapAnonymous)) || (prot & u64(sys::kProtWrite))) return true;
   const Result<u64> mode = sys::fcntl(int(fd), sys::kGetFlags);
-  return mode && (mode.value & 3) == u64(sys::kReadWrite);
+  return mode && (mode.value & sys::kAccessMode) == u64(sys::kReadWrite);
 }
 
 /// Memory of a driver is refused at the checkpoint, but the image writer, a child, may not see it.
@@ -130,16 +130,15 @@ u64 trap_mmap(Half half, u64 address, u64 bytes, u64 prot, u64 flags, u64 fd, u6
 }
 
 u64 trap_mremap(u64 old_address, u64 old_bytes, u64 new_bytes, u64 flags, u64 new_address) {
-  constexpr u64 kMayMove = 1, kFixed = 2, kKeepOld = 4;
-  if ((flags & kFixed) || !(flags & kMayMove)) {
+  if ((flags & sys::kMremapFixed) || !(flags & sys::kMremapMayMove)) {
     const Result<u64> got =
         sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags, new_address);
     if (got) memory::note_placed(got.value, new_bytes);
     return outcome(got);
   }
-  if (old_bytes && !(flags & kKeepOld)) {  // else a second mapping is wanted
+  if (old_bytes && !(flags & sys::kMremapDontUnmap)) {  // else a second mapping is wanted
     const Result<u64> in_place =
-        sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags & ~kMayMove);
+        sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags & ~sys::kMremapMayMove);
     if (in_place || in_place.error != sys::kEnomem) return outcome(in_place);
   }
   // Reserve the new place first: MREMAP_FIXED replaces whatever is there.
@@ -150,7 +149,7 @@ u64 trap_mremap(u64 old_address, u64 old_bytes, u64 new_bytes, u64 flags, u64 ne
   });
   if (i64(place) < 0) return place;
   const Result<u64> moved =
-      sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags | kFixed, place);
+      sys::call(SYS_mremap, old_address, old_bytes, new_bytes, flags | sys::kMremapFixed, place);
   if (!moved) (void)sys::munmap(place, page_ceil(new_bytes));
   return outcome(moved);
 }
@@ -213,17 +212,17 @@ void copy_pages(u64 from, u64 to, u64 bytes) {
 }  // namespace
 
 i32 share(u64 from, u64 to, u64 bytes) {
-  constexpr u64 kMayMove = 1, kFixed = 2;
   // A length of 0 means a second mapping. MREMAP_FIXED at once would unmap what is at `to` before
   // it knew whether that is possible.
-  const Result<u64> second = sys::call(SYS_mremap, from, 0, bytes, kMayMove);
+  const Result<u64> second = sys::call(SYS_mremap, from, 0, bytes, sys::kMremapMayMove);
   if (!second) return -second.error;
   // The first may be the program's, and closed by it.
   (void)sys::mprotect(second.value, bytes, sys::kProtRead | sys::kProtWrite);
   const bool is_upper = in_upper(to);
   Result<u64> moved = Result<u64>::fail(sys::kEnomem);
   if (!is_upper || memory::note_alias(to, bytes)) {
-    moved = sys::call(SYS_mremap, second.value, bytes, bytes, kMayMove | kFixed, to);
+    moved = sys::call(SYS_mremap, second.value, bytes, bytes,
+                      sys::kMremapMayMove | sys::kMremapFixed, to);
     if (is_upper && moved) memory::note_shared_memory();
     if (is_upper && !moved) memory::forget_alias(to);
   }

@@ -33,8 +33,7 @@ void name_process(const char* path, const char* name) {
   if (!file || !sys::readlink(link.data, executable_path.data, sizeof executable_path.data))
     executable_path << path;
   if (file) (void)sys::close(int(file.value));
-  constexpr u64 kSetName = 15;  // PR_SET_NAME
-  (void)sys::call(SYS_prctl, kSetName, sys::word(name));
+  (void)sys::call(SYS_prctl, sys::kPrSetName, sys::word(name));
 }
 
 const char* executable() { return executable_path.data; }
@@ -55,7 +54,6 @@ void read_stat(const char* path, u32 first, u64* out, u32 count) {
 }
 
 void show_program(const Shown& shown) {
-  constexpr u64 kSetMemory = 35, kWholeMap = 14;  // PR_SET_MM, PR_SET_MM_MAP
   __builtin_memcpy(current, shown, sizeof current);
   u64 code[3], data[3];
   read_stat("/proc/self/stat", 26, code, 3);
@@ -63,7 +61,7 @@ void show_program(const Shown& shown) {
   const u64 brk = sys::call(SYS_brk, 0).value;
   const MemoryMap map{code[0],  code[1],  data[0],  data[1],  data[2], brk, code[2], shown[0],
                       shown[1], shown[2], shown[3], shown[4], u32(shown[5] - shown[4]), -1};
-  (void)sys::call(SYS_prctl, kSetMemory, kWholeMap, sys::word(&map), sizeof map, 0);
+  (void)sys::call(SYS_prctl, sys::kPrSetMm, sys::kPrSetMmMap, sys::word(&map), sizeof map, 0);
 }
 
 void save_shown(Shown& out) { __builtin_memcpy(out, current, sizeof current); }

@@ -13,7 +13,6 @@
 namespace fermata::launch {
 namespace {
 
-constexpr u64 kAtRseqFeatureSize = 27, kAtRseqAlign = 28;
 
 /// Grows down from the top of the new stack.
 struct Writer {
@@ -98,8 +97,9 @@ u64 build_stack(u64 top, const Program& program, const char* path, int argc, cha
       case AT_RANDOM: value = random_at; break;
       case AT_PLATFORM: value = platform_at; break;
       case AT_SYSINFO_EHDR: value = vdso; break;
-      case kAtRseqFeatureSize:
-      case kAtRseqAlign: continue;  // neither half may register rseq: they share kernel threads
+      case sys::kAtRseqFeatureSize:
+      // Neither half may register rseq: they share kernel threads.
+      case sys::kAtRseqAlign: continue;
       default: break;
     }
     if (pair[0] == AT_SYSINFO_EHDR && vdso == 0) continue;

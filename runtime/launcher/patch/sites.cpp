@@ -36,16 +36,14 @@ void run_sites_tool(const char* path, int list) {
   }
   if (child < 0) die("cannot start the sites tool", config.sites_tool, i32(-child), "");
   i32 status = 0;
-  constexpr u64 kAllChildren = 0x40000000;  // __WALL
-  while (sys::call(SYS_wait4, u64(child), sys::word(&status), kAllChildren).error == sys::kEintr) {}
+  while (sys::call(SYS_wait4, u64(child), sys::word(&status), sys::kWAll).error == sys::kEintr) {}
   if ((status >> 8 & 0xff) == 127 || (status & 0x7f))
     die("cannot run the sites tool", config.sites_tool, 0, "rebuild or reinstall Fermata");
 }
 
 /// Looks through a file of which no list is kept.
 i32 find_sites(const char* path, SiteFile& sites) {
-  constexpr u64 kCloseOnExec = 1;  // MFD_CLOEXEC
-  const Result<u64> list = sys::call(SYS_memfd_create, sys::word("sites"), kCloseOnExec);
+  const Result<u64> list = sys::call(SYS_memfd_create, sys::word("sites"), sys::kMfdCloexec);
   if (!list) return list.error;
   run_sites_tool(path, int(list.value));
   const i32 error = map_sites(int(list.value), sites);

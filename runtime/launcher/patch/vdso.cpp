@@ -96,8 +96,7 @@ u32 find_parts(Part (&parts)[kMostParts]) {
 }
 
 Result<u64> move(u64 from, u64 bytes, u64 to) {
-  constexpr u64 kMayMove = 1, kFixed = 2;
-  return sys::call(SYS_mremap, from, bytes, bytes, kMayMove | kFixed, to);
+  return sys::call(SYS_mremap, from, bytes, bytes, sys::kMremapMayMove | sys::kMremapFixed, to);
 }
 
 void fill_table(bool clocks_shifted) {

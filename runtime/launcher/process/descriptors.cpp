@@ -34,7 +34,7 @@ void mark(int fd, bool is_lower) {
 /// Moves a fresh descriptor up and marks it. Where there is no room it stays where it is.
 int move_up(int fd) {
   const Result<u64> flags = sys::fcntl(fd, sys::kGetFdFlags);
-  const int command = flags && (flags.value & 1) ? sys::kDupFdCloexec : sys::kDupFd;
+  const int command = flags && (flags.value & sys::kFdCloexec) ? sys::kDupFdCloexec : sys::kDupFd;
   Result<u64> moved = sys::fcntl(fd, command, lower_first);
   // The application may have lowered its limit.
   if (!moved) moved = sys::fcntl(fd, command, soft_descriptors() / 2);
@@ -144,7 +144,7 @@ bool is_own_process() { return sys::getpid() == owner_pid; }
 
 void close_lower_on_exec() {
   for (int fd = 0; fd < kCapacity; fd++)
-    if (is_lower_descriptor(fd)) (void)sys::fcntl(fd, sys::kSetFdFlags, 1 /* FD_CLOEXEC */);
+    if (is_lower_descriptor(fd)) (void)sys::fcntl(fd, sys::kSetFdFlags, sys::kFdCloexec);
 }
 
 void close_lower_descriptors(bool (*may_stay)(int fd)) {

@@ -45,9 +45,8 @@ struct Target {
 };
 
 bool may_execute(const char* path) {
-  constexpr u64 kExecute = 1;
   sys::KernelStat info;
-  return sys::call(SYS_faccessat, u64(i64(sys::kAtCwd)), sys::word(path), kExecute) &&
+  return sys::call(SYS_faccessat, u64(i64(sys::kAtCwd)), sys::word(path), sys::kXOk) &&
          sys::stat(path, &info) && (info.mode & sys::kTypeMask) == sys::kTypeRegular;
 }
 

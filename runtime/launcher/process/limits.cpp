@@ -9,7 +9,7 @@
 namespace fermata::launch {
 namespace {
 
-constexpr u32 kFiles = 7 /* RLIMIT_NOFILE */, kStack = 3 /* RLIMIT_STACK */;
+constexpr u32 kNofile = sys::kRlimitNofile, kStack = sys::kRlimitStack;
 constexpr const char* kLimitNames[kLimits] = {
     "CPU",     "FSIZE", "DATA",  "STACK",      "CORE",     "RSS",  "NPROC",  "NOFILE",
     "MEMLOCK", "AS",    "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME"};
@@ -36,29 +36,29 @@ void save_limits(u64 (&out)[32], u32& changed, u32 pid) {
 
 u64 soft_descriptors() {
   u64 limit[2] = {0, 0};
-  (void)sys::call(SYS_prlimit64, 0, kFiles, 0, sys::word(limit));
+  (void)sys::call(SYS_prlimit64, 0, kNofile, 0, sys::word(limit));
   return limit[0];
 }
 
-u64 most_descriptors() { return first_limits[2 * kFiles + 1]; }
+u64 most_descriptors() { return first_limits[2 * kNofile + 1]; }
 
 u64 soft_descriptors(const u64 (&saved)[32], u32 changed) {
   const u64 most = most_descriptors();
-  u64 soft = first_limits[2 * kFiles];
-  if ((changed >> kFiles & 1) && saved[2 * kFiles] > soft) soft = saved[2 * kFiles];
+  u64 soft = first_limits[2 * kNofile];
+  if ((changed >> kNofile & 1) && saved[2 * kNofile] > soft) soft = saved[2 * kNofile];
   return soft < most ? soft : most;
 }
 
 void allow_descriptors(u64 count) {
-  u64 limit[2] = {count, first_limits[2 * kFiles + 1]};
-  if (count <= first_limits[2 * kFiles]) return;
+  u64 limit[2] = {count, first_limits[2 * kNofile + 1]};
+  if (count <= first_limits[2 * kNofile]) return;
   if (limit[0] > limit[1]) limit[0] = limit[1];
-  (void)sys::call(SYS_prlimit64, 0, kFiles, sys::word(limit), 0);
+  (void)sys::call(SYS_prlimit64, 0, kNofile, sys::word(limit), 0);
 }
 
 void restore_limits(const u64 (&saved)[32], u32 changed) {
   own_limits = changed;
-  (void)sys::call(SYS_prlimit64, 0, kFiles, sys::word(&first_limits[2 * kFiles]), 0);
+  (void)sys::call(SYS_prlimit64, 0, kNofile, sys::word(&first_limits[2 * kNofile]), 0);
   // A program that was given a large stack may have come to need it.
   const bool larger = saved[2 * kStack] > first_limits[2 * kStack];
   for (u32 i = 0; i < kLimits; i++) {

@@ -19,7 +19,6 @@ using memory::PolicyText;
 
 constexpr u32 kChoseScore = 4, kChoseFilter = 8, kChosePolicy = 16, kChoseIo = 32;  // header.traits
 constexpr u32 kIoPriorityKnown = 1u << 31;  // ImageThread::io_priority
-constexpr u32 kOfThread = 1;  // IOPRIO_WHO_PROCESS
 constexpr const char *kScore = "oom_score_adj", *kFilter = "coredump_filter";
 
 i64 first_score, first_filter;
@@ -49,7 +48,9 @@ bool write_text(const char* name, const char* text) {
   return written;
 }
 
-u32 io_priority(u32 tid) { return u32(sys::call(SYS_ioprio_get, kOfThread, tid).value); }
+u32 io_priority(u32 tid) {
+  return u32(sys::call(SYS_ioprio_get, sys::kIoPrioWhoProcess, tid).value);
+}
 
 /// Bits of what differs from what the process was started with, or did before.
 u32 choices(i64 score, i64 filter, u32 io, const Policy& policy) {
@@ -67,12 +68,12 @@ bool try_barrier(u64 command) { return bool(sys::call(SYS_membarrier, command, 0
 /// kind is made only for who has registered, and the global kind, whose registration shows in no
 /// answer, does no harm to who had not.
 u32 registered_barriers() {
-  constexpr u64 kAsk = 1 << 9, kPrivate = 1 << 3, kSyncCore = 1 << 5, kRseq = 1 << 7;
-  constexpr u32 kRegisterGlobal = 1 << 2;
-  const Result<u64> known = sys::call(SYS_membarrier, kAsk, 0, 0);
+  const Result<u64> known = sys::call(SYS_membarrier, sys::kMembarrierCmdGetRegistrations, 0, 0);
   if (known) return u32(known.value);
-  u32 found = kRegisterGlobal;
-  const u64 kinds[] = {kPrivate, kSyncCore, kRseq};
+  u32 found = sys::kMembarrierCmdRegisterGlobalExpedited;
+  constexpr u64 kinds[] = {sys::kMembarrierCmdPrivateExpedited,
+                           sys::kMembarrierCmdPrivateExpeditedSyncCore,
+                           sys::kMembarrierCmdPrivateExpeditedRseq};
   for (const u64 kind : kinds)
     if (try_barrier(kind)) found |= u32(kind) << 1;
   return found;
@@ -158,7 +159,7 @@ void prepare_thread_settings(const Thread& thread, const char* policy) {
 
 void restore_thread_settings(const Thread& thread, const image::ImageThread& saved) {
   const u64 priority = saved.io_priority & ~kIoPriorityKnown;
-  if (saved.io_priority && !sys::call(SYS_ioprio_set, kOfThread, 0, priority))
+  if (saved.io_priority && !sys::call(SYS_ioprio_set, sys::kIoPrioWhoProcess, 0, priority))
     say_lost("an I/O priority");
   if (policies_known && !memory::set_policy(policies[&thread - threads]))
     say_lost("a memory policy");

@@ -18,10 +18,6 @@
 namespace fermata::launch {
 namespace {
 
-constexpr u64 kGetSecureBits = 27, kGetTsc = 25, kGetMachineChecks = 34, kGetSpeculation = 52,
-              kGetIoFlusher = 58, kGetNoWriteExecute = 66;  // prctl(2)
-constexpr u64 kSetSeccomp = 22, kSetDispatch = 59, kScheduleCore = 62;
-constexpr u64 kGetCpuid = 0x1011;                           // arch_prctl(2)
 constexpr const char* kAskedNames[] = {
     "its personality(2)", "its secure bits (PR_SET_SECUREBITS)", "the use of rdtsc (PR_SET_TSC)",
     "what memory errors do (PR_MCE_KILL)", "a mitigation (PR_SET_SPECULATION_CTRL)",
@@ -39,14 +35,14 @@ void ask(i64 (&out)[kAsked]) {
   const auto value = [](const Result<u64>& got) { return got ? i64(got.value) : i64(-1); };
   i32 tsc = 0;
   out[0] = value(sys::call(SYS_personality, kOnlyAsk));
-  out[1] = value(sys::call(SYS_prctl, kGetSecureBits));
-  out[2] = sys::call(SYS_prctl, kGetTsc, sys::word(&tsc)) ? tsc : -1;
-  out[3] = value(sys::call(SYS_prctl, kGetMachineChecks, 0, 0, 0, 0));
+  out[1] = value(sys::call(SYS_prctl, sys::kPrGetSecureBits));
+  out[2] = sys::call(SYS_prctl, sys::kPrGetTsc, sys::word(&tsc)) ? tsc : -1;
+  out[3] = value(sys::call(SYS_prctl, sys::kPrMceKillGet, 0, 0, 0, 0));
   for (u32 kind = 0; kind < 3; kind++)
-    out[4 + kind] = value(sys::call(SYS_prctl, kGetSpeculation, kind, 0, 0, 0));
-  out[7] = value(sys::call(SYS_prctl, kGetIoFlusher, 0, 0, 0, 0));
-  out[8] = value(sys::call(SYS_prctl, kGetNoWriteExecute, 0, 0, 0, 0));
-  out[9] = value(sys::call(SYS_arch_prctl, kGetCpuid));
+    out[4 + kind] = value(sys::call(SYS_prctl, sys::kPrGetSpeculationCtrl, kind, 0, 0, 0));
+  out[7] = value(sys::call(SYS_prctl, sys::kPrGetIoFlusher, 0, 0, 0, 0));
+  out[8] = value(sys::call(SYS_prctl, sys::kPrGetMdwe, 0, 0, 0, 0));
+  out[9] = value(sys::call(SYS_arch_prctl, sys::kArchGetCpuid));
   struct {  // struct sched_attr
     u32 size, policy;
     u64 flags;
@@ -55,9 +51,8 @@ void ask(i64 (&out)[kAsked]) {
     u64 runtime, deadline, period;
     i32 least, most;
   } scheduling{};
-  constexpr u32 kDeadline = 6;  // SCHED_DEADLINE
   (void)sys::call(SYS_sched_getattr, 0, sys::word(&scheduling), sizeof scheduling, 0);
-  out[10] = scheduling.policy == kDeadline;
+  out[10] = scheduling.policy == sys::kSchedDeadline;
   out[11] = i64(scheduling.least) << 32 | i64(scheduling.most);
 }
 
@@ -74,19 +69,37 @@ u64 note(u64 result, const char* what) {
   return result;
 }
 
-/// Of a socket, what getsockopt(2) does not tell; null for all other options.
+struct UntoldOption {
+  u32 level, name;
+  const char* what;
+};
+constexpr const char *kMembership = "a membership in a multicast group",
+                     *kKeys = "keys (TCP_MD5SIG, TCP_AO)", *kPolicy = "a policy of IPsec",
+                     *kProgram = "a program of SO_ATTACH_REUSEPORT";
+// What getsockopt(2) does not tell of a socket. boundary/filter.cpp has them all.
+constexpr UntoldOption kUntold[] = {
+    {sys::kIpProtoIp, sys::kIpAddMembership, kMembership},
+    {sys::kIpProtoIp, sys::kIpAddSourceMembership, kMembership},
+    {sys::kIpProtoIp, sys::kMcastJoinGroup, kMembership},
+    {sys::kIpProtoIp, sys::kMcastJoinSourceGroup, kMembership},
+    {sys::kIpProtoIpv6, sys::kIpv6AddMembership, kMembership},
+    {sys::kIpProtoIpv6, sys::kMcastJoinGroup, kMembership},
+    {sys::kIpProtoIpv6, sys::kMcastJoinSourceGroup, kMembership},
+    {sys::kIpProtoIpv6, sys::kIpv6JoinAnycast, "an anycast address"},
+    {sys::kIpProtoIpv6, sys::kIpv6PktInfo, "addresses to send from (IPV6_PKTINFO)"},
+    {sys::kIpProtoTcp, sys::kTcpMd5Sig, kKeys},
+    {sys::kIpProtoTcp, sys::kTcpAoAddKey, kKeys},
+    {sys::kIpProtoTcp, sys::kTcpUlp, "another protocol on it (TCP_ULP)"},
+    {sys::kIpProtoIp, sys::kIpXfrmPolicy, kPolicy},
+    {sys::kIpProtoIpv6, sys::kIpv6XfrmPolicy, kPolicy},
+    {sys::kSolSocket, sys::kSoAttachReuseportCbpf, kProgram},
+    {sys::kSolSocket, sys::kSoAttachReuseportEbpf, kProgram},
+};
+
+/// Null for all other options.
 const char* untold_option(u64 level, u64 name) {
-  constexpr u64 kIp = 0, kTcp = 6, kIp6 = 41, kAny = 1;
-  constexpr u64 kGroups[] = {35, 39, 42, 46};  // IP_ADD_*MEMBERSHIP, MCAST_JOIN_*
-  for (const u64 join : kGroups)
-    if ((level == kIp || level == kIp6) && name == join) return "a membership in a multicast group";
-  if (level == kIp6 && name == 20) return "a membership in a multicast group";
-  if (level == kIp6 && name == 27) return "an anycast address";       // IPV6_JOIN_ANYCAST
-  if (level == kIp6 && name == 50) return "addresses to send from (IPV6_PKTINFO)";
-  if (level == kTcp && (name == 14 || name == 38)) return "keys (TCP_MD5SIG, TCP_AO)";
-  if (level == kTcp && name == 31) return "another protocol on it (TCP_ULP)";
-  if ((level == kIp && name == 17) || (level == kIp6 && name == 35)) return "a policy of IPsec";
-  if (level == kAny && (name == 51 || name == 52)) return "a program of SO_ATTACH_REUSEPORT";
+  for (const UntoldOption& option : kUntold)
+    if (level == option.level && name == option.name) return option.what;
   return nullptr;
 }
 
@@ -101,19 +114,19 @@ u64 set_option(const u64 (&a)[6]) {
 
 u64 control_process(const u64 (&a)[6]) {
   // With a filter of its own, and where ours has trapped, nothing tells whose SIGSYS it is.
-  if (a[0] == kSetDispatch) return u64(-i64(sys::kEinval));
+  if (a[0] == sys::kPrSetSyscallUserDispatch) return u64(-i64(sys::kEinval));
   const u64 result = pass_on(SYS_prctl, a);
-  if (a[0] == kSetSeccomp) return note(result, "a filter of system calls (seccomp)");
-  if (a[0] == kScheduleCore && a[1] != 0) return note(result, "a cookie of core scheduling");
+  if (a[0] == sys::kPrSetSeccomp) return note(result, "a filter of system calls (seccomp)");
+  if (a[0] == sys::kPrSchedCore && a[1] != 0) return note(result, "a cookie of core scheduling");
   return result;
 }
 
 /// keyctl(2): a session keyring of its own. add_key(2): a key that only its threads have.
 u64 use_keys(u64 number, const u64 (&a)[6]) {
-  constexpr u32 kJoinSession = 1;
   const u64 result = pass_on(number, a);
   const i32 ring = i32(a[number == SYS_add_key ? 4 : 3]);
-  const bool own = number == SYS_keyctl ? u32(a[0]) == kJoinSession : ring == -1 || ring == -2;
+  const bool joins = u32(a[0]) == sys::kKeyctlJoinSessionKeyring;
+  const bool own = number == SYS_keyctl ? joins : ring == -1 || ring == -2;
   return own ? note(result, "keys of its own (keyrings(7))") : result;
 }
 
@@ -146,7 +159,6 @@ Status refuse_undone(Message& why) {
 }
 
 u64 trap_undone_call(u64 number, const u64 (&a)[6]) {
-  constexpr u64 kOnlySemaphores = 0x40000;  // CLONE_SYSVSEM
   switch (number) {
     case SYS_setsockopt: return set_option(a);
     case SYS_prctl: return control_process(a);
@@ -158,10 +170,11 @@ u64 trap_undone_call(u64 number, const u64 (&a)[6]) {
     case SYS_setns: return note(pass_on(number, a), "entered other namespaces");
     case SYS_ioperm:
     case SYS_iopl: return note(pass_on(number, a), "access to ports of devices");
-    case kLandlockRestrictSelf: return note(pass_on(number, a), "given up rights (landlock)");
+    case sys::kSysLandlockRestrictSelf:
+      return note(pass_on(number, a), "given up rights (landlock)");
     case SYS_unshare: {
       const u64 result = pass_on(number, a);
-      const bool matters = a[0] & ~kOnlySemaphores;
+      const bool matters = a[0] & ~sys::kCloneSysvSem;
       return matters ? note(result, "entered other namespaces (unshare)") : result;
     }
     default: {  // seccomp(2): SECCOMP_SET_MODE_STRICT, SECCOMP_SET_MODE_FILTER

@@ -24,10 +24,6 @@
 #include "launcher/patch/vdso.h"
 #include "launcher/threads/timers.h"
 
-#ifndef __NR_futex_waitv
-#define __NR_futex_waitv 449  // Linux 5.16: the headers of Ubuntu 22.04 are older
-#endif
-
 namespace fermata::launch {
 namespace {
 
@@ -195,13 +191,12 @@ u64 trap_clock_call(u64 number, const u64 (&a)[6]) {
 }
 
 u64 trap_timed_wait(u64 number, UserContext* context) {
-  constexpr u64 kAbsolute = 1;
   const u64 result = restart_trapped_call(number, context);
   if (number == SYS_clock_nanosleep) {
-    const u64 offset = context->rsi & kAbsolute ? offset_of(context->rdi) : 0;
+    const u64 offset = context->rsi & sys::kTimerAbstime ? offset_of(context->rdi) : 0;
     context->rdi = kernel_clock(context->rdi);
     if (offset) change_deadline(context, context->rdx, offset);
-  } else if (number == __NR_futex_waitv) {
+  } else if (number == sys::kSysFutexWaitv) {
     change_deadline(context, context->r10, offset_of(context->r8));
   } else {
     change_deadline(context, context->r10, planned.ns[kMonotonic]);

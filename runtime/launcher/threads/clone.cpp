@@ -27,8 +27,6 @@ Thread* reserve_thread() {
   return nullptr;
 }
 
-constexpr u64 kCloneSetTls = 0x80000, kCloneParentSetTid = 0x100000,
-              kCloneChildClearTid = 0x200000, kCloneChildSetTid = 0x1000000;
 
 }  // namespace
 
@@ -56,8 +54,8 @@ namespace {
 /// The id, and the places where the creator wants it, while the new thread waits.
 i64 name_thread(Thread& thread, u32 tid, const UserContext* context) {
   const u32 id = choose_id(thread, tid);
-  if (context->rdi & kCloneParentSetTid) *reinterpret_cast<u32*>(context->rdx) = id;
-  if (context->rdi & kCloneChildSetTid) *reinterpret_cast<u32*>(context->r10) = id;
+  if (context->rdi & sys::kCloneParentSetTid) *reinterpret_cast<u32*>(context->rdx) = id;
+  if (context->rdi & sys::kCloneChildSetTid) *reinterpret_cast<u32*>(context->r10) = id;
   __atomic_store_n(&thread.id, id, __ATOMIC_RELEASE);
   sys::futex_wake_all(&thread.id);
   return id;
@@ -65,7 +63,6 @@ i64 name_thread(Thread& thread, u32 tid, const UserContext* context) {
 
 /// Puts a frame below `top` from which a thread continues as its creator would, on `stack`.
 UserContext* frame_for_thread(const UserContext& creator, u64 top, u64 stack) {
-  constexpr i32 kNoAltStack = 2;  // SS_DISABLE
   const u8* const state = reinterpret_cast<const u8*>(creator.fpstate);
   const bool extended =
       *reinterpret_cast<const u32*>(state + arch::kFxMagic) == arch::kFxHasExtended;
@@ -81,7 +78,7 @@ UserContext* frame_for_thread(const UserContext& creator, u64 top, u64 stack) {
   frame->rax = 0;  // what clone(2) returns in the child
   frame->mask &= ~kOurSignals;
   frame->stack_base = frame->stack_bytes = 0;
-  frame->stack_flags = kNoAltStack;
+  frame->stack_flags = sys::kSsDisable;
   return frame;
 }
 
@@ -109,17 +106,17 @@ i64 trap_clone(Half half, UserContext* context) {
             ~kOurSignals | sys::signal_bit(kSignalQuiesce), context->r8, is_lower,
             sys::word(frame), thread ? u64(thread - threads) : 0};
   u64 flags = context->rdi;
-  if (is_lower) flags &= ~kCloneSetTls;
+  if (is_lower) flags &= ~sys::kCloneSetTls;
   if (thread) {
-    thread->clear_tid = (flags & kCloneChildClearTid) ? context->r10 : 0;
+    thread->clear_tid = (flags & sys::kCloneChildClearTid) ? context->r10 : 0;
     thread->frame = thread->hold_stack = 0;
     thread->asked = 0;
     thread->block = thread->id = 0;
-    thread->bare = !(flags & kCloneSetTls);
+    thread->bare = !(flags & sys::kCloneSetTls);
     inherit_affinity(find_thread(sys::gettid()), *thread);
   }
   const bool named = thread && ids_differ();
-  if (named) flags &= ~(kCloneParentSetTid | kCloneChildSetTid);
+  if (named) flags &= ~(sys::kCloneParentSetTid | sys::kCloneChildSetTid);
   const i64 result =
       arch::fermata_clone_guest(flags, start, context->rdx, context->r10, context->r8);
   if (result < 0 && thread) set_state(*thread, ThreadState::kFree);

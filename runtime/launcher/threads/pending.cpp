@@ -33,21 +33,19 @@ constexpr u32 kFree = 0, kProcess = ~u32(0);
 struct SignalDetails {  // siginfo_t
   i32 signal, error, code, pad;
   union {
-    i32 timer;   // of code kOfTimer
+    i32 timer;   // of code sys::kSiTimer
     i32 sender;  // of those that name one
   };
-  i32 overrun;  // of code kOfTimer
+  i32 overrun;  // of code sys::kSiTimer
   u64 value;
   u8 rest[96];
 };
 static_assert(sizeof(SignalDetails) == sizeof image::ImageSignal::info);
-constexpr i32 kOfTimer = -2;      // SI_TIMER
 constexpr int kFirstQueued = 32;  // signals from here on queue; others are pending once
 
 bool names_sender(const SignalDetails& info) {
-  constexpr i32 kUser = 0, kQueue = -1, kMessage = -3, kToThread = -6;  // SI_*
-  return info.code == kUser || info.code == kQueue || info.code == kMessage ||
-         info.code == kToThread;
+  return info.code == sys::kSiUser || info.code == sys::kSiQueue || info.code == sys::kSiMesgq ||
+         info.code == sys::kSiTkill;
 }
 
 struct Taken {
@@ -63,7 +61,7 @@ u32 process_owed;  // futex: 1 until the main thread has queued the process's si
 u32 timers_owed;   // futex: timers' signals that have been taken and whose timers are not set again
 
 constexpr u64 kTakeable =
-    ~(kOurSignals | sys::signal_bit(9 /* SIGKILL */) | sys::signal_bit(19 /* SIGSTOP */));
+    ~(kOurSignals | sys::signal_bit(sys::kSigKill) | sys::signal_bit(sys::kSigStop));
 
 struct Pending {
   u64 of_thread, of_process;
@@ -105,12 +103,13 @@ u32 used() {
 
 /// An earlier entry that the kernel would have merged this one with, had it still been pending.
 Taken* find_same(u32 owner, const SignalDetails& info) {
-  const bool of_timer = info.code == kOfTimer;
+  const bool of_timer = info.code == sys::kSiTimer;
   if (!of_timer && info.signal >= kFirstQueued) return nullptr;
   for (u32 i = 0; i < used(); i++) {
     Taken& entry = taken[i];
     if (__atomic_load_n(&entry.owner, __ATOMIC_ACQUIRE) != owner) continue;
-    if (entry.info.signal != info.signal || (entry.info.code == kOfTimer) != of_timer) continue;
+    if (entry.info.signal != info.signal) continue;
+    if ((entry.info.code == sys::kSiTimer) != of_timer) continue;
     if (!of_timer || entry.info.timer == info.timer) return &entry;
   }
   return nullptr;
@@ -138,9 +137,9 @@ Take take_one(int signal, u32 owner) {
   const bool got = bool(sys::call(SYS_rt_sigtimedwait, sys::word(&only), sys::word(&info),
                                   sys::word(&at_once), 8));
   Taken* const same = got ? find_same(owner, info) : nullptr;
-  if (!got || same || info.code != kOfTimer) end_owing_timer();
+  if (!got || same || info.code != sys::kSiTimer) end_owing_timer();
   if (!got) return Take::kNone;
-  if (same && info.code == kOfTimer) same->info.overrun += 1 + info.overrun;
+  if (same && info.code == sys::kSiTimer) same->info.overrun += 1 + info.overrun;
   if (same) return Take::kAgain;
   __atomic_store_n(&taken[at].owner, owner, __ATOMIC_RELEASE);
   return Take::kNew;
@@ -160,7 +159,7 @@ void take_waiting(u32 tid, bool of_process) {
 
 void queue_again(u32 owner, SignalDetails& info) {
   constexpr u32 kTries = 100;  // a limit that other processes count towards may be reached
-  if (info.code == kOfTimer && expire_again(info.timer, 1 + u64(info.overrun))) return;
+  if (info.code == sys::kSiTimer && expire_again(info.timer, 1 + u64(info.overrun))) return;
   const u32 pid = sys::getpid();
   const u64 signal = u64(info.signal);
   for (u32 i = 0; i < kTries; i++) {
@@ -245,7 +244,7 @@ void return_signals() {
   for (u32 i = 0; any && i < used(); i++) {
     if (!is_mine(taken[i])) continue;
     queue_again(taken[i].owner, taken[i].info);
-    if (taken[i].info.code == kOfTimer) end_owing_timer();
+    if (taken[i].info.code == sys::kSiTimer) end_owing_timer();
     __atomic_store_n(&taken[i].owner, kFree, __ATOMIC_RELEASE);
   }
   if (is_main && __atomic_exchange_n(&process_owed, 0, __ATOMIC_ACQ_REL))
@@ -272,11 +271,11 @@ void restore_signals(const image::Reader& reader) {
     const image::ImageSignal& saved = reader.signals[i];
     Taken& entry = taken[taken_count];
     __builtin_memcpy(&entry.info, saved.info, sizeof entry.info);
-    if (entry.info.code == kOfTimer &&
+    if (entry.info.code == sys::kSiTimer &&
         expire_when_armed(entry.info.timer, 1 + u64(entry.info.overrun)))
       continue;
     taken_count++;
-    if (entry.info.code == kOfTimer) timers_owed++;
+    if (entry.info.code == sys::kSiTimer) timers_owed++;
     entry.owner = saved.thread ? kernel_tid(saved.thread) : kProcess;
   }
   process_owed = 1;

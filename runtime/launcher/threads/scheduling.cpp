@@ -13,12 +13,7 @@ namespace fermata::launch {
 namespace {
 
 constexpr u32 kChoseItself = 4, kResetOnFork = 8;  // ImageThread::flags
-constexpr u64 kFlagReset = 1;                      // SCHED_FLAG_RESET_ON_FORK
 constexpr u32 kNoHugePages = 1, kReaper = 2, kNotDumped = 64, kMerged = 128;  // header.traits
-constexpr u64 kSetDeathSignal = 1, kGetDeathSignal = 2, kSetName = 15, kSetSlack = 29,
-              kGetSlack = 30, kSetReaper = 36, kGetReaper = 37, kSetNoHugePages = 41,
-              kGetNoHugePages = 42, kGetDumped = 3, kSetDumped = 4, kSetMerged = 67,
-              kGetMerged = 68;  // prctl(2)
 
 struct Attributes {  // struct sched_attr
   u32 size, policy;
@@ -40,25 +35,25 @@ Attributes of_thread(u32 tid) {
 
 bool same(const Attributes& a, const Attributes& b) {
   return a.policy == b.policy && a.nice == b.nice && a.priority == b.priority &&
-         ((a.flags ^ b.flags) & kFlagReset) == 0;
+         ((a.flags ^ b.flags) & sys::kSchedFlagResetOnFork) == 0;
 }
 
 }  // namespace
 
 void note_scheduling() {
   first = of_thread(0);
-  first_slack_ns = sys::call(SYS_prctl, kGetSlack).value;
+  first_slack_ns = sys::call(SYS_prctl, sys::kPrGetTimerSlack).value;
 }
 
 void note_own_traits(Thread& thread) {
   i32 reaper = 0;
-  thread.timer_slack_ns = sys::call(SYS_prctl, kGetSlack).value;
-  (void)sys::call(SYS_prctl, kGetDeathSignal, sys::word(&thread.death_signal));
+  thread.timer_slack_ns = sys::call(SYS_prctl, sys::kPrGetTimerSlack).value;
+  (void)sys::call(SYS_prctl, sys::kPrGetPdeathsig, sys::word(&thread.death_signal));
   if (&thread != &threads[0]) return;
-  (void)sys::call(SYS_prctl, kGetReaper, sys::word(&reaper));
-  const Result<u64> plain = sys::call(SYS_prctl, kGetNoHugePages);
-  const Result<u64> dumped = sys::call(SYS_prctl, kGetDumped);
-  const Result<u64> merged = sys::call(SYS_prctl, kGetMerged, 0, 0, 0, 0);
+  (void)sys::call(SYS_prctl, sys::kPrGetChildSubreaper, sys::word(&reaper));
+  const Result<u64> plain = sys::call(SYS_prctl, sys::kPrGetThpDisable);
+  const Result<u64> dumped = sys::call(SYS_prctl, sys::kPrGetDumpable);
+  const Result<u64> merged = sys::call(SYS_prctl, sys::kPrGetMemoryMerge, 0, 0, 0, 0);
   traits = (reaper ? kReaper : 0) | (plain && plain.value == 1 ? kNoHugePages : 0) |
            (dumped && dumped.value == 0 ? kNotDumped : 0) |
            (merged && merged.value == 1 ? kMerged : 0);
@@ -83,25 +78,25 @@ void save_scheduling(const Thread& thread, u32 pid, image::ImageThread& out) {
   out.policy = now.policy;
   out.priority = now.priority;
   if (!same(now, first)) out.flags |= kChoseItself;
-  if (now.flags & kFlagReset) out.flags |= kResetOnFork;
+  if (now.flags & sys::kSchedFlagResetOnFork) out.flags |= kResetOnFork;
   if (thread.timer_slack_ns != first_slack_ns) out.timer_slack_ns = thread.timer_slack_ns;
   out.death_signal = thread.death_signal;
 }
 
 void restore_traits(const image::ImageHeader& header) {
   const u32 saved = header.traits;
-  if (saved & kReaper) (void)sys::call(SYS_prctl, kSetReaper, 1);
-  if (saved & kNoHugePages) (void)sys::call(SYS_prctl, kSetNoHugePages, 1);
-  if (saved & kNotDumped) (void)sys::call(SYS_prctl, kSetDumped, 0);
-  if (saved & kMerged) (void)sys::call(SYS_prctl, kSetMerged, 1, 0, 0, 0);
+  if (saved & kReaper) (void)sys::call(SYS_prctl, sys::kPrSetChildSubreaper, 1);
+  if (saved & kNoHugePages) (void)sys::call(SYS_prctl, sys::kPrSetThpDisable, 1);
+  if (saved & kNotDumped) (void)sys::call(SYS_prctl, sys::kPrSetDumpable, 0);
+  if (saved & kMerged) (void)sys::call(SYS_prctl, sys::kPrSetMemoryMerge, 1, 0, 0, 0);
 }
 
 void restore_scheduling(const image::ImageThread& saved) {
-  (void)sys::call(SYS_prctl, kSetName, sys::word(saved.name));
-  if (saved.timer_slack_ns) (void)sys::call(SYS_prctl, kSetSlack, saved.timer_slack_ns);
-  if (saved.death_signal) (void)sys::call(SYS_prctl, kSetDeathSignal, saved.death_signal);
+  (void)sys::call(SYS_prctl, sys::kPrSetName, sys::word(saved.name));
+  if (saved.timer_slack_ns) (void)sys::call(SYS_prctl, sys::kPrSetTimerSlack, saved.timer_slack_ns);
+  if (saved.death_signal) (void)sys::call(SYS_prctl, sys::kPrSetPdeathsig, saved.death_signal);
   if (!(saved.flags & kChoseItself)) return;
-  const u64 reset = saved.flags & kResetOnFork ? kFlagReset : 0;
+  const u64 reset = saved.flags & kResetOnFork ? sys::kSchedFlagResetOnFork : 0;
   const Attributes wanted{sizeof wanted, saved.policy, reset, saved.nice, saved.priority, 0, 0, 0};
   if (sys::call(SYS_sched_setattr, 0, sys::word(&wanted), 0)) return;
   Message note;

@@ -22,7 +22,6 @@
 namespace fermata::launch {
 namespace {
 
-constexpr u64 kIgnored = 1;  // SIG_IGN; SIG_DFL is 0
 
 u64 ignored_around;  // signals that this restart's surroundings ignore, not the program
 sys::KernelAction hidden[2];  // what the application believes of kSignalTrap and kSignalQuiesce
@@ -34,7 +33,7 @@ bool is_wrapped(const sys::KernelAction& action) {
 /// To be entered through vdso.S, if it is a handler that is told the sender. A child's stay as they
 /// are: if vfork(2) made it, the table is its parent's.
 void wrap(int signal, sys::KernelAction& action) {
-  if (action.handler <= kIgnored || !(action.flags & sys::kSaSigInfo)) return;
+  if (action.handler <= sys::kSigIgn || !(action.flags & sys::kSaSigInfo)) return;
   if (!ids_differ() || !handler_address || is_forked_child()) return;
   __atomic_store_n(&told_handler(signal), action.handler, __ATOMIC_RELEASE);
   action.handler = handler_address;
@@ -72,7 +71,7 @@ u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
   const i64 result = arch::raw_syscall(SYS_rt_sigaction, signal,
                                        wanted ? sys::word(&stripped) : 0, old, set_bytes);
   if (result == 0 && previous && is_wrapped(*previous)) previous->handler = handler_before;
-  if (result == 0 && wanted && wanted->handler != kIgnored && !is_forked_child())
+  if (result == 0 && wanted && wanted->handler != sys::kSigIgn && !is_forked_child())
     (void)__atomic_fetch_and(&ignored_around, ~sys::signal_bit(int(signal)), __ATOMIC_RELAXED);
   return u64(result);
 }
@@ -115,7 +114,7 @@ void restore_actions(const image::Reader& reader) {
     const image::ImageAction& saved = reader.actions[i];
     if (saved.handler == 0 && saved.flags == 0) {
       sys::KernelAction given;
-      if (sys::sigaction(int(saved.signal), nullptr, &given) && given.handler == kIgnored)
+      if (sys::sigaction(int(saved.signal), nullptr, &given) && given.handler == sys::kSigIgn)
         ignored_around |= sys::signal_bit(int(saved.signal));
       continue;
     }

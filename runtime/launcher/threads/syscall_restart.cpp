@@ -78,19 +78,19 @@ u64* argument(UserContext* frame, u32 index) {
 
 /// What sort of timeout this very call has: futex and clock_nanosleep come in two.
 Timeout timeout_of(const Blocking& call, UserContext* frame) {
-  if (call.number == __NR_clock_nanosleep && (frame->rsi & 1)) return Timeout::kDeadline;
+  if (call.number == __NR_clock_nanosleep && (frame->rsi & sys::kTimerAbstime))
+    return Timeout::kDeadline;
   if (call.number != __NR_futex) return call.timeout;
   return (frame->rsi & FUTEX_CMD_MASK) == FUTEX_WAIT ? Timeout::kSpec : Timeout::kDeadline;
 }
 
 /// SO_RCVTIMEO or SO_SNDTIMEO; 0: none, or no socket.
 u64 socket_timeout_ns(Timeout timeout, u64 fd) {
-  constexpr u64 kSocketLevel = 1, kReceiveLimit = 20, kSendLimit = 21;
   i64 limit[2] = {0, 0};  // struct timeval
   u32 bytes = sizeof limit;
-  const bool known = bool(sys::call(
-      SYS_getsockopt, fd, kSocketLevel, timeout == Timeout::kReceive ? kReceiveLimit : kSendLimit,
-      sys::word(limit), sys::word(&bytes)));
+  const int option = timeout == Timeout::kReceive ? sys::kSoRcvTimeo : sys::kSoSndTimeo;
+  const bool known = bool(sys::call(SYS_getsockopt, fd, sys::kSolSocket, option, sys::word(limit),
+                                    sys::word(&bytes)));
   return known ? u64(limit[0]) * 1'000'000'000 + u64(limit[1]) * 1000 : 0;
 }
 
@@ -173,17 +173,16 @@ const Part* first_left(UserContext* frame, u64& moved) {
 
 /// Whether a socket has no messages, so that one receive can continue where another one has ended.
 bool is_stream(u64 fd) {
-  constexpr u64 kSocketLevel = 1, kType = 3;
   i32 type = 0;
   u32 bytes = sizeof type;
-  return sys::call(SYS_getsockopt, fd, kSocketLevel, kType, sys::word(&type), sys::word(&bytes)) &&
-         type == 1 /* SOCK_STREAM */;
+  return sys::call(SYS_getsockopt, fd, sys::kSolSocket, sys::kSoType, sys::word(&type),
+                   sys::word(&bytes)) &&
+         type == sys::kSockStream;
 }
 
 /// Whether a transfer has moved less than it was to, though it could have waited for the rest: into
 /// a pipe or a socket, out of a socket with MSG_WAITALL, out of getrandom(2).
 bool was_cut_short(u64 number, UserContext* frame) {
-  constexpr u64 kPeek = 2, kWaitAll = 0x100;
   const u64 moved = frame->rax;
   u64 rest = moved;
   if (i64(moved) <= 0) return false;
@@ -191,8 +190,8 @@ bool was_cut_short(u64 number, UserContext* frame) {
     case __NR_getrandom: return moved < frame->rsi;
     case __NR_sendfile: return moved < frame->r10;
     case __NR_recvfrom:
-      return moved < frame->rdx && (frame->r10 & (kPeek | kWaitAll)) == kWaitAll &&
-             is_stream(frame->rdi);
+      return moved < frame->rdx && !(frame->r10 & sys::kMsgPeek) &&
+             frame->r10 & sys::kMsgWaitAll && is_stream(frame->rdi);
     case __NR_sendto: return moved < frame->rdx;
     case __NR_writev: {
       const Part* const part = first_left(frame, rest);
@@ -237,11 +236,11 @@ void move_on(RestartBlock& call, UserContext* frame) {
 
 /// Waits until the rest of a transfer can move. What has a time limit ends by EINTR as it is.
 void wait_for_rest(RestartBlock& call, UserContext* frame) {
-  constexpr u64 kReadable = 1, kWritable = 4;  // POLLIN, POLLOUT
   const bool receives = call.number == __NR_recvfrom;
   const Timeout limit = receives ? Timeout::kReceive : Timeout::kSend;
   if (call.number == __NR_getrandom || socket_timeout_ns(limit, call.rdi)) return;
-  call.deadline_ns = u64(u32(call.rdi)) | (receives ? kReadable : kWritable) << 32;  // a pollfd
+  const u64 events = receives ? sys::kPollIn : sys::kPollOut;
+  call.deadline_ns = u64(u32(call.rdi)) | events << 32;  // a pollfd
   frame->r8 = frame->rsi;
   frame->r9 = frame->rdx;
   frame->rdi = sys::word(&call.deadline_ns);
@@ -269,8 +268,7 @@ bool stands_in_rest(UserContext* frame) {
 bool is_over(const RestartBlock& call, Timeout timeout, UserContext* frame) {
   if (timeout != Timeout::kReceive && timeout != Timeout::kSend) return false;
   if (call.deadline_ns == 0 || call.began_ns < call.deadline_ns) return false;
-  constexpr i64 kEinprogress = 115;
-  frame->rax = u64(call.number == __NR_connect ? -kEinprogress : -i64(sys::kEagain));
+  frame->rax = u64(call.number == __NR_connect ? -sys::kEinprogress : -i64(sys::kEagain));
   return true;
 }
 
@@ -352,7 +350,6 @@ void shift_restarted_call(UserContext* frame) {
   call.began_ns = now;
   const Blocking* const kind = find_blocking(call.number);
   if (!kind || timeout_of(*kind, frame) != Timeout::kDeadline) return;
-  constexpr u64 kMonotonic = 1;
   u64* const value = argument(frame, kind->argument);
   if (call.number == __NR_clock_nanosleep && is_boot_clock(frame->rdi)) {
     set_scratch(call, to_new_boot_clock(*reinterpret_cast<const sys::TimeSpec*>(*value)));
@@ -362,7 +359,7 @@ void shift_restarted_call(UserContext* frame) {
   const bool of_futex = call.number == __NR_futex;
   const bool on_monotonic = of_futex ? !(frame->rsi & FUTEX_CLOCK_REALTIME) &&
                                            (frame->rsi & FUTEX_CMD_MASK) != FUTEX_LOCK_PI
-                                     : frame->rdi == kMonotonic;
+                                     : frame->rdi == sys::kClockMonotonic;
   if (*value == 0 || !on_monotonic) return;
   set_scratch(call, to_spec(to_ns(*reinterpret_cast<const sys::TimeSpec*>(*value)) + now - then));
   *value = sys::word(call.scratch);

@@ -20,8 +20,6 @@ namespace {
 using image::ImageTimer;
 
 constexpr u32 kOfTimerCreate = 3;  // ImageTimer::kind; below it: ITIMER_*
-constexpr i32 kBySignal = 0, kByNothing = 1, kToThread = 4;  // SIGEV_*
-constexpr i32 kSigAlrm = 14;
 
 struct Event {  // struct sigevent
   u64 value;
@@ -109,14 +107,13 @@ i32 clock_now(const ImageTimer& timer) {
 /// Sets a timer to a time so long past that it expires at once, for `count` expiries up to now: the
 /// kernel counts them as overruns when the signal is taken.
 void arm_in_the_past(const ImageTimer& timer, u64 count) {
-  constexpr u64 kAbsolute = 1;
   sys::TimeSpec clock{};
   (void)sys::call(SYS_clock_gettime, u64(i64(clock_now(timer))), sys::word(&clock));
   const u64 next = to_ns(clock) + timer.left_ns, past = count * timer.interval_ns;
   u64 first = timer.interval_ns ? (next > past ? next - past : 1) : to_ns(clock);
   if (first == 0) first = 1;  // 0 would stop it
   Setting s{to_spec(timer.interval_ns), to_spec(first)};
-  (void)sys::call(SYS_timer_settime, u64(i64(timer.id)), kAbsolute, sys::word(&s), 0);
+  (void)sys::call(SYS_timer_settime, u64(i64(timer.id)), sys::kTimerAbstime, sys::word(&s), 0);
 }
 
 void arm(const ImageTimer& timer, u64 count) {
@@ -149,9 +146,9 @@ bool make(const ImageTimer& timer, bool id_is_taken_as_given) {
   i32 clock = timer.clock;
   if (is_thread_clock(clock)) clock = clock_thread ? clock_of(clock_thread) : -1;
   Event event{timer.value, timer.signal, timer.notify, thread, {}};
-  const bool orphan = clock == -1 || (timer.notify == kToThread && !thread);
+  const bool orphan = clock == -1 || (timer.notify == sys::kSigevThreadId && !thread);
   if (orphan) {  // its thread had ended: it never tells anybody anything, but its id is in use
-    event.notify = kByNothing;
+    event.notify = sys::kSigevNone;
     clock = CLOCK_MONOTONIC;
   }
   for (;;) {
@@ -171,7 +168,7 @@ namespace {
 u64 create_by_kernel_ids(const u64 (&a)[6]) {
   if (!a[1]) return pass_on(SYS_timer_create, {kernel_clock(a[0]), 0, a[2]});
   Event event = *reinterpret_cast<const Event*>(a[1]);
-  if (event.notify == kToThread) event.thread = kernel_tid(event.thread);
+  if (event.notify == sys::kSigevThreadId) event.thread = kernel_tid(event.thread);
   return pass_on(SYS_timer_create, {kernel_clock(a[0]), sys::word(&event), a[2]});
 }
 
@@ -190,12 +187,12 @@ u64 trap_timer_create(const u64 (&a)[6]) {
   } else if (timer.clock < 0) {
     timer.clock = CLOCK_PROCESS_CPUTIME_ID;
   }
-  const Event standard{u64(timer.id), kSigAlrm, kBySignal, 0, {}};
+  const Event standard{u64(timer.id), sys::kSigAlrm, sys::kSigevSignal, 0, {}};
   const Event& event = a[1] ? *reinterpret_cast<const Event*>(a[1]) : standard;
   timer.value = event.value;
   timer.signal = event.signal;
   timer.notify = event.notify;
-  if (event.notify == kToThread) timer.thread = event.thread;
+  if (event.notify == sys::kSigevThreadId) timer.thread = event.thread;
   note(timer);
   return result;
 }
@@ -231,8 +228,7 @@ void save_timers(image::Writer& writer) {
 }
 
 void restore_timers(const image::Reader& reader) {
-  constexpr u64 kRestoreIds = 77;  // PR_TIMER_CREATE_RESTORE_IDS
-  const bool by_id = bool(sys::call(SYS_prctl, kRestoreIds, 1));
+  const bool by_id = bool(sys::call(SYS_prctl, sys::kPrTimerCreateRestoreIds, 1));
   for (u64 i = 0; i < reader.header->timers.count && i < sizeof current / sizeof *current; i++)
     current[current_count++] = reader.timers[i];
   sort_by_id();
@@ -245,7 +241,7 @@ void restore_timers(const image::Reader& reader) {
           "another timer of this process has its id; restart under another MPI");
     note(timer);
   }
-  if (by_id) (void)sys::call(SYS_prctl, kRestoreIds, 0);
+  if (by_id) (void)sys::call(SYS_prctl, sys::kPrTimerCreateRestoreIds, 0);
 }
 
 bool expire_again(i32 id, u64 count) {
