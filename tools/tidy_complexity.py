@@ -31,7 +31,6 @@ ALLOWED = {
     "runtime/launcher/threads/syscall_restart.cpp:restart_call": 21,
     "runtime/launcher/ids/process_ids.cpp:trap_id_call": 39,
     "runtime/launcher/image/save.cpp:write_image": 27,
-    "runtime/launcher/process/undone.cpp:untold_option": 23,
     "runtime/memory/save.cpp:save_private": 23,
     "runtime/memory/shared.cpp:restore_objects": 25,
     "runtime/mpi/errors.h:error_target": 23,

@@ -99,7 +99,7 @@ Status each_descriptor(Message& why, Take take) {
   static char buffer[1 << 16];
   for (;;) {
     const Result<u64> got =
-        sys::call(SYS_getdents64, directory.value, sys::word(buffer), sizeof buffer);
+        sys::call(SYS_getdents64, directory.value, sys::arg(buffer), sizeof buffer);
     if (!got) return failure(got.error);
     if (got.value == 0) break;
     for (u64 at = 0; at < got.value;) {

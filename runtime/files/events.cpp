@@ -54,7 +54,7 @@ Status describe_timerfd(image::ImageFile& file) {
   file.values[kTimerIntervalNs] = timer.interval_ns;
   if (timer.absolute && timer.clock == 0 && timer.value_ns) {
     sys::TimeSpec now{};
-    (void)sys::call(SYS_clock_gettime, timer.clock, sys::word(&now));
+    (void)sys::call(SYS_clock_gettime, timer.clock, sys::arg(&now));
     file.values[kTimerClock] |= kAbsoluteTimer;
     file.values[kTimerValueNs] += u64(now.seconds) * kNsPerSecond + u64(now.nanoseconds);
   }
@@ -121,10 +121,10 @@ bool is_watched(int epoll, u32 fd) {
     u32 epoll, target, index;
   } slot{u32(epoll), fd, 0};
   const u32 pid = sys::getpid();
-  const Result<u64> first = sys::call(SYS_kcmp, pid, pid, sys::kKcmpEpollTfd, fd, sys::word(&slot));
+  const Result<u64> first = sys::call(SYS_kcmp, pid, pid, sys::kKcmpEpollTfd, fd, sys::arg(&slot));
   slot.index = 1;
   const Result<u64> second =
-      sys::call(SYS_kcmp, pid, pid, sys::kKcmpEpollTfd, fd, sys::word(&slot));
+      sys::call(SYS_kcmp, pid, pid, sys::kKcmpEpollTfd, fd, sys::arg(&slot));
   return first && first.value == 0 && !second;
 }
 
@@ -151,7 +151,7 @@ Status finish_epoll(Saver& saver, const image::ImageFile& file) {
 
 Status finish_inotify(Saver& saver, const image::ImageFile& file) {
   i32 unread = 0;
-  (void)sys::call(SYS_ioctl, u64(file.fd), sys::kFionread, sys::word(&unread));
+  (void)sys::call(SYS_ioctl, u64(file.fd), sys::kFionread, sys::arg(&unread));
   if (unread) {
     saver.refuse(file) << "inotify events that have not been read; read them first";
     return failure(sys::kEagain);
@@ -214,10 +214,10 @@ Status restore_timer(int fd, const image::ImageFile& file) {
   // A kernel without SET_TICKS: what has expired expires again, at once, and counts once.
   TimerSpec spec{to_time(interval), to_time(first ? first : 1)};
   const u64 absolute = file.values[kTimerClock] & kAbsoluteTimer ? 1 : 0;  // TFD_TIMER_ABSTIME
-  Result<u64> done = sys::call(SYS_timerfd_settime, u64(fd), absolute, sys::word(&spec), 0);
-  if (done && ticks && !sys::call(SYS_ioctl, u64(fd), sys::kTfdIocSetTicks, sys::word(&ticks))) {
+  Result<u64> done = sys::call(SYS_timerfd_settime, u64(fd), absolute, sys::arg(&spec), 0);
+  if (done && ticks && !sys::call(SYS_ioctl, u64(fd), sys::kTfdIocSetTicks, sys::arg(&ticks))) {
     spec.value = to_time(1);
-    done = sys::call(SYS_timerfd_settime, u64(fd), 0, sys::word(&spec), 0);
+    done = sys::call(SYS_timerfd_settime, u64(fd), 0, sys::arg(&spec), 0);
   }
   return done ? success() : failure(done.error);
 }
@@ -228,7 +228,7 @@ Status restore_watch(const Restorer& restorer, const image::ImageMember& member)
   const char* path = restorer.reader.string(member.path_string);
   for (;;) {
     const Result<u64> got =
-        sys::call(SYS_inotify_add_watch, u64(member.fd), sys::word(path), mask);
+        sys::call(SYS_inotify_add_watch, u64(member.fd), sys::arg(path), mask);
     if (got && int(got.value) == member.target) {
       note_watch(member.fd, got.value, path);
       return success();
@@ -246,7 +246,7 @@ Status restore_watch(const Restorer& restorer, const image::ImageMember& member)
 void discard_events(int fd) {
   char event[512];
   i32 unread = 0;
-  while (sys::call(SYS_ioctl, u64(fd), sys::kFionread, sys::word(&unread)) && unread > 0)
+  while (sys::call(SYS_ioctl, u64(fd), sys::kFionread, sys::arg(&unread)) && unread > 0)
     if (!sys::read(fd, event, sizeof event)) return;
 }
 
@@ -269,7 +269,7 @@ Status restore_lock(Restorer& restorer, const image::ImageMember& member) {
                         (member.flags ? sys::kLockEx : sys::kLockSh) | sys::kLockNb)
             : sys::fcntl(member.fd,
                          member.kind == kPosixLock ? sys::kSetLock : sys::kSetDescriptionLock,
-                         sys::word(&lock));
+                         sys::arg(&lock));
     if (got) return success();
     if (got.error == sys::kEagain && sys::now_ns() < deadline) {
       sys::sleep_ns(10'000'000);
@@ -299,7 +299,7 @@ Status restore_event(Restorer& restorer, const image::ImageFile& file) {
       break;
     case kTimer: made = sys::call(SYS_timerfd_create, u32(file.values[kTimerClock]), flags); break;
     case kSignal:
-      made = sys::call(SYS_signalfd4, -u64(1), sys::word(&file.values[0]), 8, flags);
+      made = sys::call(SYS_signalfd4, -u64(1), sys::arg(&file.values[0]), 8, flags);
       break;
     case kEpoll: made = sys::call(SYS_epoll_create1, sys::kCloseOnExec); break;
     case kInotify: made = sys::call(SYS_inotify_init1, flags); break;
@@ -327,7 +327,7 @@ Status restore_member(Restorer& restorer, const image::ImageMember& member) {
   const EpollEvent event{member.flags, member.values[0]};
   const Result<u64> added = sys::call(SYS_epoll_ctl, u64(member.fd), sys::kEpollCtlAdd,
                                       u64(member.target),
-                                      sys::word(&event));
+                                      sys::arg(&event));
   if (!added) restorer.why << "cannot add descriptor " << member.target << " to epoll "
                            << member.fd;
   return added ? success() : failure(added.error);

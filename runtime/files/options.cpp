@@ -79,7 +79,7 @@ struct Value {
 Value get(int fd, const Option& option) {
   Value value;
   const Result<u64> got = sys::call(SYS_getsockopt, u64(fd), option.level, option.name,
-                                    sys::word(value.words), sys::word(&value.bytes));
+                                    sys::arg(value.words), sys::arg(&value.bytes));
   return got ? value : Value{{0, 0}, 0};
 }
 
@@ -92,11 +92,11 @@ Status add_filter(Saver& saver, const image::ImageFile& file) {
   constexpr u32 kInstructionBytes = 8;
   u32 count = 0;
   const Result<u64> counted = sys::call(SYS_getsockopt, u64(file.fd), sys::kSolSocket, kFilter, 0,
-                                        sys::word(&count));
+                                        sys::arg(&count));
   if (counted && count == 0) return success();
   const bool fits = counted && count * kInstructionBytes <= kTextBytes;
   const Result<u64> got = fits ? sys::call(SYS_getsockopt, u64(file.fd), sys::kSolSocket, kFilter,
-                                           sys::word(content_buffer()), sys::word(&count))
+                                           sys::arg(content_buffer()), sys::arg(&count))
                                : counted;
   if (!counted && counted.error == sys::kEnoprotoopt) return success();
   image::ImageMember* const member =
@@ -115,10 +115,10 @@ Status add_filter(Saver& saver, const image::ImageFile& file) {
 Result<u64> attach_filter(const image::Reader& reader, const image::ImageMember& member) {
   struct {
     u64 count, instructions;  // struct sock_fprog: the count has 16 bits
-  } program{member.bytes / 8, sys::word(content_buffer())};
+  } program{member.bytes / 8, sys::arg(content_buffer())};
   if (!load_text(reader, u32(member.values[0]), content_buffer(), member.bytes))
     return Result<u64>::fail(sys::kEio);
-  return sys::call(SYS_setsockopt, u64(member.fd), sys::kSolSocket, kFilter, sys::word(&program),
+  return sys::call(SYS_setsockopt, u64(member.fd), sys::kSolSocket, kFilter, sys::arg(&program),
                    sizeof program);
 }
 
@@ -171,14 +171,14 @@ Status restore_option(Restorer& restorer, const image::ImageMember& member) {
   if (level == sys::kSolSocket && (member.flags == kSendBytes || member.flags == kReceiveBytes)) {
     // The kernel doubles what it is told, and keeps it below the administrator's limit.
     const u32 forced = member.flags == kSendBytes ? 32 : 33, half = u32(words[0]) / 2;
-    if (!sys::call(SYS_setsockopt, fd, level, forced, sys::word(&half), sizeof half))
-      (void)sys::call(SYS_setsockopt, fd, level, member.flags, sys::word(&half), sizeof half);
+    if (!sys::call(SYS_setsockopt, fd, level, forced, sys::arg(&half), sizeof half))
+      (void)sys::call(SYS_setsockopt, fd, level, member.flags, sys::arg(&half), sizeof half);
     return success();
   }
   const bool filter = level == sys::kSolSocket && member.flags == kFilter;
   const Result<u64> set =
       filter ? attach_filter(restorer.reader, member)
-             : sys::call(SYS_setsockopt, fd, level, member.flags, sys::word(words), bytes);
+             : sys::call(SYS_setsockopt, fd, level, member.flags, sys::arg(words), bytes);
   if (set) return success();
   Message text;
   text << "cannot set option " << member.flags << " of level " << level << " of the socket "

@@ -19,7 +19,7 @@ u32 group_of(u32 pid) { return u32(sys::call(SYS_getpgid, pid).value); }
 
 Status finish_owner(Saver& saver, const image::ImageFile& file) {
   Owner owner{};
-  const Result<u64> known = sys::fcntl(file.fd, sys::kGetOwnerEx, sys::word(&owner));
+  const Result<u64> known = sys::fcntl(file.fd, sys::kGetOwnerEx, sys::arg(&owner));
   if (!known || !owner.id) return success();
   const u32 own = owner.type == sys::kFOwnerPgrp ? group_of(saver.context.pid) : saver.context.pid;
   if (u32(owner.id) != own) {
@@ -40,7 +40,7 @@ Status restore_owner(Restorer& restorer, const image::ImageMember& member) {
   const u32 pid = sys::getpid();
   const Owner owner{i32(member.values[0]),
                     i32(member.values[0] == u64(sys::kFOwnerPgrp) ? group_of(pid) : pid)};
-  Result<u64> done = sys::fcntl(member.fd, sys::kSetOwnerEx, sys::word(&owner));
+  Result<u64> done = sys::fcntl(member.fd, sys::kSetOwnerEx, sys::arg(&owner));
   if (done && member.flags) done = sys::fcntl(member.fd, sys::kSetSignal, member.flags);
   const image::ImageFile* const file = restorer.find(member.fd);
   if (done && file && (file->flags & sys::kAsync))

@@ -66,7 +66,7 @@ bool is_found(const sys::KernelStat& info, const char* path) {
 
 bool is_message_queue(int fd) {
   u64 info[15] = {};                   // struct statfs
-  return sys::call(SYS_fstatfs, u64(fd), sys::word(info)) && info[0] == sys::kMqueueMagic;
+  return sys::call(SYS_fstatfs, u64(fd), sys::arg(info)) && info[0] == sys::kMqueueMagic;
 }
 
 Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
@@ -110,7 +110,7 @@ Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelS
 Result<u64> make_memory(const char* shown) {
   Text<256> name;
   for (; *shown && !text_equal(shown, " (deleted)"); shown++) name.put(*shown);
-  return sys::call(SYS_memfd_create, sys::word(name.data),
+  return sys::call(SYS_memfd_create, sys::arg(name.data),
                    sys::kMfdCloexec | sys::kMfdAllowSealing);
 }
 
@@ -141,7 +141,7 @@ Result<u64> make_nameless(const char* path) {
     // A file system without O_TMPFILE: under a name, for a moment.
     directory << "/.fermata-" << sys::getpid();
     made = sys::open(directory.data, sys::kCreate | sys::kExcl | kHow, mode);
-    if (made) (void)sys::call(SYS_unlinkat, u64(i64(sys::kAtCwd)), sys::word(directory.data), 0);
+    if (made) (void)sys::call(SYS_unlinkat, u64(i64(sys::kAtCwd)), sys::arg(directory.data), 0);
   }
   const bool closed =
       made.error == sys::kEacces || made.error == sys::kEperm || made.error == sys::kErofs;
@@ -162,7 +162,7 @@ bool may_open(const image::ImageFile& file, const sys::KernelStat& info, const c
   if (int(file.flags) & sys::kPathOnly) return true;
   const u32 access = file.flags & sys::kAccessMode;
   const u64 wanted = (access == sys::kWriteOnly ? 0 : sys::kROk) | (access ? sys::kWOk : 0);
-  const Result<u64> allowed = sys::call(SYS_faccessat2, u64(i64(sys::kAtCwd)), sys::word(path),
+  const Result<u64> allowed = sys::call(SYS_faccessat2, u64(i64(sys::kAtCwd)), sys::arg(path),
                                         wanted, sys::kAtEaccess);
   return allowed || allowed.error == sys::kEnosys ||
          (allowed.error == sys::kEacces && info.uid == sys::call(SYS_geteuid).value);

@@ -19,7 +19,7 @@ u32 poll_now(int fd) {
     int fd;
     i16 events, happened;
   } request{fd, 0, 0};
-  (void)sys::call(SYS_poll, sys::word(&request), 1, 0);
+  (void)sys::call(SYS_poll, sys::arg(&request), 1, 0);
   return u32(u16(request.happened));
 }
 
@@ -27,7 +27,7 @@ u32 poll_now(int fd) {
 Result<u64> copy_contents(int reader, u64 capacity) {
   int copy[2];
   const Result<u64> made =
-      sys::call(SYS_pipe2, sys::word(copy), u64(sys::kNonBlock | sys::kCloseOnExec));
+      sys::call(SYS_pipe2, sys::arg(copy), u64(sys::kNonBlock | sys::kCloseOnExec));
   if (!made) return made;
   Result<u64> got = sys::fcntl(copy[1], sys::kSetPipeSize, capacity);
   if (got) got = sys::call(SYS_tee, u64(reader), u64(copy[1]), capacity, sys::kSpliceFNonBlock);
@@ -94,7 +94,7 @@ Status finish_pipe(Saver& saver, image::ImageFile& file) {
 Status restore_pipe(Restorer& restorer, const image::ImageFile& file) {
   if (file.same_as != file.fd) return success();  // came back with the first one
   int ends[2];
-  Result<u64> made = sys::call(SYS_pipe2, sys::word(ends), u64(sys::kCloseOnExec));
+  Result<u64> made = sys::call(SYS_pipe2, sys::arg(ends), u64(sys::kCloseOnExec));
   if (!made) return failure(made.error);
   const Result<u64> out = restorer.lift(ends[0]), in = restorer.lift(ends[1]);
   if (!out || !in) return failure(out.error | in.error);

@@ -29,12 +29,12 @@ Status add_attributes(Saver& saver, const image::ImageFile& file) {
   Text<64> link;
   name_descriptor(file.fd, link);
   const Result<u64> listed =
-      sys::call(SYS_listxattr, sys::word(link.data), sys::word(names), sizeof names);
+      sys::call(SYS_listxattr, sys::arg(link.data), sys::arg(names), sizeof names);
   for (u64 at = 0; listed && at < listed.value; at += text_length(names + at) + 1) {
     const char* name = names + at;
     if (!is_programs(name)) continue;
-    const Result<u64> got = sys::call(SYS_getxattr, sys::word(link.data), sys::word(name),
-                                      sys::word(value), sizeof value);
+    const Result<u64> got = sys::call(SYS_getxattr, sys::arg(link.data), sys::arg(name),
+                                      sys::arg(value), sizeof value);
     if (!got) continue;
     image::ImageMember* const member = saver.add_member(file, kFileAttribute);
     if (!member) return failure(sys::kEnomem);
@@ -64,7 +64,7 @@ Status finish_properties(Saver& saver, const image::ImageFile& file) {
   times->values[0] = in_ns(info.times[0], info.times[1]);
   times->values[1] = in_ns(info.times[2], info.times[3]);
   u32 flags = 0;
-  if (!sys::call(SYS_ioctl, u64(file.fd), sys::kFsIocGetFlags, sys::word(&flags))) return success();
+  if (!sys::call(SYS_ioctl, u64(file.fd), sys::kFsIocGetFlags, sys::arg(&flags))) return success();
   if (!(flags & kKeptFlags)) return success();
   image::ImageMember* const kept = saver.add_member(file, kFileFlags);
   if (!kept) return failure(sys::kEnomem);
@@ -82,11 +82,11 @@ Result<u64> set_owner(Restorer& restorer, const image::ImageMember& member, cons
   const u64 user = info.uid == member.values[0] ? kUnchanged : member.values[0];
   Result<u64> done = Result<u64>::ok(0);
   if (!same)
-    done = sys::call(SYS_fchownat, u64(i64(sys::kAtCwd)), sys::word(link), user, member.values[1]);
+    done = sys::call(SYS_fchownat, u64(i64(sys::kAtCwd)), sys::arg(link), user, member.values[1]);
   const image::ImageFile* const file = restorer.find(member.fd);
   // Afterwards, since a change of owner takes the set-user-ID bit away.
   if (file)
-    (void)sys::call(SYS_fchmodat, u64(i64(sys::kAtCwd)), sys::word(link),
+    (void)sys::call(SYS_fchmodat, u64(i64(sys::kAtCwd)), sys::arg(link),
                     file->values[kDeletedMode]);
   return done;
 }
@@ -94,8 +94,8 @@ Result<u64> set_owner(Restorer& restorer, const image::ImageMember& member, cons
 Result<u64> set_attribute(Restorer& restorer, const image::ImageMember& member, const char* link) {
   if (!load_text(restorer.reader, u32(member.values[0]), value, member.bytes))
     return Result<u64>::fail(sys::kEio);
-  return sys::call(SYS_setxattr, sys::word(link),
-                   sys::word(restorer.reader.string(member.path_string)), sys::word(value),
+  return sys::call(SYS_setxattr, sys::arg(link),
+                   sys::arg(restorer.reader.string(member.path_string)), sys::arg(value),
                    member.bytes, 0);
 }
 
@@ -103,16 +103,16 @@ Result<u64> set_times(const image::ImageMember& member, const char* link) {
   const sys::TimeSpec times[2] = {
       {i64(member.values[0] / kNsPerSecond), i64(member.values[0] % kNsPerSecond)},
       {i64(member.values[1] / kNsPerSecond), i64(member.values[1] % kNsPerSecond)}};
-  return sys::call(SYS_utimensat, u64(i64(sys::kAtCwd)), sys::word(link), sys::word(times), 0);
+  return sys::call(SYS_utimensat, u64(i64(sys::kAtCwd)), sys::arg(link), sys::arg(times), 0);
 }
 
 Result<u64> set_flags(const image::ImageMember& member) {
   u32 flags = 0;
   const Result<u64> got =
-      sys::call(SYS_ioctl, u64(member.fd), sys::kFsIocGetFlags, sys::word(&flags));
+      sys::call(SYS_ioctl, u64(member.fd), sys::kFsIocGetFlags, sys::arg(&flags));
   if (!got) return got;
   flags = (flags & ~kKeptFlags) | u32(member.values[0]);
-  return sys::call(SYS_ioctl, u64(member.fd), sys::kFsIocSetFlags, sys::word(&flags));
+  return sys::call(SYS_ioctl, u64(member.fd), sys::kFsIocSetFlags, sys::arg(&flags));
 }
 
 }  // namespace
@@ -159,9 +159,9 @@ Result<u64> open_again(const char* path, int flags) {
     const u64 here = u64(i64(sys::kAtCwd));
     if (opened.error != sys::kEacces || !sys::stat(path, &info)) return opened;
     if (info.uid != sys::call(SYS_geteuid).value) return opened;
-    if (!sys::call(SYS_fchmodat, here, sys::word(path), 0700)) return opened;
+    if (!sys::call(SYS_fchmodat, here, sys::arg(path), 0700)) return opened;
     const Result<u64> again = sys::open(path, flags);
-    (void)sys::call(SYS_fchmodat, here, sys::word(path), info.mode & 07777);
+    (void)sys::call(SYS_fchmodat, here, sys::arg(path), info.mode & 07777);
     return again;
   }
 }

@@ -26,12 +26,12 @@ struct Part {  // struct iovec
 u64 option(int fd, int name) {
   i32 value = 0;
   u32 bytes = sizeof value;
-  (void)sys::call(SYS_getsockopt, u64(fd), sys::kSolSocket, u64(name), sys::word(&value),
-                  sys::word(&bytes));
+  (void)sys::call(SYS_getsockopt, u64(fd), sys::kSolSocket, u64(name), sys::arg(&value),
+                  sys::arg(&bytes));
   return u64(i64(value));
 }
 bool set_option(int fd, int name, i32 value) {
-  return bool(sys::call(SYS_setsockopt, u64(fd), sys::kSolSocket, u64(name), sys::word(&value),
+  return bool(sys::call(SYS_setsockopt, u64(fd), sys::kSolSocket, u64(name), sys::arg(&value),
                         sizeof value));
 }
 
@@ -44,7 +44,7 @@ struct Address {  // struct sockaddr_storage
 u64 address(u64 call, int fd, Address& out) {
   u32 bytes = sizeof out;
   out = {};
-  return sys::call(call, u64(fd), sys::word(&out), sys::word(&bytes)) ? bytes : 0;
+  return sys::call(call, u64(fd), sys::arg(&out), sys::arg(&bytes)) ? bytes : 0;
 }
 
 u32 port(const Address& a) { return u32(a.data[0]) << 8 | a.data[1]; }
@@ -108,7 +108,7 @@ u32 poll_peer(int fd) {
     int fd;
     i16 events, happened;
   } request{fd, sys::kPollRdHup, 0};
-  (void)sys::call(SYS_poll, sys::word(&request), 1, 0);
+  (void)sys::call(SYS_poll, sys::arg(&request), 1, 0);
   return u32(u16(request.happened));
 }
 
@@ -123,15 +123,15 @@ bool is_shut_for_sending(int fd) {
 /// As peek_messages(), which has set SO_PEEK_OFF to 0, and puts back what it was.
 Result<u64> peek_on(int fd, u64 type, u64 inode, bool silent) {
   i32 queued = 0;
-  (void)sys::call(SYS_ioctl, u64(fd), sys::kFionread, sys::word(&queued));
+  (void)sys::call(SYS_ioctl, u64(fd), sys::kFionread, sys::arg(&queued));
   u64 used = 0, bytes = 0;
   Result<u64> got = Result<u64>::ok(0);
   for (;;) {
     const u64 room = kContentBytes - used;
     if (room <= 8) return Result<u64>::fail(sys::kEnomem);
-    Part part{sys::word(content_buffer() + used + 8), room - 8};
-    ReceivedMessage message{0, 0, sys::word(&part), 1, 0, 0, 0, 0};
-    got = sys::call(SYS_recvmsg, u64(fd), sys::word(&message),
+    Part part{sys::arg(content_buffer() + used + 8), room - 8};
+    ReceivedMessage message{0, 0, sys::arg(&part), 1, 0, 0, 0, 0};
+    got = sys::call(SYS_recvmsg, u64(fd), sys::arg(&message),
                     sys::kMsgPeek | sys::kMsgDontWait);
     if (got && (message.flags & (sys::kMsgTrunc | sys::kMsgCtrunc)))
       got = Result<u64>::fail(sys::kEperm);
@@ -157,7 +157,7 @@ Result<u64> peek_messages(int fd, u64 type, u64 inode, bool silent) {
   (void)set_option(fd, sys::kSoPeekOff, none);
   u8 byte;
   const Result<u64> next =
-      sys::call(SYS_recvfrom, u64(fd), sys::word(&byte), 1, u64(sys::kMsgPeek | sys::kMsgDontWait));
+      sys::call(SYS_recvfrom, u64(fd), sys::arg(&byte), 1, u64(sys::kMsgPeek | sys::kMsgDontWait));
   if (!next && next.error == sys::kEagain) note_empty_message(inode, false);
   Result<u64> got = Result<u64>::fail(sys::kEperm);
   if (!has_empty_message(inode) && set_option(fd, sys::kSoPeekOff, 0))
@@ -212,7 +212,7 @@ Status refill(Restorer& restorer, const image::ImageFile& file, int from) {
     __builtin_memcpy(&bytes, content_buffer() + at, 8);
     if (bytes > file.size - at - 8) return failure(sys::kEio);
     const Result<u64> sent = sys::call(SYS_sendto, u64(from),
-                                       sys::word(content_buffer() + at + 8), bytes,
+                                       sys::arg(content_buffer() + at + 8), bytes,
                                        sys::kMsgDontWait);
     if (!sent || sent.value != bytes) done = failure(sent ? sys::kEio : sent.error);
     at += 8 + bytes;
@@ -225,7 +225,7 @@ Status make_pair(const image::ImageFile& file, int (&ends)[2]) {
   const Result<u64> made =
       sys::call(SYS_socketpair, sys::kAfUnix,
                 (file.values[kSocketType] & 0xff) | sys::kCloseOnExec, 0,
-                sys::word(ends));
+                sys::arg(ends));
   return made ? success() : failure(made.error);
 }
 

@@ -119,8 +119,8 @@ void trap_handler(int, arch::SignalInfo* info, void* frame) {
 
 void install_boundary(bool with_filter) {
   const sys::KernelAction action{
-      sys::word(&trap_handler), sys::kSaSigInfo | sys::kSaRestorer | sys::kSaNoDefer,
-      sys::word(&arch::fermata_restorer),
+      sys::arg(&trap_handler), sys::kSaSigInfo | sys::kSaRestorer | sys::kSaNoDefer,
+      sys::arg(&arch::fermata_restorer),
       // Traps are short: every other signal waits, so that none sees a call half done.
       ~kOurSignals | sys::signal_bit(kSignalQuiesce)};
   const Result<u64> handler = sys::sigaction(kSignalTrap, &action, nullptr);

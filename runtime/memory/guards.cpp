@@ -19,10 +19,10 @@ struct Found {  // struct page_region
 Mapping first_guard_part(int pagemap_fd, const Mapping& mapping) {
   Mapping part = mapping;
   Found found{};
-  Scan scan{sizeof(Scan), 0, mapping.start, mapping.end, 0, sys::word(&found),
+  Scan scan{sizeof(Scan), 0, mapping.start, mapping.end, 0, sys::arg(&found),
                   1,            0, 0,             sys::kPageIsGuard,      0, sys::kPageIsGuard};
   const Result<u64> got =
-      sys::call(SYS_ioctl, u64(pagemap_fd), sys::kPagemapScan, sys::word(&scan));
+      sys::call(SYS_ioctl, u64(pagemap_fd), sys::kPagemapScan, sys::arg(&scan));
   if (!got || got.value == 0 || found.start < mapping.start || found.end > mapping.end ||
       found.end <= found.start)
     return part;

@@ -26,8 +26,8 @@ NoNewPages::NoNewPages(const Mapping& mapping) {
   Handshake handshake{sys::kUffdApi,
                       sys::kUffdFeatureMissingHugetlbfs | sys::kUffdFeatureSigbus, 0};
   Range range{mapping.start, mapping.bytes(), sys::kUffdioRegisterModeMissing, 0};
-  if (sys::call(SYS_ioctl, fd.value, sys::kUffdioApi, sys::word(&handshake)))
-    (void)sys::call(SYS_ioctl, fd.value, sys::kUffdioRegister, sys::word(&range));
+  if (sys::call(SYS_ioctl, fd.value, sys::kUffdioApi, sys::arg(&handshake)))
+    (void)sys::call(SYS_ioctl, fd.value, sys::kUffdioRegister, sys::arg(&range));
 }
 
 NoNewPages::~NoNewPages() {

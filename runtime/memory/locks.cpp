@@ -44,13 +44,13 @@ bool may_lock_anything() {
     i32 pid;
   } head{sys::kLinuxCapabilityVersion3, 0};
   u32 sets[6] = {};  // effective, permitted, inheritable; twice
-  return sys::call(SYS_capget, sys::word(&head), sys::word(sets)) &&
+  return sys::call(SYS_capget, sys::arg(&head), sys::arg(sets)) &&
          (sets[0] >> sys::kCapIpcLock & 1);
 }
 
 u64 lock_limit() {
   u64 limit[2] = {0, 0};
-  (void)sys::call(SYS_prlimit64, 0, sys::kRlimitMemlock, 0, sys::word(limit));
+  (void)sys::call(SYS_prlimit64, 0, sys::kRlimitMemlock, 0, sys::arg(limit));
   return limit[0];
 }
 

@@ -70,7 +70,7 @@ Result<u64> make_nameless(const char* path, u32 mode) {
   Text<256> name;
   memfd_name(path, name);
   const Result<u64> fd =
-      sys::call(SYS_memfd_create, sys::word(name.data), sys::kMfdCloexec | sys::kMfdAllowSealing);
+      sys::call(SYS_memfd_create, sys::arg(name.data), sys::kMfdCloexec | sys::kMfdAllowSealing);
   if (fd) (void)sys::call(SYS_fchmod, fd.value, mode);
   return fd;
 }
@@ -83,9 +83,9 @@ Result<u64> make_named(const char* path, u32 mode) {
       fresh.data, sys::kReadWrite | sys::kCreate | sys::kExcl | sys::kCloseOnExec, mode);
   if (!fd) return fd;
   (void)sys::call(SYS_fchmod, fd.value, mode);
-  const Result<u64> renamed = sys::call(SYS_rename, sys::word(fresh.data), sys::word(path));
+  const Result<u64> renamed = sys::call(SYS_rename, sys::arg(fresh.data), sys::arg(path));
   if (renamed) return fd;
-  (void)sys::call(SYS_unlink, sys::word(fresh.data));
+  (void)sys::call(SYS_unlink, sys::arg(fresh.data));
   (void)sys::close(int(fd.value));
   return renamed;
 }

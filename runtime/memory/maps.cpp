@@ -96,7 +96,7 @@ char* read_mappings(Detail detail) {
 }
 
 void free_mappings(char* text) {
-  const u64 map = sys::word(text) - kHeadBytes;
+  const u64 map = sys::arg(text) - kHeadBytes;
   (void)sys::munmap(map, *reinterpret_cast<u64*>(map));
 }
 

@@ -18,12 +18,12 @@ constexpr int kDescriptorsSearched = 4096;
 
 u64 file_system_of(const char* path) {
   u64 info[15] = {};  // struct statfs
-  return sys::call(SYS_statfs, sys::word(path), sys::word(info)) ? info[0] : 0;
+  return sys::call(SYS_statfs, sys::arg(path), sys::arg(info)) ? info[0] : 0;
 }
 
 u64 boot_time_ns() {
   sys::TimeSpec t{};
-  (void)sys::call(SYS_clock_gettime, sys::kClockBoottime, sys::word(&t));
+  (void)sys::call(SYS_clock_gettime, sys::kClockBoottime, sys::arg(&t));
   return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds);
 }
 
@@ -93,7 +93,7 @@ Status describe(image::Writer& writer, image::ImageObject& object, const Mapping
 u64 kernels_own_device() {
   static u64 device = 0;
   if (device) return device;
-  const Result<u64> fd = sys::call(SYS_memfd_create, sys::word(""), sys::kMfdCloexec);
+  const Result<u64> fd = sys::call(SYS_memfd_create, sys::arg(""), sys::kMfdCloexec);
   sys::KernelStat info;
   if (fd && sys::fstat(int(fd.value), &info)) device = info.dev;
   if (fd) (void)sys::close(int(fd.value));
@@ -188,7 +188,7 @@ Status save_mapped(Pages& pages, image::ImageObject& object,
 /// Of all segments together.
 u64 segment_pages_in_swap() {
   u64 info[6] = {};  // struct shm_info: used_ids, shm_tot, shm_rss, shm_swp, ...
-  return sys::call(SYS_shmctl, 0, sys::kShmInfo, sys::word(info)) ? info[3] : 1;
+  return sys::call(SYS_shmctl, 0, sys::kShmInfo, sys::arg(info)) ? info[3] : 1;
 }
 
 Status save_segment(Pages& pages, const image::ImageObject& object) {

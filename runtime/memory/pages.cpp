@@ -26,7 +26,7 @@ struct Chunk {
   void look(int pagemap_fd, const Mapping& mapping, u64 at, u64 pages, Wanted wanted) {
     if (wanted == Wanted::kCached) {
       known = !(mapping.attributes & kHugeTlb) &&
-              sys::call(SYS_mincore, at, pages * kPageBytes, sys::word(cached)) &&
+              sys::call(SYS_mincore, at, pages * kPageBytes, sys::arg(cached)) &&
               !may_hide_pages(mapping);
       return;
     }
@@ -65,7 +65,7 @@ Status Pages::open() {
 void Pages::close() {
   (void)sys::close(memory_fd);
   (void)sys::close(pagemap_fd);
-  (void)sys::munmap(sys::word(buffer), kRunPages * kPageBytes);
+  (void)sys::munmap(sys::arg(buffer), kRunPages * kPageBytes);
 }
 
 /// Pages that are not there, such as those beyond the end of a file, become zero.

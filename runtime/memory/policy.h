@@ -29,7 +29,7 @@ using PolicyText = Text<512>;
 /// kernel, or a container, does not tell.
 inline Policy policy_of(u64 address = 0) {
   Policy found;
-  if (!sys::call(SYS_get_mempolicy, sys::word(&found.mode), sys::word(found.nodes), Policy::kNodes,
+  if (!sys::call(SYS_get_mempolicy, sys::arg(&found.mode), sys::arg(found.nodes), Policy::kNodes,
                  address, address ? sys::kMpolFAddr : 0))
     return {};
   return found;
@@ -53,12 +53,12 @@ inline Policy read_policy(const char* text) {
 /// Without nodes, where there are none: some modes refuse an empty set.
 inline bool set_policy(const Policy& policy) {
   const bool any = !(policy == Policy{policy.mode, {}});
-  return bool(sys::call(SYS_set_mempolicy, policy.mode, any ? sys::word(policy.nodes) : 0,
+  return bool(sys::call(SYS_set_mempolicy, policy.mode, any ? sys::arg(policy.nodes) : 0,
                         any ? Policy::kNodes : 0));
 }
 inline bool set_policy(u64 address, u64 bytes, const Policy& policy) {
   const bool any = !(policy == Policy{policy.mode, {}});
-  return bool(sys::call(SYS_mbind, address, bytes, policy.mode, any ? sys::word(policy.nodes) : 0,
+  return bool(sys::call(SYS_mbind, address, bytes, policy.mode, any ? sys::arg(policy.nodes) : 0,
                         any ? Policy::kNodes : 0, 0));
 }
 

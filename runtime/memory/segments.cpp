@@ -71,7 +71,7 @@ void note_segment(u32 known, u32 real) {
 void learn_segment(u32 known, u32 real) { enter_segment(known, real, false); }
 
 Result<u64> stat_segment(u32 real, SegmentInfo& out) {
-  return sys::call(SYS_shmctl, real, sys::kIpcStat, sys::word(&out));
+  return sys::call(SYS_shmctl, real, sys::kIpcStat, sys::arg(&out));
 }
 
 Result<u64> create_segment(u64 key, u64 bytes, u64 flags) {

@@ -216,7 +216,7 @@ Status look_for_unwritten(const image::Reader& reader, ObjectClaim* mine, const 
     const Status looked = open_if_same(reader, object, own[i].fd, error);
     if (!looked) return looked;
     if (own[i].fd >= 0) continue;
-    const u64 path = sys::word(reader.string(object.path_string));
+    const u64 path = sys::arg(reader.string(object.path_string));
     const Result<u64> writable = sys::call(SYS_access, path, sys::kWOk);
     if (writable || writable.error == sys::kEnoent)
       mine[own[i].first_claim % widest].flags |= kMustBeMade;

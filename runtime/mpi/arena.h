@@ -125,7 +125,7 @@ inline void arena_free(void* payload, bool again = false) {
   Arena& a = arena();
   ArenaBlock* const block = static_cast<ArenaBlock*>(payload) - 1;
   if (block->size_class == kOwnMapping) {
-    (void)sys::munmap(sys::word(payload) - kPageBytes, block->mapped_bytes);
+    (void)sys::munmap(sys::arg(payload) - kPageBytes, block->mapped_bytes);
     return;
   }
   const u64 size = u64(32) << block->size_class;

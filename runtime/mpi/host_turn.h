@@ -27,7 +27,7 @@ class HostTurn {
     descriptor_ = int(made.value);
     const sockaddr_un name = name_of(job);
     for (int tries = 0; tries < kTries; tries++) {
-      const Result<u64> taken = sys::call(SYS_bind, made.value, sys::word(&name), sizeof name);
+      const Result<u64> taken = sys::call(SYS_bind, made.value, sys::arg(&name), sizeof name);
       if (taken || taken.error != EADDRINUSE) return;
       sys::sleep_ns(kPauseNs);
     }

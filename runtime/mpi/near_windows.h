@@ -57,7 +57,7 @@ inline void make_doors(u64 node, const i32* ranks, int count) {
     i64 size;
     int unit;
     error = lower().Win_shared_query(core.lower_door_window, i, &size, &unit, &base);
-    const u64 first = (sys::word(base) + kDoorBytes - 1) / kDoorBytes * kDoorBytes;
+    const u64 first = (sys::arg(base) + kDoorBytes - 1) / kDoorBytes * kDoorBytes;
     if (i == 0) core.lower_doors = first;
     core.door_segments[ranks[i]] = i64(first - core.lower_doors);
     if (ranks[i] == core.world_rank) clear_doors_taken(first);
@@ -120,7 +120,7 @@ inline bool window_map(Window* window) {
 
 inline void window_unmap(const Window* window) {
   if (window->flavor == kWinFlavorAllocate && window->base)
-    launcher().unshare(sys::word(window->base), window_pages(window));
+    launcher().unshare(sys::arg(window->base), window_pages(window));
 }
 
 // --- the real window ----------------------------------------------------------------------------
@@ -140,7 +140,7 @@ inline MemberPages pages_of_member(const Window* window, i32 rank) {
     at = window->shared->address;
     for (i32 i = 0; i < rank; i++) at += u64(window->members[i].size);
   } else if (rank == comm_of(window->comm)->rank) {
-    at = sys::word(window->base);
+    at = sys::arg(window->base);
   }
   return {page_floor(at), page_ceil(at + size) - page_floor(at), at - page_floor(at)};
 }
@@ -184,8 +184,8 @@ inline bool adopt_segments(Window* window) {
     void* segment = nullptr;
     if (lower().Win_shared_query(window->slot->real, rank, &size, &unit, &segment) || !segment)
       return false;
-    if (!window->counters->spare) window->counters->spare = sys::word(segment);
-    if (!share_member(window, rank, sys::word(segment))) return false;
+    if (!window->counters->spare) window->counters->spare = sys::arg(segment);
+    if (!share_member(window, rank, sys::arg(segment))) return false;
   }
   return true;
 }

@@ -101,7 +101,7 @@ inline void shared_forget(const Window* window) {
   if (comm->rank == 0) {
     Message name;
     shared_name(block, comm->id, &name);
-    (void)sys::call(SYS_unlink, sys::word(name.data));
+    (void)sys::call(SYS_unlink, sys::arg(name.data));
   }
   arena_free(block);
 }

@@ -71,7 +71,7 @@ inline void lock_core() {
 /// Somebody waits for the core state that have just been given back.
 [[gnu::noinline, gnu::cold]] inline void wake_core_waiter(bool awaited) {
   Core& core = state();
-  if (awaited) (void)sys::call(SYS_futex, sys::word(&core.core_lock), FUTEX_WAKE_PRIVATE, 1);
+  if (awaited) (void)sys::call(SYS_futex, sys::arg(&core.core_lock), FUTEX_WAKE_PRIVATE, 1);
   if (core.main_wants_core && __atomic_exchange_n(&core.main_wants_core, 0, __ATOMIC_SEQ_CST))
     nudge_main();
 }

@@ -32,7 +32,7 @@ namespace fermata::mpi {
 /// kErrNoMem if one has none.
 inline int members_exchange(Window* window, bool has_memory = true) {
   const i64 size = has_memory ? window->size : kNoMemory;
-  const i64 unaligned = size > 0 ? i64(sys::word(window->base)) % kWindowAlignment : 0;
+  const i64 unaligned = size > 0 ? i64(sys::arg(window->base)) % kWindowAlignment : 0;
   const WindowMember own{size, window->disp_unit, unaligned, 0, 0, window->door, 0};
   window->members = arena_array<WindowMember>(u64(window->ranks));
   int error;

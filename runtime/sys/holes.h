@@ -13,7 +13,7 @@ inline Status settle_holes(int fd) {
   constexpr u64 kCertain[] = {kTmpfsMagic,    kRamfsMagic,     kExt4SuperMagic,
                               kXfsSuperMagic, kBtrfsSuperMagic, kF2fsSuperMagic};
   u64 info[15] = {};  // struct statfs
-  if (call(SYS_fstatfs, u64(fd), word(info)))
+  if (call(SYS_fstatfs, u64(fd), arg(info)))
     for (const u64 known : kCertain)
       if (info[0] == known) return success();
   const Result<u64> synced = call(SYS_fdatasync, u64(fd));

@@ -23,7 +23,7 @@ inline Result<u64> call(u64 number, u64 a = 0, u64 b = 0, u64 c = 0, u64 d = 0, 
 }
 
 template <typename T>
-u64 word(T* pointer) {
+u64 arg(T* pointer) {
   return reinterpret_cast<u64>(pointer);
 }
 
@@ -38,23 +38,23 @@ inline Result<u64> mprotect(u64 address, u64 bytes, int prot) {
 
 // --- files -----------------------------------------------------------------------------------
 inline Result<u64> open(const char* path, int flags, u32 mode = 0) {
-  return call(SYS_openat, u64(i64(kAtCwd)), word(path), u64(flags), mode);
+  return call(SYS_openat, u64(i64(kAtCwd)), arg(path), u64(flags), mode);
 }
 inline Result<u64> open_at(int directory, const char* path, int flags) {
-  return call(SYS_openat, u64(i64(directory)), word(path), u64(flags));
+  return call(SYS_openat, u64(i64(directory)), arg(path), u64(flags));
 }
 inline Result<u64> close(int fd) { return call(SYS_close, u64(fd)); }
 inline Result<u64> read(int fd, void* to, u64 bytes) {
-  return call(SYS_read, u64(fd), word(to), bytes);
+  return call(SYS_read, u64(fd), arg(to), bytes);
 }
 inline Result<u64> write(int fd, const void* from, u64 bytes) {
-  return call(SYS_write, u64(fd), word(from), bytes);
+  return call(SYS_write, u64(fd), arg(from), bytes);
 }
 inline Result<u64> pread(int fd, void* to, u64 bytes, u64 offset) {
-  return call(SYS_pread64, u64(fd), word(to), bytes, offset);
+  return call(SYS_pread64, u64(fd), arg(to), bytes, offset);
 }
 inline Result<u64> pwrite(int fd, const void* from, u64 bytes, u64 offset) {
-  return call(SYS_pwrite64, u64(fd), word(from), bytes, offset);
+  return call(SYS_pwrite64, u64(fd), arg(from), bytes, offset);
 }
 inline Result<u64> lseek(int fd, i64 offset, int whence) {
   return call(SYS_lseek, u64(fd), u64(offset), u64(whence));
@@ -114,9 +114,9 @@ struct KernelStat {  // struct stat of asm/stat.h
   u64 times[6];
   i64 unused[3];
 };
-inline Result<u64> fstat(int fd, KernelStat* out) { return call(SYS_fstat, u64(fd), word(out)); }
+inline Result<u64> fstat(int fd, KernelStat* out) { return call(SYS_fstat, u64(fd), arg(out)); }
 inline Result<u64> stat(const char* path, KernelStat* out) {
-  return call(SYS_newfstatat, u64(i64(kAtCwd)), word(path), word(out), 0);
+  return call(SYS_newfstatat, u64(i64(kAtCwd)), arg(path), arg(out), 0);
 }
 
 /// Opens a regular file for reading. Anything else that has its name by now is refused (ENXIO), and
@@ -131,7 +131,7 @@ inline Result<u64> open_regular(const char* path) {
 }
 
 inline Result<u64> readlink(const char* path, char* to, u64 bytes) {
-  const Result<u64> got = call(SYS_readlinkat, u64(i64(kAtCwd)), word(path), word(to), bytes - 1);
+  const Result<u64> got = call(SYS_readlinkat, u64(i64(kAtCwd)), arg(path), arg(to), bytes - 1);
   if (got) to[got.value] = 0;
   return got;
 }
@@ -152,29 +152,29 @@ struct TimeSpec {
 };
 inline u64 now_ns() {
   TimeSpec t{};
-  (void)call(SYS_clock_gettime, kClockMonotonic, word(&t));
+  (void)call(SYS_clock_gettime, kClockMonotonic, arg(&t));
   return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds);
 }
 inline void sleep_ns(u64 ns) {
   const TimeSpec t{i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)};
-  (void)call(SYS_nanosleep, word(&t), 0);
+  (void)call(SYS_nanosleep, arg(&t), 0);
 }
 /// Blocks while *address == expected, at most timeout_ns.
 inline void futex_wait(const u32* address, u32 expected, u64 timeout_ns) {
   const TimeSpec t{i64(timeout_ns / 1'000'000'000), i64(timeout_ns % 1'000'000'000)};
-  (void)call(SYS_futex, word(address), FUTEX_WAIT_PRIVATE, expected, word(&t));
+  (void)call(SYS_futex, arg(address), FUTEX_WAIT_PRIVATE, expected, arg(&t));
 }
 inline void futex_wake_all(const u32* address) {
-  (void)call(SYS_futex, word(address), FUTEX_WAKE_PRIVATE, 0x7fffffff);
+  (void)call(SYS_futex, arg(address), FUTEX_WAKE_PRIVATE, 0x7fffffff);
 }
 
 /// The same on memory that processes share.
 inline void futex_wait_shared(const u32* address, u32 expected, u64 timeout_ns) {
   const TimeSpec t{i64(timeout_ns / 1'000'000'000), i64(timeout_ns % 1'000'000'000)};
-  (void)call(SYS_futex, word(address), FUTEX_WAIT, expected, word(&t));
+  (void)call(SYS_futex, arg(address), FUTEX_WAIT, expected, arg(&t));
 }
 inline void futex_wake_shared(const u32* address) {
-  (void)call(SYS_futex, word(address), FUTEX_WAKE, 0x7fffffff);
+  (void)call(SYS_futex, arg(address), FUTEX_WAKE, 0x7fffffff);
 }
 
 // --- signals ---------------------------------------------------------------------------------
@@ -184,10 +184,10 @@ struct KernelAction {  // struct sigaction as the kernel knows it
 inline constexpr u64 signal_bit(int signal) { return u64(1) << (signal - 1); }
 
 inline Result<u64> sigaction(int signal, const KernelAction* action, KernelAction* old) {
-  return call(SYS_rt_sigaction, u64(signal), word(action), word(old), 8);
+  return call(SYS_rt_sigaction, u64(signal), arg(action), arg(old), 8);
 }
 inline Result<u64> sigprocmask(int how, const u64* set, u64* old) {
-  return call(SYS_rt_sigprocmask, u64(how), word(set), word(old), 8);
+  return call(SYS_rt_sigprocmask, u64(how), arg(set), arg(old), 8);
 }
 
 // --- words for people ------------------------------------------------------------------------

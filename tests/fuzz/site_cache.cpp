@@ -45,11 +45,11 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, size_t size) {
   const i32 error = open_sites(key, directory, sites);
   const u64 end = sites.mapped + entry.size();
   if (error == sys::kEperm) {
-    const u64 reason = sys::word(sites.reason);
+    const u64 reason = sys::arg(sites.reason);
     REQUIRE(reason < end && memchr(sites.reason, 0, end - reason));
   }
   if (error == 0)
-    for (u64 i = 0; i < sites.count; i++) REQUIRE(sys::word(sites.offsets + i + 1) <= end);
+    for (u64 i = 0; i < sites.count; i++) REQUIRE(sys::arg(sites.offsets + i + 1) <= end);
   if (error == 0)
     fuzz::tell("accepted: %lu", sites.count);
   else

@@ -19,7 +19,7 @@ RestartBlock* begin_restart(UserContext* frame, u64 number) {
   RestartBlock* const call = reinterpret_cast<RestartBlock*>(frame + 1);
   *call = {number,     0,          0,         {},        frame->rdi, frame->rsi,
            frame->rdx, frame->r10, frame->r8, frame->r9, frame->rip, frame->rsp, 0};
-  frame->rsp = sys::word(call);
+  frame->rsp = sys::arg(call);
   return call;
 }
 
@@ -51,12 +51,12 @@ u64 trap_masked_call(u64 number, UserContext* context) {
     const SizedMask given = *reinterpret_cast<const SizedMask*>(context->r9);
     call->scratch[0] = given.mask;
     call->scratch[1] = given.bytes;
-    context->r9 = sys::word(call->scratch);
+    context->r9 = sys::arg(call->scratch);
     mask = &call->scratch[0];
   }
   if (*mask) {
     call->scratch[2] = *reinterpret_cast<const u64*>(*mask) & ~kOurSignals;
-    *mask = sys::word(&call->scratch[2]);
+    *mask = sys::arg(&call->scratch[2]);
   }
   context->rip = restart_address;
   return number;

@@ -382,7 +382,7 @@ void install_filter(const Restarted& restarted) {
   const sock_fprog program{filter.size, filter.code};
   (void)sys::call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1);
   const Result<u64> done = sys::call(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                                     SECCOMP_FILTER_FLAG_SPEC_ALLOW, sys::word(&program));
+                                     SECCOMP_FILTER_FLAG_SPEC_ALLOW, sys::arg(&program));
   if (!done)
     die("the kernel refused the system call filter", "seccomp", done.error,
         "the kernel needs CONFIG_SECCOMP_FILTER, and a container must allow seccomp(2)");

@@ -82,7 +82,7 @@ bool parse(Reader& reader, Names& out) {
   for (char c = rest.peek(); c; rest.skip(), c = rest.peek()) path.put(c);
   u64 a[6];
   __builtin_memcpy(a, arguments, sizeof a);
-  a[path_at] = sys::word(path.data);
+  a[path_at] = sys::arg(path.data);
   return pass_on(number, a);
 }
 

@@ -113,7 +113,7 @@ u64 beginning_of(u32 pid) {
 bool is_child(u32 id) {
   constexpr int kLook = sys::kWExited | sys::kWAll | sys::kWNoWait | sys::kWNoHang;
   u8 info[128];
-  return bool(sys::call(SYS_waitid, sys::kPPid, id, sys::word(info), kLook, 0));
+  return bool(sys::call(SYS_waitid, sys::kPPid, id, sys::arg(info), kLook, 0));
 }
 
 /// The helper that the application knows by this id, if it has not been waited for; then its number
@@ -232,7 +232,7 @@ u64 set_owner(const u64 (&a)[6]) {
   owner.id = i32(owner.type == sys::kFOwnerPgrp  ? kernel_group(u32(owner.id))
                  : owner.type == sys::kFOwnerTid ? kernel_task(u32(owner.id))
                                            : kernel_process(u32(owner.id)));
-  return pass_on(SYS_fcntl, {a[0], a[1], sys::word(&owner)});
+  return pass_on(SYS_fcntl, {a[0], a[1], sys::arg(&owner)});
 }
 
 /// fcntl(2) where it takes or tells ids.
@@ -275,7 +275,7 @@ u64 control_capabilities(u64 number, const u64 (&a)[6]) {
   Header* const given = reinterpret_cast<Header*>(a[0]);
   Header header = *given;
   header.pid = int(kernel_task(u32(header.pid)));
-  const u64 result = pass_on(number, {sys::word(&header), a[1]});
+  const u64 result = pass_on(number, {sys::arg(&header), a[1]});
   if (header.version != given->version) given->version = header.version;
   return result;
 }

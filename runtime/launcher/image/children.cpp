@@ -26,7 +26,7 @@ void each_child(u32 pid, Take take) {
       sys::open(path.data, sys::kReadOnly | sys::kDirectory | sys::kCloseOnExec);
   if (!tasks) return;
   for (;;) {
-    const Result<u64> got = sys::call(SYS_getdents64, tasks.value, sys::word(names), sizeof names);
+    const Result<u64> got = sys::call(SYS_getdents64, tasks.value, sys::arg(names), sizeof names);
     if (!got || got.value == 0) break;
     for (u64 at = 0; at < got.value; at += *reinterpret_cast<u16*>(names + at + 16)) {
       const char* tid = names + at + 19;  // struct linux_dirent64: d_reclen, d_type, d_name

@@ -165,7 +165,7 @@ Status add_descriptor(image::Writer& writer, u32 index, u32 pid, int fd, Message
   const int pipe = text_starts(path.data, "pipe:") ? pipe_of_rank(writer, info.ino) : -1;
   if (pipe >= 0) {
     i32 unread = 0;
-    (void)sys::call(SYS_ioctl, u64(pipe), sys::kFionread, sys::word(&unread));
+    (void)sys::call(SYS_ioctl, u64(pipe), sys::kFionread, sys::arg(&unread));
     if ((flags & sys::kAccessMode) == u64(sys::kReadOnly) && unread) {
       refuse(pid, why) << "it has not read what was written to its descriptor " << fd;
       return failure(sys::kEagain);
@@ -193,7 +193,7 @@ Status add_descriptors(image::Writer& writer, u32 index, u32 pid, Message& why) 
   Status done = success();
   for (;;) {
     const Result<u64> got =
-        sys::call(SYS_getdents64, listing.value, sys::word(names), sizeof names);
+        sys::call(SYS_getdents64, listing.value, sys::arg(names), sizeof names);
     if (!got || got.value == 0) break;
     for (u64 at = 0; done && at < got.value; at += *reinterpret_cast<u16*>(names + at + 16)) {
       const char* name = names + at + 19;  // struct linux_dirent64: d_reclen, d_type, d_name
@@ -309,13 +309,13 @@ enum Step : i32 { kDirectory, kDescriptors, kExecute };
   }
   Failed failed{kDirectory, 0};
   const char* const directory = state ? reader.string(state->path_string) : "";
-  if (directory[0]) failed.error = sys::call(SYS_chdir, sys::word(directory)).error;
+  if (directory[0]) failed.error = sys::call(SYS_chdir, sys::arg(directory)).error;
   if (failed.error == 0)
     failed = {kDescriptors, place_descriptors(reader, program.target, report).error};
   if (failed.error == 0) {
     if (state) (void)sys::sigprocmask(sys::kSigSetMask, &state->values[1], nullptr);
-    failed = {kExecute, sys::call(SYS_execve, sys::word(reader.string(program.path_string)),
-                                  sys::word(argv), sys::word(envp)).error};
+    failed = {kExecute, sys::call(SYS_execve, sys::arg(reader.string(program.path_string)),
+                                  sys::arg(argv), sys::arg(envp)).error};
   }
   (void)sys::write(report, &failed, sizeof failed);
   sys::exit_group(127);
@@ -353,7 +353,7 @@ Status start_one(const image::Reader& reader, const image::ImageMember& program)
         reader.members[i].target == program.target)
       state = &reader.members[i];
   int report[2];
-  const Result<u64> piped = sys::call(SYS_pipe2, sys::word(report), u64(sys::kCloseOnExec));
+  const Result<u64> piped = sys::call(SYS_pipe2, sys::arg(report), u64(sys::kCloseOnExec));
   if (!piped) return failure(piped.error);
   const Result<u64> child = sys::call(SYS_clone, sys::kSigChld);
   if (child && child.value == 0) become(reader, program, state, argv, envp, report[1]);

@@ -48,7 +48,7 @@ void save_identity(image::ImageHeader& h, const SaveRequest& request) {
   copy_text(reinterpret_cast<char*>(h.front), sizeof h.front, base_name(config.front));
   copy_text(reinterpret_cast<char*>(h.lower), sizeof h.lower, shared.lower->name);
   sys::TimeSpec now{};
-  (void)sys::call(SYS_clock_gettime, sys::kClockRealtime, sys::word(&now));
+  (void)sys::call(SYS_clock_gettime, sys::kClockRealtime, sys::arg(&now));
   h.saved_unix_s = u64(now.seconds);
   cpu_features(h.cpu_features);
   h.xsave_layout = xsave_layout(h.cpu_features[0]);

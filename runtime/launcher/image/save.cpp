@@ -113,9 +113,9 @@ void lift_limits() {
   constexpr u64 kLifted[] = {sys::kRlimitFsize, sys::kRlimitAs};
   for (const u64 which : kLifted) {
     u64 limit[2] = {0, 0};
-    if (!sys::call(SYS_prlimit64, 0, which, 0, sys::word(limit))) continue;
+    if (!sys::call(SYS_prlimit64, 0, which, 0, sys::arg(limit))) continue;
     limit[0] = limit[1];
-    (void)sys::call(SYS_prlimit64, 0, which, sys::word(limit), 0);
+    (void)sys::call(SYS_prlimit64, 0, which, sys::arg(limit), 0);
   }
 }
 
@@ -190,7 +190,7 @@ Status begin_seal(image::Writer& writer, Message& why) {
 /// True once the writer has ended; whoever waits for the image finds out how.
 bool has_ended(u32 writer) {
   i32 info[32] = {};  // siginfo_t; stays zero while the child lives
-  const Result<u64> got = sys::call(SYS_waitid, sys::kPPid, writer, sys::word(info),
+  const Result<u64> got = sys::call(SYS_waitid, sys::kPPid, writer, sys::arg(info),
                                     sys::kWNoHang | sys::kWExited | sys::kWNoWait | sys::kWAll);
   return !got || info[0];
 }
@@ -210,7 +210,7 @@ void change_writer(u32 from, u32 to) {
 /// wait(2) without waiting. Returns `writer` if it has ended, 0 if it has not.
 Result<u64> reap(u32 writer, i32* status) {
   const Result<u64> got =
-      sys::call(SYS_wait4, writer, sys::word(status), sys::kWNoHang | sys::kWAll);
+      sys::call(SYS_wait4, writer, sys::arg(status), sys::kWNoHang | sys::kWAll);
   if (got ? got.value == writer : got.error != sys::kEintr) change_writer(writer, 0);
   return got;
 }
@@ -332,7 +332,7 @@ i32 save_finish(i32 writer, u32 timeout_ms, SaveOutcome* outcome) {
       const i32 error = (status & kSignal) == sys::kSigKill ? sys::kEnomem : sys::kEio;
       if (status && !outcome->error) fail(outcome, error, "the image writer was killed");
       // Half an image in a file system of memory keeps the room that the job may need at once.
-      if (status) (void)sys::call(SYS_unlink, sys::word(image_path.data));
+      if (status) (void)sys::call(SYS_unlink, sys::arg(image_path.data));
       return 1;
     }
     if (sys::now_ns() >= deadline) return 0;

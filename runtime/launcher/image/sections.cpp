@@ -101,7 +101,7 @@ void save_directory(const Saving& s) {
 void restore_directory(const Restoring& r) {
   const char* const path = r.reader.string(r.header().cwd_string);
   if (!path[0]) return;
-  const Result<u64> entered = sys::call(SYS_chdir, sys::word(path));
+  const Result<u64> entered = sys::call(SYS_chdir, sys::arg(path));
   if (!entered) die("cannot enter the working directory", path, entered.error, "create it again");
 }
 

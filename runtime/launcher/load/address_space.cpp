@@ -46,7 +46,7 @@ i32 execute_again(u64* initial_stack, const char* limit) {
   *out++ = limit;
   for (u64 i = 1; i < argc; i++) *out++ = argv[i];
   const char* const self = "/proc/self/exe";
-  return sys::call(SYS_execve, sys::word(self), map.value, sys::word(argv + argc + 1)).error;
+  return sys::call(SYS_execve, sys::arg(self), map.value, sys::arg(argv + argc + 1)).error;
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ u64 lay_out_beside_windows() {
   constexpr u64 kQuery = 0xffff'ffff;
   constexpr u64 kLarge = u64(1) << 45;
   u64 limit[2] = {};
-  (void)sys::call(SYS_prlimit64, 0, sys::kRlimitStack, 0, sys::word(limit));
+  (void)sys::call(SYS_prlimit64, 0, sys::kRlimitStack, 0, sys::arg(limit));
   const u64 own = sys::call(SYS_personality, kQuery).value;
   if (limit[0] >= kLarge) (void)sys::call(SYS_personality, own | sys::kAddrCompatLayout);
   return own;
@@ -63,12 +63,12 @@ u64 lay_out_beside_windows() {
 
 void settle_address_space(u64* initial_stack) {
   u64 limit[2] = {};
-  (void)sys::call(SYS_prlimit64, 0, sys::kRlimitStack, 0, sys::word(limit));
+  (void)sys::call(SYS_prlimit64, 0, sys::kRlimitStack, 0, sys::arg(limit));
   const char* const own = config.stack_limit;
   if (own[0]) {
     const char* digits = own;
     limit[0] = parse_decimal(digits);
-    (void)sys::call(SYS_prlimit64, 0, sys::kRlimitStack, sys::word(limit), 0);
+    (void)sys::call(SYS_prlimit64, 0, sys::kRlimitStack, sys::arg(limit), 0);
   }
   if (keeps_out()) return;
   i32 error = 0;
@@ -76,7 +76,7 @@ void settle_address_space(u64* initial_stack) {
     Text<24> text;
     text << limit[0];
     limit[0] = kSmallLimit;
-    const Result<u64> lowered = sys::call(SYS_prlimit64, 0, sys::kRlimitStack, sys::word(limit), 0);
+    const Result<u64> lowered = sys::call(SYS_prlimit64, 0, sys::kRlimitStack, sys::arg(limit), 0);
     error = lowered ? execute_again(initial_stack, text.data) : lowered.error;
   }
   die("the kernel maps memory where the program's belongs", "ulimit -s", error,

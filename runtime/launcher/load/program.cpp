@@ -33,7 +33,7 @@ void name_process(const char* path, const char* name) {
   if (!file || !sys::readlink(link.data, executable_path.data, sizeof executable_path.data))
     executable_path << path;
   if (file) (void)sys::close(int(file.value));
-  (void)sys::call(SYS_prctl, sys::kPrSetName, sys::word(name));
+  (void)sys::call(SYS_prctl, sys::kPrSetName, sys::arg(name));
 }
 
 const char* executable() { return executable_path.data; }
@@ -61,7 +61,7 @@ void show_program(const Shown& shown) {
   const u64 brk = sys::call(SYS_brk, 0).value;
   const MemoryMap map{code[0],  code[1],  data[0],  data[1],  data[2], brk, code[2], shown[0],
                       shown[1], shown[2], shown[3], shown[4], u32(shown[5] - shown[4]), -1};
-  (void)sys::call(SYS_prctl, sys::kPrSetMm, sys::kPrSetMmMap, sys::word(&map), sizeof map, 0);
+  (void)sys::call(SYS_prctl, sys::kPrSetMm, sys::kPrSetMmMap, sys::arg(&map), sizeof map, 0);
 }
 
 void save_shown(Shown& out) { __builtin_memcpy(out, current, sizeof current); }

@@ -50,7 +50,7 @@ u64 build_stack(u64 top, const Program& program, const char* path, int argc, cha
                 Shown& shown) {
   Writer strings{top - 64};
   u8 random[16];
-  (void)sys::call(SYS_getrandom, sys::word(random), sizeof random, 0);
+  (void)sys::call(SYS_getrandom, sys::arg(random), sizeof random, 0);
   const u64 random_at = strings.bytes(random, sizeof random);
   const u64 platform_at = strings.text("x86_64");
   const u64 path_at = strings.text(path);
@@ -84,7 +84,7 @@ u64 build_stack(u64 top, const Program& program, const char* path, int argc, cha
   each_variable(envp, extra_env, extra_count, put);
   *out++ = 0;
   shown[3] = at;
-  shown[4] = sys::word(out);
+  shown[4] = sys::arg(out);
   for (const u64* pair = config.auxv; pair[0]; pair += 2) {
     u64 value = pair[1];
     switch (pair[0]) {
@@ -112,7 +112,7 @@ u64 build_stack(u64 top, const Program& program, const char* path, int argc, cha
   }
   *out++ = AT_NULL;
   *out++ = 0;
-  shown[5] = sys::word(out);
+  shown[5] = sys::arg(out);
   return stack;
 }
 

@@ -30,20 +30,20 @@ void run_sites_tool(const char* path, int list) {
     (void)sys::sigprocmask(sys::kSigSetMask, &none, nullptr);
     (void)sys::dup3(2, 1, 0);  // what it prints belongs to stderr
     (void)sys::fcntl(list, sys::kSetFdFlags, 0);
-    (void)sys::call(SYS_execve, sys::word(config.sites_tool), sys::word(argv),
-                    sys::word(config.envp));
+    (void)sys::call(SYS_execve, sys::arg(config.sites_tool), sys::arg(argv),
+                    sys::arg(config.envp));
     sys::exit_group(127);
   }
   if (child < 0) die("cannot start the sites tool", config.sites_tool, i32(-child), "");
   i32 status = 0;
-  while (sys::call(SYS_wait4, u64(child), sys::word(&status), sys::kWAll).error == sys::kEintr) {}
+  while (sys::call(SYS_wait4, u64(child), sys::arg(&status), sys::kWAll).error == sys::kEintr) {}
   if ((status >> 8 & 0xff) == 127 || (status & 0x7f))
     die("cannot run the sites tool", config.sites_tool, 0, "rebuild or reinstall Fermata");
 }
 
 /// Looks through a file of which no list is kept.
 i32 find_sites(const char* path, SiteFile& sites) {
-  const Result<u64> list = sys::call(SYS_memfd_create, sys::word("sites"), sys::kMfdCloexec);
+  const Result<u64> list = sys::call(SYS_memfd_create, sys::arg("sites"), sys::kMfdCloexec);
   if (!list) return list.error;
   run_sites_tool(path, int(list.value));
   const i32 error = map_sites(int(list.value), sites);

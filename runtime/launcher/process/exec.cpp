@@ -46,7 +46,7 @@ struct Target {
 
 bool may_execute(const char* path) {
   sys::KernelStat info;
-  return sys::call(SYS_faccessat, u64(i64(sys::kAtCwd)), sys::word(path), sys::kXOk) &&
+  return sys::call(SYS_faccessat, u64(i64(sys::kAtCwd)), sys::arg(path), sys::kXOk) &&
          sys::stat(path, &info) && (info.mode & sys::kTypeMask) == sys::kTypeRegular;
 }
 
@@ -137,7 +137,7 @@ bool path_of(u64 number, const u64 (&a)[6], Target& target) {
       target.path = target.buffer.data;
     }
   }
-  if (!sys::call(SYS_faccessat, u64(i64(sys::kAtCwd)), sys::word(target.path), 0)) return false;
+  if (!sys::call(SYS_faccessat, u64(i64(sys::kAtCwd)), sys::arg(target.path), 0)) return false;
   if (text_equal(target.path, "/proc/self/exe")) target.path = executable();
   return true;
 }
@@ -196,8 +196,8 @@ u32 changed_for_exec() {
     argv = reinterpret_cast<const char**>(map.value);
   }
   write_arguments(argv, target, words, first.data, limits.data);
-  (void)sys::call(SYS_execve, sys::word(config.options[0]), sys::word(argv), a[2 + at]);
-  if (argv != small) (void)sys::munmap(sys::word(argv), page_ceil(room * 8));
+  (void)sys::call(SYS_execve, sys::arg(config.options[0]), sys::arg(argv), a[2 + at]);
+  if (argv != small) (void)sys::munmap(sys::arg(argv), page_ceil(room * 8));
 }
 
 u64 refuse_to_leave(u64 number, const u64 (&a)[6]) {

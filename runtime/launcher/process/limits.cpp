@@ -21,14 +21,14 @@ u32 own_limits;                 // set by the application before a restart or an
 
 void note_limits(u32 changed) {
   for (u32 i = 0; i < kLimits; i++)
-    (void)sys::call(SYS_prlimit64, 0, i, 0, sys::word(&first_limits[2 * i]));
+    (void)sys::call(SYS_prlimit64, 0, i, 0, sys::arg(&first_limits[2 * i]));
   own_limits = changed;
 }
 
 void save_limits(u64 (&out)[32], u32& changed, u32 pid) {
   changed = own_limits;
   for (u32 i = 0; i < kLimits; i++) {
-    (void)sys::call(SYS_prlimit64, pid, i, 0, sys::word(&out[2 * i]));
+    (void)sys::call(SYS_prlimit64, pid, i, 0, sys::arg(&out[2 * i]));
     if (out[2 * i] != first_limits[2 * i] || out[2 * i + 1] != first_limits[2 * i + 1])
       changed |= 1u << i;
   }
@@ -36,7 +36,7 @@ void save_limits(u64 (&out)[32], u32& changed, u32 pid) {
 
 u64 soft_descriptors() {
   u64 limit[2] = {0, 0};
-  (void)sys::call(SYS_prlimit64, 0, kNofile, 0, sys::word(limit));
+  (void)sys::call(SYS_prlimit64, 0, kNofile, 0, sys::arg(limit));
   return limit[0];
 }
 
@@ -53,22 +53,22 @@ void allow_descriptors(u64 count) {
   u64 limit[2] = {count, first_limits[2 * kNofile + 1]};
   if (count <= first_limits[2 * kNofile]) return;
   if (limit[0] > limit[1]) limit[0] = limit[1];
-  (void)sys::call(SYS_prlimit64, 0, kNofile, sys::word(limit), 0);
+  (void)sys::call(SYS_prlimit64, 0, kNofile, sys::arg(limit), 0);
 }
 
 void restore_limits(const u64 (&saved)[32], u32 changed) {
   own_limits = changed;
-  (void)sys::call(SYS_prlimit64, 0, kNofile, sys::word(&first_limits[2 * kNofile]), 0);
+  (void)sys::call(SYS_prlimit64, 0, kNofile, sys::arg(&first_limits[2 * kNofile]), 0);
   // A program that was given a large stack may have come to need it.
   const bool larger = saved[2 * kStack] > first_limits[2 * kStack];
   for (u32 i = 0; i < kLimits; i++) {
     if (!(changed >> i & 1) && !(i == kStack && larger)) continue;
     u64 here[2] = {0, 0};
-    (void)sys::call(SYS_prlimit64, 0, i, 0, sys::word(here));
+    (void)sys::call(SYS_prlimit64, 0, i, 0, sys::arg(here));
     u64 wanted[2] = {saved[2 * i], saved[2 * i + 1]};
     for (u64& value : wanted)
       if (value > here[1]) value = here[1];
-    (void)sys::call(SYS_prlimit64, 0, i, sys::word(wanted), 0);
+    (void)sys::call(SYS_prlimit64, 0, i, sys::arg(wanted), 0);
     if (wanted[0] >= saved[2 * i]) continue;
     Message note;
     note << "fermata: the program had the limit " << kLimitNames[i] << " at " << saved[2 * i]

@@ -36,7 +36,7 @@ void ask(i64 (&out)[kAsked]) {
   i32 tsc = 0;
   out[0] = value(sys::call(SYS_personality, kOnlyAsk));
   out[1] = value(sys::call(SYS_prctl, sys::kPrGetSecureBits));
-  out[2] = sys::call(SYS_prctl, sys::kPrGetTsc, sys::word(&tsc)) ? tsc : -1;
+  out[2] = sys::call(SYS_prctl, sys::kPrGetTsc, sys::arg(&tsc)) ? tsc : -1;
   out[3] = value(sys::call(SYS_prctl, sys::kPrMceKillGet, 0, 0, 0, 0));
   for (u32 kind = 0; kind < 3; kind++)
     out[4 + kind] = value(sys::call(SYS_prctl, sys::kPrGetSpeculationCtrl, kind, 0, 0, 0));
@@ -51,7 +51,7 @@ void ask(i64 (&out)[kAsked]) {
     u64 runtime, deadline, period;
     i32 least, most;
   } scheduling{};
-  (void)sys::call(SYS_sched_getattr, 0, sys::word(&scheduling), sizeof scheduling, 0);
+  (void)sys::call(SYS_sched_getattr, 0, sys::arg(&scheduling), sizeof scheduling, 0);
   out[10] = scheduling.policy == sys::kSchedDeadline;
   out[11] = i64(scheduling.least) << 32 | i64(scheduling.most);
 }

@@ -42,7 +42,7 @@ Processors& unmet_of(const Thread& thread) { return unmet[&thread - threads]; }
 
 Processors of_thread(u32 tid) {
   Processors found{};
-  (void)sys::call(SYS_sched_getaffinity, tid, sizeof found, sys::word(&found));
+  (void)sys::call(SYS_sched_getaffinity, tid, sizeof found, sys::arg(&found));
   return found;
 }
 
@@ -63,7 +63,7 @@ Processors by_place(const Processors& bound, const Processors& from, const Proce
 bool bind_again(u32 tid, const Processors& bound, const Processors& had) {
   const bool moved = !had.within(given) && bound.within(had) && given.count() >= had.count();
   const Processors wanted = moved ? by_place(bound, had, given) : bound;
-  if (!sys::call(SYS_sched_setaffinity, tid, sizeof wanted, sys::word(&wanted))) return false;
+  if (!sys::call(SYS_sched_setaffinity, tid, sizeof wanted, sys::arg(&wanted))) return false;
   return wanted.within(of_thread(tid));
 }
 

@@ -51,7 +51,7 @@ u64 to_ns(const TimeSpec& t) { return u64(t.seconds) * 1'000'000'000 + u64(t.nan
 
 u64 read_clock(u64 id) {
   TimeSpec time{};
-  (void)sys::call(SYS_clock_gettime, id, sys::word(&time));
+  (void)sys::call(SYS_clock_gettime, id, sys::arg(&time));
   return to_ns(time);
 }
 u64 read_ticks() { return sys::call(SYS_times, 0).value; }
@@ -122,14 +122,14 @@ u64 set_timer(u64 number, const u64 (&a)[6], u64 clock) {
   if (armed) setting.first = to_kernel(setting.first, offset);
   const bool at_once = armed && !setting.first.seconds && !setting.first.nanoseconds;
   if (at_once) setting.first.nanoseconds = 1;  // 0 would stop it
-  return pass_on(number, {a[0], a[1], sys::word(&setting), a[3]});
+  return pass_on(number, {a[0], a[1], sys::arg(&setting), a[3]});
 }
 
 /// The call is to be made with this register's timeout in the kernel's time.
 void change_deadline(UserContext* context, u64& pointer, u64 offset) {
   if (!pointer || !is_readable(pointer, sizeof(TimeSpec))) return;
   restart_timeout(context) = to_kernel(*reinterpret_cast<const TimeSpec*>(pointer), offset);
-  pointer = sys::word(&restart_timeout(context));
+  pointer = sys::arg(&restart_timeout(context));
 }
 
 }  // namespace

@@ -71,9 +71,9 @@ UserContext* frame_for_thread(const UserContext& creator, u64 top, u64 stack) {
   u8* const copy = reinterpret_cast<u8*>((top - bytes) & ~u64(63));
   __builtin_memcpy(copy, state, bytes);
   UserContext* const frame =
-      reinterpret_cast<UserContext*>((sys::word(copy) - sizeof(UserContext)) & ~u64(63));
+      reinterpret_cast<UserContext*>((sys::arg(copy) - sizeof(UserContext)) & ~u64(63));
   *frame = creator;
-  frame->fpstate = sys::word(copy);
+  frame->fpstate = sys::arg(copy);
   frame->rsp = stack;
   frame->rax = 0;  // what clone(2) returns in the child
   frame->mask &= ~kOurSignals;
@@ -94,7 +94,7 @@ i64 trap_clone(Half half, UserContext* context) {
   // The record lies on the new stack, below what the creator put there and below its red zone.
   const u64 top = stack - 256;
   UserContext* const frame = is_lower ? nullptr : frame_for_thread(*context, top, stack);
-  const u64 below = is_lower ? top : sys::word(frame);
+  const u64 below = is_lower ? top : sys::arg(frame);
   arch::ThreadStart* start =
       reinterpret_cast<arch::ThreadStart*>((below - sizeof(arch::ThreadStart)) & ~u64(63));
   const u8* fp = reinterpret_cast<const u8*>(context->fpstate);
@@ -104,7 +104,7 @@ i64 trap_clone(Half half, UserContext* context) {
             *reinterpret_cast<const u16*>(fp + arch::kFxControlWord),
             // A signal for the process must find an application thread: lower ones take none.
             ~kOurSignals | sys::signal_bit(kSignalQuiesce), context->r8, is_lower,
-            sys::word(frame), thread ? u64(thread - threads) : 0};
+            sys::arg(frame), thread ? u64(thread - threads) : 0};
   u64 flags = context->rdi;
   if (is_lower) flags &= ~sys::kCloneSetTls;
   if (thread) {

@@ -37,12 +37,12 @@ void give_up_futex(u64 entry, const RobustHead& head, u32 id) {
       break;
   }
   if (!(entry & kPi) && (handed_over || seen & FUTEX_WAITERS))
-    (void)sys::call(SYS_futex, sys::word(futex), FUTEX_WAKE, 1);
+    (void)sys::call(SYS_futex, sys::arg(futex), FUTEX_WAKE, 1);
 }
 
 void give_up_robust_futexes(u32 id) {
   u64 address = 0, bytes = 0;
-  (void)sys::call(SYS_get_robust_list, 0, sys::word(&address), sys::word(&bytes));
+  (void)sys::call(SYS_get_robust_list, 0, sys::arg(&address), sys::arg(&bytes));
   if (!address) return;
   const RobustHead& head = *reinterpret_cast<const RobustHead*>(address);
   u64 entry = head.first;
@@ -69,7 +69,7 @@ u64 trap_exit(u64 code, UserContext* context) {
   if (thread != &threads[0]) arch::fermata_end_thread(thread->clear_tid, &thread->state, code);
   if (u32* const joined = reinterpret_cast<u32*>(thread->clear_tid)) {
     __atomic_store_n(joined, 0, __ATOMIC_RELEASE);
-    (void)sys::call(SYS_futex, sys::word(joined), FUTEX_WAKE, 1);
+    (void)sys::call(SYS_futex, sys::arg(joined), FUTEX_WAKE, 1);
   }
   thread->clear_tid = 0;
   context->mask = ~kOurSignals;

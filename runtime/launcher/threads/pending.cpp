@@ -134,8 +134,8 @@ Take take_one(int signal, u32 owner) {
   SignalDetails& info = taken[at].info;
   info = {};
   __atomic_add_fetch(&timers_owed, 1, __ATOMIC_ACQ_REL);
-  const bool got = bool(sys::call(SYS_rt_sigtimedwait, sys::word(&only), sys::word(&info),
-                                  sys::word(&at_once), 8));
+  const bool got = bool(sys::call(SYS_rt_sigtimedwait, sys::arg(&only), sys::arg(&info),
+                                  sys::arg(&at_once), 8));
   Taken* const same = got ? find_same(owner, info) : nullptr;
   if (!got || same || info.code != sys::kSiTimer) end_owing_timer();
   if (!got) return Take::kNone;
@@ -165,8 +165,8 @@ void queue_again(u32 owner, SignalDetails& info) {
   for (u32 i = 0; i < kTries; i++) {
     const Result<u64> done =
         owner == kProcess
-            ? sys::call(SYS_rt_sigqueueinfo, pid, signal, sys::word(&info))
-            : sys::call(SYS_rt_tgsigqueueinfo, pid, owner, signal, sys::word(&info));
+            ? sys::call(SYS_rt_sigqueueinfo, pid, signal, sys::arg(&info))
+            : sys::call(SYS_rt_tgsigqueueinfo, pid, owner, signal, sys::arg(&info));
     if (done) return;
     sys::sleep_ns(1'000'000);
   }

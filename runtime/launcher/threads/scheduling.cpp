@@ -29,7 +29,7 @@ u32 traits;
 
 Attributes of_thread(u32 tid) {
   Attributes found{};
-  (void)sys::call(SYS_sched_getattr, tid, sys::word(&found), sizeof found, 0);
+  (void)sys::call(SYS_sched_getattr, tid, sys::arg(&found), sizeof found, 0);
   return found;
 }
 
@@ -48,9 +48,9 @@ void note_scheduling() {
 void note_own_traits(Thread& thread) {
   i32 reaper = 0;
   thread.timer_slack_ns = sys::call(SYS_prctl, sys::kPrGetTimerSlack).value;
-  (void)sys::call(SYS_prctl, sys::kPrGetPdeathsig, sys::word(&thread.death_signal));
+  (void)sys::call(SYS_prctl, sys::kPrGetPdeathsig, sys::arg(&thread.death_signal));
   if (&thread != &threads[0]) return;
-  (void)sys::call(SYS_prctl, sys::kPrGetChildSubreaper, sys::word(&reaper));
+  (void)sys::call(SYS_prctl, sys::kPrGetChildSubreaper, sys::arg(&reaper));
   const Result<u64> plain = sys::call(SYS_prctl, sys::kPrGetThpDisable);
   const Result<u64> dumped = sys::call(SYS_prctl, sys::kPrGetDumpable);
   const Result<u64> merged = sys::call(SYS_prctl, sys::kPrGetMemoryMerge, 0, 0, 0, 0);
@@ -92,13 +92,13 @@ void restore_traits(const image::ImageHeader& header) {
 }
 
 void restore_scheduling(const image::ImageThread& saved) {
-  (void)sys::call(SYS_prctl, sys::kPrSetName, sys::word(saved.name));
+  (void)sys::call(SYS_prctl, sys::kPrSetName, sys::arg(saved.name));
   if (saved.timer_slack_ns) (void)sys::call(SYS_prctl, sys::kPrSetTimerSlack, saved.timer_slack_ns);
   if (saved.death_signal) (void)sys::call(SYS_prctl, sys::kPrSetPdeathsig, saved.death_signal);
   if (!(saved.flags & kChoseItself)) return;
   const u64 reset = saved.flags & kResetOnFork ? sys::kSchedFlagResetOnFork : 0;
   const Attributes wanted{sizeof wanted, saved.policy, reset, saved.nice, saved.priority, 0, 0, 0};
-  if (sys::call(SYS_sched_setattr, 0, sys::word(&wanted), 0)) return;
+  if (sys::call(SYS_sched_setattr, 0, sys::arg(&wanted), 0)) return;
   Message note;
   note << "fermata: thread " << saved.tid << " had nice " << i64(saved.nice) << " and policy "
        << saved.policy << ", which are not allowed here\n";

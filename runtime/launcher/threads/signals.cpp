@@ -69,7 +69,7 @@ u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes) {
     if (known) wrap(int(signal), stripped);
   }
   const i64 result = arch::raw_syscall(SYS_rt_sigaction, signal,
-                                       wanted ? sys::word(&stripped) : 0, old, set_bytes);
+                                       wanted ? sys::arg(&stripped) : 0, old, set_bytes);
   if (result == 0 && previous && is_wrapped(*previous)) previous->handler = handler_before;
   if (result == 0 && wanted && wanted->handler != sys::kSigIgn && !is_forked_child())
     (void)__atomic_fetch_and(&ignored_around, ~sys::signal_bit(int(signal)), __ATOMIC_RELAXED);

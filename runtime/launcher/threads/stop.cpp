@@ -66,10 +66,10 @@ void stop_thread(Thread& thread, UserContext* frame) {
   constexpr u64 kLookAgainNs = 10'000'000;
   const u32 round = __atomic_load_n(&release_count, __ATOMIC_ACQUIRE);
   thread.round = round;
-  thread.frame = sys::word(frame);
+  thread.frame = sys::arg(frame);
   thread.fs_base = arch::read_fs_base();
-  (void)sys::call(SYS_get_robust_list, 0, sys::word(&thread.robust_list),
-                  sys::word(&thread.robust_bytes));
+  (void)sys::call(SYS_get_robust_list, 0, sys::arg(&thread.robust_list),
+                  sys::arg(&thread.robust_bytes));
   note_own_traits(thread);
   note_own_settings(thread);
   note_changes(thread);
@@ -106,8 +106,8 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
     gate->interrupted = 1;
   } else if (thread && shared.pending) {
     if (thread->id == shared.mpi_tid)  // then this does not return
-      arch::fermata_park(sys::word(frame), shared.upper->park, kTrampoline,
-                         in_first_stack(sys::word(frame)) ? 0 : shared.upper->park_stack);
+      arch::fermata_park(sys::arg(frame), shared.upper->park, kTrampoline,
+                         in_first_stack(sys::arg(frame)) ? 0 : shared.upper->park_stack);
     stop_thread(*thread, static_cast<UserContext*>(frame));
   }
   settle_restarted_call(static_cast<UserContext*>(frame));
@@ -116,9 +116,9 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
 }  // namespace
 
 void install_quiesce_handler() {
-  const sys::KernelAction action{sys::word(&on_quiesce),
+  const sys::KernelAction action{sys::arg(&on_quiesce),
                                  sys::kSaSigInfo | sys::kSaRestorer | sys::kSaRestart,
-                                 sys::word(&arch::fermata_restorer),
+                                 sys::arg(&arch::fermata_restorer),
                                  ~sys::signal_bit(kSignalTrap)};
   const Result<u64> done = sys::sigaction(kSignalQuiesce, &action, nullptr);
   if (!done) die("cannot install the quiesce handler", "SIGRTMAX", done.error, "");

@@ -89,8 +89,8 @@ u64 socket_timeout_ns(Timeout timeout, u64 fd) {
   i64 limit[2] = {0, 0};  // struct timeval
   u32 bytes = sizeof limit;
   const int option = timeout == Timeout::kReceive ? sys::kSoRcvTimeo : sys::kSoSndTimeo;
-  const bool known = bool(sys::call(SYS_getsockopt, fd, sys::kSolSocket, option, sys::word(limit),
-                                    sys::word(&bytes)));
+  const bool known = bool(sys::call(SYS_getsockopt, fd, sys::kSolSocket, option, sys::arg(limit),
+                                    sys::arg(&bytes)));
   return known ? u64(limit[0]) * 1'000'000'000 + u64(limit[1]) * 1000 : 0;
 }
 
@@ -156,7 +156,7 @@ void renew_timeout(RestartBlock& call, const Blocking& kind, UserContext* frame)
     return;
   }
   set_scratch(call, to_spec(left));
-  *value = sys::word(call.scratch);
+  *value = sys::arg(call.scratch);
 }
 
 struct Part {  // struct iovec
@@ -175,8 +175,8 @@ const Part* first_left(UserContext* frame, u64& moved) {
 bool is_stream(u64 fd) {
   i32 type = 0;
   u32 bytes = sizeof type;
-  return sys::call(SYS_getsockopt, fd, sys::kSolSocket, sys::kSoType, sys::word(&type),
-                   sys::word(&bytes)) &&
+  return sys::call(SYS_getsockopt, fd, sys::kSolSocket, sys::kSoType, sys::arg(&type),
+                   sys::arg(&bytes)) &&
          type == sys::kSockStream;
 }
 
@@ -226,7 +226,7 @@ void move_on(RestartBlock& call, UserContext* frame) {
     const Part second = part + 1 < end ? part[1] : Part{};
     call.scratch[0] = first.base, call.scratch[1] = first.bytes;
     call.scratch[2] = second.base, call.scratch[3] = second.bytes;
-    frame->rsi = sys::word(call.scratch);
+    frame->rsi = sys::arg(call.scratch);
     frame->rdx = u64(end - part);
   } else {
     frame->rsi += moved;
@@ -243,7 +243,7 @@ void wait_for_rest(RestartBlock& call, UserContext* frame) {
   call.deadline_ns = u64(u32(call.rdi)) | events << 32;  // a pollfd
   frame->r8 = frame->rsi;
   frame->r9 = frame->rdx;
-  frame->rdi = sys::word(&call.deadline_ns);
+  frame->rdi = sys::arg(&call.deadline_ns);
   frame->rsi = 1;
   frame->rdx = ~u64(0);
   frame->rax = __NR_poll;
@@ -324,7 +324,7 @@ void settle_restarted_call(UserContext* frame) {
   const bool waits = frame->rip == wait_address;
   if (restart_address == 0 || (frame->rip != restart_address && !waits)) return;
   u64 pending = 0;
-  (void)sys::call(SYS_rt_sigpending, sys::word(&pending), sizeof pending);
+  (void)sys::call(SYS_rt_sigpending, sys::arg(&pending), sizeof pending);
   pending &= ~frame->mask & ~kOurSignals;
   for (int signal = 1; signal <= 64; signal++) {
     sys::KernelAction action;
@@ -353,7 +353,7 @@ void shift_restarted_call(UserContext* frame) {
   u64* const value = argument(frame, kind->argument);
   if (call.number == __NR_clock_nanosleep && is_boot_clock(frame->rdi)) {
     set_scratch(call, to_new_boot_clock(*reinterpret_cast<const sys::TimeSpec*>(*value)));
-    *value = sys::word(call.scratch);
+    *value = sys::arg(call.scratch);
     return;
   }
   const bool of_futex = call.number == __NR_futex;
@@ -362,7 +362,7 @@ void shift_restarted_call(UserContext* frame) {
                                      : frame->rdi == sys::kClockMonotonic;
   if (*value == 0 || !on_monotonic) return;
   set_scratch(call, to_spec(to_ns(*reinterpret_cast<const sys::TimeSpec*>(*value)) + now - then));
-  *value = sys::word(call.scratch);
+  *value = sys::arg(call.scratch);
 }
 
 }  // namespace fermata::launch

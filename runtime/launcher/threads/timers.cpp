@@ -44,7 +44,7 @@ sys::TimeSpec to_spec(u64 ns) { return {i64(ns / 1'000'000'000), i64(ns % 1'000'
 u64 to_ns(const sys::TimeSpec& t) { return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds); }
 
 bool read_setting(const ImageTimer& timer, Setting& out) {
-  return bool(sys::call(SYS_timer_gettime, u64(i64(timer.id)), sys::word(&out)));
+  return bool(sys::call(SYS_timer_gettime, u64(i64(timer.id)), sys::arg(&out)));
 }
 
 /// A thread's processor time has a clock id that names the thread: bits 3 up are ~tid.
@@ -87,7 +87,7 @@ void note(const ImageTimer& timer) {
 void read_itimers() {
   for (u32 which = 0; which < kOfTimerCreate; which++) {
     Setting s{};
-    if (!sys::call(SYS_getitimer, which, sys::word(&s))) continue;
+    if (!sys::call(SYS_getitimer, which, sys::arg(&s))) continue;
     s.interval.nanoseconds *= 1000;
     s.left.nanoseconds *= 1000;
     const u64 interval = to_ns(s.interval), left = to_ns(s.left);
@@ -108,25 +108,25 @@ i32 clock_now(const ImageTimer& timer) {
 /// kernel counts them as overruns when the signal is taken.
 void arm_in_the_past(const ImageTimer& timer, u64 count) {
   sys::TimeSpec clock{};
-  (void)sys::call(SYS_clock_gettime, u64(i64(clock_now(timer))), sys::word(&clock));
+  (void)sys::call(SYS_clock_gettime, u64(i64(clock_now(timer))), sys::arg(&clock));
   const u64 next = to_ns(clock) + timer.left_ns, past = count * timer.interval_ns;
   u64 first = timer.interval_ns ? (next > past ? next - past : 1) : to_ns(clock);
   if (first == 0) first = 1;  // 0 would stop it
   Setting s{to_spec(timer.interval_ns), to_spec(first)};
-  (void)sys::call(SYS_timer_settime, u64(i64(timer.id)), sys::kTimerAbstime, sys::word(&s), 0);
+  (void)sys::call(SYS_timer_settime, u64(i64(timer.id)), sys::kTimerAbstime, sys::arg(&s), 0);
 }
 
 void arm(const ImageTimer& timer, u64 count) {
   Setting s{to_spec(timer.interval_ns), to_spec(timer.left_ns)};
   if (timer.kind == kOfTimerCreate) {
     if (count) return arm_in_the_past(timer, count);
-    (void)sys::call(SYS_timer_settime, u64(i64(timer.id)), 0, sys::word(&s), 0);
+    (void)sys::call(SYS_timer_settime, u64(i64(timer.id)), 0, sys::arg(&s), 0);
     return;
   }
   s.interval.nanoseconds /= 1000;
   s.left.nanoseconds = (s.left.nanoseconds + 999) / 1000;
   if (s.left.nanoseconds == 1'000'000) s.left = {s.left.seconds + 1, 0};
-  (void)sys::call(SYS_setitimer, timer.kind, sys::word(&s), 0);
+  (void)sys::call(SYS_setitimer, timer.kind, sys::arg(&s), 0);
 }
 
 /// Ids are given out in order, and so they must be asked for.
@@ -153,7 +153,7 @@ bool make(const ImageTimer& timer, bool id_is_taken_as_given) {
   }
   for (;;) {
     i32 id = timer.id;
-    if (!sys::call(SYS_timer_create, u64(i64(clock)), sys::word(&event), sys::word(&id)))
+    if (!sys::call(SYS_timer_create, u64(i64(clock)), sys::arg(&event), sys::arg(&id)))
       return false;
     if (id == timer.id) return true;
     (void)sys::call(SYS_timer_delete, u64(i64(id)));
@@ -169,7 +169,7 @@ u64 create_by_kernel_ids(const u64 (&a)[6]) {
   if (!a[1]) return pass_on(SYS_timer_create, {kernel_clock(a[0]), 0, a[2]});
   Event event = *reinterpret_cast<const Event*>(a[1]);
   if (event.notify == sys::kSigevThreadId) event.thread = kernel_tid(event.thread);
-  return pass_on(SYS_timer_create, {kernel_clock(a[0]), sys::word(&event), a[2]});
+  return pass_on(SYS_timer_create, {kernel_clock(a[0]), sys::arg(&event), a[2]});
 }
 
 }  // namespace
