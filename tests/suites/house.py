@@ -128,6 +128,52 @@ def test_allowances_for_complexity_only_shrink(_work):
     check_equal(found, ["complexity", "a.c:d", "e.c:f"], "one too complex, two allowances too high")
 
 
+def test_rooms_stand_on_floors(_work):
+    """A room uses those below it; neither one above it nor a circle of headers passes."""
+    tool = _tool("tidy")
+
+    def found(path, *used):
+        report = tool.Report()
+        tool.check_rooms(path, [f'#include "{name}"' for name in used], report)
+        return [text.split(": ")[1] for texts in report.found.values() for text in texts]
+    below, above = "launcher/ids/thread.h", "launcher/threads/stop.h"
+    check_equal(found("runtime/launcher/threads/a.cpp", below, above, "launcher/config.h",
+                      "sys/sys.h"), [], "what is below, and its own room")
+    check_equal(found("runtime/launcher/ids/a.h", above), ["rooms"], "a room above")
+    check_equal(found("runtime/launcher/image/a.h", "launcher/main.h"), ["rooms"], "above all")
+    check_equal(found("runtime/launcher/config.h", below), ["rooms"], "a file as a room")
+    check_equal(found("runtime/launcher/attic/a.h"), ["rooms"], "no such room")
+    check_equal(found("runtime/memory/a.h", above), [], "no rooms there")
+
+    report = tool.Report()
+    tool.check_circles({"a.h": [(3, "b.h"), (4, "d.h")], "b.h": [(5, "c.h")], "d.h": [(6, "c.h")],
+                        "c.h": [(7, "b.h")]}, report)
+    check_equal(list(report.found.values()),
+                [["runtime/c.h:7: circles: b.h -> c.h -> b.h"]], "a circle, once")
+
+
+def test_headers_compile_alone(work):
+    tool = _tool("tidy_headers")
+    alone, needy = work / "alone.h", work / "needy.h"
+    alone.write_text('#pragma once\n#include "base/types.h"\n'
+                     "inline fermata::u32 f() { return 1; }\n")
+    needy.write_text("#pragma once\ninline fermata::u32 f() { return 1; }\n")
+    check_equal(tool.compile_alone(str(alone)), [], "one that has what it needs")
+    check_equal(len(tool.compile_alone(str(needy))), 1, "one that needs another before it")
+
+
+def test_numbers_are_the_kernels(_work):
+    tool = _tool("tidy_headers")
+    text = (ROOT / tool.NUMBERS).read_text()
+    wrong, compared = tool.check_numbers(text)
+    check(not wrong and compared > 200, f"{compared} compared, {wrong}")
+    for right, other in (("kPollHup = 0x10,", "kPollHup = 0x20,"),
+                         ("kCreate = 0100,  // O_CREAT", "kCreate = 0100,  // O_EXCL")):
+        check(right in text, right)
+        wrong, _ = tool.check_numbers(text.replace(right, other))
+        check(len(wrong) == 1 and other.split(" ")[0] in wrong[0], f"{other}: {wrong}")
+
+
 def test_the_form_of_commits(_work):
     tool = _tool("tidy_commits")
     good = ("cli: run several executables", "Why.", ["a"], 100)
