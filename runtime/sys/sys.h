@@ -150,18 +150,22 @@ inline Result<u64> tgkill(u32 pid, u32 tid, int signal) {
 struct TimeSpec {
   i64 seconds, nanoseconds;
 };
+inline TimeSpec to_spec(u64 ns) { return {i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)}; }
+inline u64 to_ns(const TimeSpec& t) {
+  return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds);
+}
 inline u64 now_ns() {
   TimeSpec t{};
   (void)call(SYS_clock_gettime, kClockMonotonic, arg(&t));
-  return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds);
+  return to_ns(t);
 }
 inline void sleep_ns(u64 ns) {
-  const TimeSpec t{i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)};
+  const TimeSpec t = to_spec(ns);
   (void)call(SYS_nanosleep, arg(&t), 0);
 }
 /// Blocks while *address == expected, at most timeout_ns.
 inline void futex_wait(const u32* address, u32 expected, u64 timeout_ns) {
-  const TimeSpec t{i64(timeout_ns / 1'000'000'000), i64(timeout_ns % 1'000'000'000)};
+  const TimeSpec t = to_spec(timeout_ns);
   (void)call(SYS_futex, arg(address), FUTEX_WAIT_PRIVATE, expected, arg(&t));
 }
 inline void futex_wake_all(const u32* address) {
@@ -170,7 +174,7 @@ inline void futex_wake_all(const u32* address) {
 
 /// The same on memory that processes share.
 inline void futex_wait_shared(const u32* address, u32 expected, u64 timeout_ns) {
-  const TimeSpec t{i64(timeout_ns / 1'000'000'000), i64(timeout_ns % 1'000'000'000)};
+  const TimeSpec t = to_spec(timeout_ns);
   (void)call(SYS_futex, arg(address), FUTEX_WAIT, expected, arg(&t));
 }
 inline void futex_wake_shared(const u32* address) {

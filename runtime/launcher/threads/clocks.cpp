@@ -27,7 +27,7 @@
 namespace fermata::launch {
 namespace {
 
-using sys::TimeSpec;
+using sys::TimeSpec, sys::to_ns, sys::to_spec;
 
 constexpr u32 kMonotonic = 0, kRaw = 1, kBoot = 2, kRealTime = 3, kCount = 3, kNone = 4;
 constexpr u64 kIds[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME, CLOCK_REALTIME};
@@ -46,8 +46,6 @@ struct Shift {  // vdso.S knows this layout
 constexpr u64 kShift = kVdsoTable + 0x500;
 Offsets& in_force() { return *reinterpret_cast<Offsets*>(kOffsets); }
 
-TimeSpec to_spec(u64 ns) { return {i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)}; }
-u64 to_ns(const TimeSpec& t) { return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds); }
 
 u64 read_clock(u64 id) {
   TimeSpec time{};

@@ -29,6 +29,8 @@
 namespace fermata::launch {
 namespace {
 
+using sys::to_ns, sys::to_spec;
+
 constexpr u64 kInterrupted = u64(-i64(sys::kEintr));
 
 enum class Timeout : u8 {
@@ -115,8 +117,6 @@ u64 interrupted_number(UserContext* frame, const CallSample* sample) {
   return u64(code[-6]) | u64(code[-5]) << 8;
 }
 
-sys::TimeSpec to_spec(u64 ns) { return {i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)}; }
-u64 to_ns(const sys::TimeSpec& t) { return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds); }
 
 void set_scratch(RestartBlock& call, const sys::TimeSpec& time) {
   call.scratch[0] = u64(time.seconds);

@@ -17,6 +17,7 @@
 namespace fermata::launch {
 namespace {
 
+using sys::to_ns, sys::to_spec;
 using image::ImageTimer;
 
 constexpr u32 kOfTimerCreate = 3;  // ImageTimer::kind; below it: ITIMER_*
@@ -40,8 +41,6 @@ u32 current_count;
 u32 to_arm;  // of those, after a restart
 u64 missed[sizeof current / sizeof *current];  // expiries that each pending signal stands for
 
-sys::TimeSpec to_spec(u64 ns) { return {i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)}; }
-u64 to_ns(const sys::TimeSpec& t) { return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds); }
 
 bool read_setting(const ImageTimer& timer, Setting& out) {
   return bool(sys::call(SYS_timer_gettime, u64(i64(timer.id)), sys::arg(&out)));
