@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every number of the kernel's, once. What is called as the kernel calls it, in our spelling, has
-// no comment; behind the others stands the kernel's name. `./x lint` compares all with the headers
-// of the system, as far as those have them.
+// Every number of the kernel's, once, but for the lists of options in files/options.cpp. What is
+// called as the kernel calls it, in our spelling, has no comment; behind the others stands the
+// kernel's name. `./x lint` compares all with the headers of the system, as far as those have them.
 //
 // The kernel's own headers are not used for these: they collide with a libc's in programs that have
 // both, and older ones lack what newer kernels know. Source: Linux x86-64, include/uapi.
@@ -253,16 +253,25 @@ inline constexpr int
     kIpProtoIpv6 = 41,
     kSoType = 3,
     kSoSndBuf = 7,
+    kSoRcvBuf = 8,
+    kSoPriority = 12,
     kSoPeerCred = 17,
     kSoRcvTimeo = 20,
     kSoSndTimeo = 21,
+    kSoAttachFilter = 26,
     kSoAcceptConn = 30,
     kSoSndBufForce = 32,
+    kSoRcvBufForce = 33,
     kSoProtocol = 38,
     kSoDomain = 39,
     kSoPeekOff = 42,
+    kSoBusyPoll = 46,
+    kSoIncomingCpu = 49,
     kSoAttachReuseportCbpf = 51,
     kSoAttachReuseportEbpf = 52,
+    kSoPreferBusyPoll = 69,
+    kSoBufLock = 72,
+    kSoReserveMem = 73,
     kIpXfrmPolicy = 17,
     kIpAddMembership = 35,
     kIpAddSourceMembership = 39,
@@ -272,6 +281,7 @@ inline constexpr int
     kIpv6JoinAnycast = 27,
     kIpv6XfrmPolicy = 35,
     kIpv6PktInfo = 50,
+    kTcpCongestion = 13,
     kTcpMd5Sig = 14,
     kTcpUlp = 31,
     kTcpAoAddKey = 38,
