@@ -1,17 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests stand on themselves."""
+import pathlib
+import shutil
+import subprocess
 from concurrent.futures import ProcessPoolExecutor
 from unittest import mock
 
 from suites import apps_gromacs, apps_petsc
-from support import mpis
-from support.cases import check, timeout
+from support import mpis, process
+from support.cases import check, check_equal, timeout
 
 
 def test_the_demo_needs_no_test_before_it(work):
     """`./x demo` is the first command of the README: the tests' directory is not there yet."""
     with mock.patch.object(mpis, "WORK", work / "tests/work"), mpis.scratch() as made:
         check(made.is_dir(), f"{made} is there")
+
+
+def test_a_process_whose_name_is_no_text_is_found(work):
+    """Such a one of another test ended the worker that looked for its own: names are cut after 15
+    bytes, which may be the middle of a character."""
+    program = work / "fifteen-bytes-\u00e9"
+    shutil.copy("/bin/sleep", program)
+    with subprocess.Popen([program, "60"]) as sleeping:
+        try:
+            process.wait_until(lambda: b"fifteen" in _name(sleeping.pid), "its name")
+            check_equal(process.descendants(), [sleeping.pid], "descendants")
+        finally:
+            sleeping.kill()
+
+
+def _name(pid):
+    return pathlib.Path(f"/proc/{pid}/comm").read_bytes()
 
 
 def _make_apart(make):
