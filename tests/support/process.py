@@ -30,7 +30,8 @@ def descendants(root=None):
         if not entry.name.isdigit():
             continue
         try:
-            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            # In bytes: a program's name, which is in there, is text of no certain encoding.
+            fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
             continue
         parents.setdefault(int(fields[1]), []).append(int(entry.name))

@@ -58,7 +58,10 @@ def _serve(line, tests, keep):
         mpis.own_environment["XDG_CONFIG_HOME"] = f"{scratch}/config"  # of the key for snapshots
         with contextlib.suppress(KeyboardInterrupt):
             while (index := line.recv()) is not None:
-                line.send(run_one(*tests[index], keep))
+                try:
+                    line.send(run_one(*tests[index], keep))
+                except Exception:  # Not of the test: of what goes before it and after it.
+                    line.send(("FAIL", 0.0, traceback.format_exc()))
         process.end_descendants()
 
 

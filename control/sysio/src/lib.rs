@@ -180,10 +180,18 @@ impl FromStr for Process {
     }
 }
 
-/// State and start of a process: fields 3 and 22 of its stat, counted behind the command's name.
+/// The fields of a process's stat behind its name, from the third one on. The name is bytes of any
+/// kind, brackets and half of a character included: it is the program's, cut after 15 bytes.
+fn stat_behind_the_name(pid: u32) -> Option<String> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    String::from_utf8(stat[end + 1..].to_vec()).ok()
+}
+
+/// State and start of a process: fields 3 and 22 of its stat.
 fn look_at(pid: u32) -> Option<(char, u64)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut words = stat.rsplit(')').next()?.split_whitespace();
+    let stat = stat_behind_the_name(pid)?;
+    let mut words = stat.split_whitespace();
     Some((words.next()?.chars().next()?, words.nth(18)?.parse().ok()?))
 }
 
@@ -197,8 +205,7 @@ pub fn is_in_foreground() -> bool {
 /// The parent of a process.
 #[must_use]
 pub fn parent_of(pid: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+    stat_behind_the_name(pid)?.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Whether this is a terminal whose shell has put this process in the background: who reads it is
@@ -388,6 +395,16 @@ mod tests {
         let ended = Process::of(child.id());
         child.wait().unwrap();
         assert!(!ended.is_alive());
+    }
+
+    #[test]
+    fn a_process_may_be_called_anything() {
+        let here = std::process::id();
+        for name in [&b"half \xc3"[..], b") S 1 (", b"two\nlines"] {
+            std::fs::write("/proc/self/comm", name).unwrap();
+            assert!(Process::of(here).is_alive(), "{name:?}");
+            assert_eq!(parent_of(here), Some(std::os::unix::process::parent_id()), "{name:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests stand on themselves."""
+import pathlib
+import shutil
+import subprocess
 from concurrent.futures import ProcessPoolExecutor
 from unittest import mock
 
@@ -55,6 +58,23 @@ def test_an_archive_of_inputs_is_what_went_in(work):
             check("../out" in str(reason), str(reason))
         else:
             raise Failed("an archive may write where it likes")
+
+
+def test_a_process_whose_name_is_no_text_is_found(work):
+    """Such a one of another test ended the worker that looked for its own: names are cut after 15
+    bytes, which may be the middle of a character."""
+    program = work / "fifteen-bytes-\u00e9"
+    shutil.copy("/bin/sleep", program)
+    with subprocess.Popen([program, "60"]) as sleeping:
+        try:
+            process.wait_until(lambda: b"fifteen" in _name(sleeping.pid), "its name")
+            check_equal(process.descendants(), [sleeping.pid], "descendants")
+        finally:
+            sleeping.kill()
+
+
+def _name(pid):
+    return pathlib.Path(f"/proc/{pid}/comm").read_bytes()
 
 
 def _make_apart(make):

@@ -126,8 +126,8 @@ def _stops_while_it_reads(pid, snapshot):
                 return True
         except FileNotFoundError:  # one that has been closed meanwhile, or the process
             pass
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        if state in "ZX":
+        state = pathlib.Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+        if state in b"ZX":
             return False
 
 
