@@ -250,11 +250,4 @@ int unexpected_receive(UnexpectedMessage* kept, Slot* slot) {
   return error;
 }
 
-void take_own_request_back(Slot* slot) {
-  Request* const request = request_of(slot);
-  if (request->mode != SendMode::kMatched) return;
-  slot->real = slot->spare;
-  request->mode = SendMode::kStandard;
-}
-
 }  // namespace fermata::mpi

@@ -169,6 +169,11 @@ bool unexpected_matched_arrived();
 int unexpected_receive(UnexpectedMessage* kept, Slot* slot);
 
 /// A persistent receive has its own real request again. The message of the other one has come in.
-void take_own_request_back(Slot* slot);
+inline void take_own_request_back(Slot* slot) {
+  Request* const request = request_of(slot);
+  if (request->mode != SendMode::kMatched) return;
+  slot->real = slot->spare;
+  request->mode = SendMode::kStandard;
+}
 
 }  // namespace fermata::mpi
