@@ -5,6 +5,8 @@
     layers        every #include of the runtime against the table of who may use whom; within a
                   folder with rooms, no room may use one above it; no header includes itself again
     syscalls      only runtime/sys issues system calls, only runtime/arch holds assembly
+    dropped       no result of a call of the MPI library below is dropped: whatever nothing follows
+                  from goes to may_leak() or may_fail() (mpi/handles/lower_errors.h)
     freestanding  the linked launcher needs no symbol from anywhere (nm -u is empty)
     SPDX, length  first lines, 100 columns, 500 lines a file, 70 lines a function
     paths         no path of somebody's machine
@@ -53,6 +55,10 @@ SOURCES = (".h", ".cpp", ".c", ".S", ".py", ".sh", ".rs", ".toml")
 MAX_COLUMNS, MAX_LINES, MAX_FUNCTION = 100, 500, 70
 SYSCALL = re.compile(r"\bsyscall\s*\(|\braw_syscall\s*\(|\"syscall\"")
 ASSEMBLY = re.compile(r"\b(?:asm|__asm__)\b\s*(?:volatile|goto|\()")
+# A call of the lower half whose result goes nowhere: cast away, or a statement of its own.
+LOWER_CALL = r"\(?(?:lower\(\)\.|mpi\.)[A-Z*]"
+DROPPED = re.compile(rf"\(void\)\s*{LOWER_CALL}|(?:\)|\belse)\s+{LOWER_CALL}")
+STATEMENT = re.compile(rf"\s*{LOWER_CALL}")
 BANNED = re.compile(r"\b(?:go|goes|going|gone|went) on\b(?! the\b)|\bpatience\b|\bearly message|"
                     r"\b(?:the|our) books\b", re.I)
 MACHINE = re.compile(r"(?<![\w./$}-])/(?:work|root|home/\w+)/")
@@ -191,6 +197,15 @@ def check_danger(path, lines, report):
                 report.breach("assembly", path, number, line.strip())
 
 
+def check_dropped(path, lines, report):
+    before = ";"
+    for number, line in enumerate(lines, 1):
+        begins = before[-1] in ";{})" or before.endswith("else")
+        if DROPPED.search(line) or (begins and STATEMENT.match(line)):
+            report.breach("dropped", path, number, line.strip()[:80])
+        before = line.strip() or before
+
+
 def functions(lines):
     """Yields (first line number, length, name) of C and C++ functions: a brace opened at namespace,
     class or file level after a `)`, up to the line where it closes."""
@@ -275,6 +290,8 @@ def main():
             check_includes(path, code, report)
             check_rooms(path, code, report)
             check_danger(path, code, report)
+            if path.startswith("runtime/mpi/"):
+                check_dropped(path, code, report)
     check_circles(includes, report)
     check_freestanding(report)
     breaches = report.close()

@@ -4,6 +4,7 @@
 #include "mpi/handles/arena.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/objects/groups.h"
 
 namespace fermata::mpi {
@@ -32,7 +33,7 @@ int world_ranks_of(u64 group, i32 size, i32* world_ranks, bool* outside) {
     if (!error) error = translate(larger);
     core.lower.everyone = larger;
   }
-  if (known != core.lower.everyone) (void)lower().Group_free(&known);
+  if (known != core.lower.everyone) may_leak(lower().Group_free(&known));
   arena_free(ranks);
   for (i32 i = 0; i < size && !error; i++) {
     if (world_ranks[i] < core.world.size) continue;
@@ -54,14 +55,14 @@ Comm* comm_describe(u64 real, bool inter) {
   if (!error) error = lower().Comm_group(real, &group);
   comm->local_members = arena_array<i32>(u64(comm->size));
   if (!error) error = world_ranks_of(group, comm->size, comm->local_members, &comm->outside);
-  if (group) (void)lower().Group_free(&group);
+  if (group) may_leak(lower().Group_free(&group));
   comm->members = comm->local_members;
   if (inter && !error) {
     error = lower().Comm_remote_size(real, &comm->remote_size);
     if (!error) error = lower().Comm_remote_group(real, &group);
     comm->members = arena_array<i32>(u64(comm->remote_size));
     if (!error) error = world_ranks_of(group, comm->remote_size, comm->members, &comm->outside);
-    (void)lower().Group_free(&group);
+    may_leak(lower().Group_free(&group));
   }
   return error ? nullptr : comm;
 }

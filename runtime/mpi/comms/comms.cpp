@@ -13,6 +13,7 @@
 #include "mpi/gate/clock.h"
 #include "mpi/handles/arena.h"
 #include "mpi/handles/calls.gen.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/references.h"
 #include "mpi/handles/requests.h"
 #include "mpi/objects/attributes.h"
@@ -31,23 +32,20 @@ void comm_unlink(Comm* comm) {
   if (comm->next) comm->next->previous = comm->previous;
 }
 
-/// All members agree on an id. Collective over the new communicator `real`.
-u64 agree_on_id(u64 real, const Comm* comm) {
-  u64 id = ((u64(u32(state().world.rank)) + kFirstMemberBias) << kFirstMemberShift) |
-           ++state().comms.next_number;
-  const int bytes = int(sizeof id);
+/// All members agree on an id. Collective over the new communicator `real`. Returns the error
+/// class.
+int agree_on_id(u64 real, const Comm* comm, u64* id) {
+  *id = ((u64(u32(state().world.rank)) + kFirstMemberBias) << kFirstMemberShift) |
+        ++state().comms.next_number;
+  const int bytes = int(sizeof *id);
   const BlockingCall open;
-  if (comm->remote_size < 0) {
-    (void)lower().Bcast(&id, bytes, state().lower.byte, 0, real);
-    return id;
-  }
+  if (comm->remote_size < 0) return lower().Bcast(id, bytes, state().lower.byte, 0, real);
   // The group with the smaller first member draws the number. Its root tells the other group, whose
   // root tells it back to those of the first group who did not draw.
   const bool draws = comm->local_members[0] < comm->members[0];
   const int root = comm->rank == 0 ? kRoot : kProcNull;
-  (void)lower().Bcast(&id, bytes, state().lower.byte, draws ? root : 0, real);
-  (void)lower().Bcast(&id, bytes, state().lower.byte, draws ? 0 : root, real);
-  return id;
+  const int error = lower().Bcast(id, bytes, state().lower.byte, draws ? root : 0, real);
+  return error ? error : lower().Bcast(id, bytes, state().lower.byte, draws ? 0 : root, real);
 }
 
 void topology_free(Topology* topology) {
@@ -72,11 +70,15 @@ bool comm_in_use(const Slot* comm) {
   return used;
 }
 
-void comm_destroy(Comm* comm) {
+void comm_free_memory(Comm* comm) {
   if (comm->members != comm->local_members) arena_free(comm->members);
   arena_free(comm->local_members);
-  slot_free(comm->slot);
   arena_free(comm);
+}
+
+void comm_destroy(Comm* comm) {
+  slot_free(comm->slot);
+  comm_free_memory(comm);
 }
 
 /// Destroys those freed communicators that no request needs any more.
@@ -119,9 +121,9 @@ int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
     *handle = null_of(kComm);
     return kSuccess;
   }
-  if (!c->outside) {
+  if (!c->outside) {  // see the second invariant of clock.h
     const BlockingCall open;
-    (void)lower().Barrier(comm->real);  // see the second invariant of clock.h
+    if (const int error = lower().Barrier(comm->real)) return error;
   }
   end_duplicates(comm);
   const int error = comm_end_lower(end, comm);
@@ -143,7 +145,7 @@ void connection_end() {
   if (--crossing().connections) return;
   u64 known = state().lower.everyone;
   state().lower.everyone = 0;
-  if (known) (void)lower().Group_free(&known);
+  if (known) may_leak(lower().Group_free(&known));
 }
 
 u64 id_by_call(Slot* parent, const Comm* comm) {
@@ -180,9 +182,11 @@ int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm, Slot* par
   }
   Comm* const comm = known ? comm_describe_known(*known) : comm_describe(real, inter);
   if (!comm) return kErrIntern;
-  const u64 id = comm->outside ? kOutsideId
-                 : parent      ? id_by_call(parent, comm)
-                               : agree_on_id(real, comm);
+  u64 id = comm->outside ? kOutsideId : parent ? id_by_call(parent, comm) : 0;
+  if (const int error = id ? int(kSuccess) : agree_on_id(real, comm, &id)) {
+    comm_free_memory(comm);
+    return error;
+  }
   *newcomm = comm_register(comm, real, id, errhandler);
   return kSuccess;
 }
@@ -195,7 +199,7 @@ void comm_forget(Slot* slot) {
   if (state().comms.parent == slot) state().comms.parent = nullptr;
   comm_unlink(comm);
   while (UnexpectedMessage* const kept = comm->unexpected_first) {
-    if (kept->state == UnexpectedState::kFilling) (void)unexpected_complete(kept);
+    if (kept->state == UnexpectedState::kFilling) unexpected_await(kept);
     if (kept->state == UnexpectedState::kHeld) state().p2p.unexpected_held--;
     unexpected_unlink(kept);
     unexpected_free(kept);
@@ -218,15 +222,19 @@ void comm_forget(Slot* slot) {
   comm_destroy(comm);
 }
 
-int members_agree(Slot* comm, int error) {
-  int worst = error;
+int largest_of_members(Slot* comm, int value, int* largest) {
   const BlockingCall open;
-  (void)lower().Allreduce(&error, &worst, 1, slot_at(kDatatype, kInt)->real,
-                          slot_at(kOp, abi::kMax)->real, comm->real);
-  return worst;
+  return lower().Allreduce(&value, largest, 1, slot_at(kDatatype, kInt)->real,
+                           slot_at(kOp, abi::kMax)->real, comm->real);
 }
 
-void comm_discard(Slot* comm) { (void)comm_end_lower(&MpiCalls::Comm_free, comm); }
+int members_agree(Slot* comm, int error) {
+  int worst = error;
+  const int failed = largest_of_members(comm, error, &worst);
+  return failed ? failed : worst;
+}
+
+void comm_discard(Slot* comm) { may_leak(comm_end_lower(&MpiCalls::Comm_free, comm)); }
 
 }  // namespace fermata::mpi
 
@@ -309,7 +317,7 @@ int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
       const BlockingCall open;
       error = lower().Comm_create(comm->real, lower_handle, real);
     }
-    if (lower_handle && g->size) (void)lower().Group_free(&lower_handle);
+    if (lower_handle && g->size) may_leak(lower().Group_free(&lower_handle));
     return error;
   };
   const bool is_known = !is_inter(comm) && all_are_inside(*g);

@@ -102,7 +102,11 @@ int comm_construct_duplicate(Slot* parent, Slot** newcomm, Complete complete) {
       is_known ? &members : nullptr);
 }
 
-/// The largest error class any member of a communicator passes. Every member calls it.
+/// The largest value any member of a communicator passes. Every member calls it. Returns the error
+/// class.
+int largest_of_members(Slot* comm, int value, int* largest);
+
+/// The largest error class any member passes, or that of asking them. Every member calls it.
 int members_agree(Slot* comm, int error);
 
 /// Frees a communicator that was made for an object which could not be made then. Every member

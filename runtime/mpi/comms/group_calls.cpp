@@ -31,6 +31,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/handles/slots.h"
 #include "mpi/handles/table.h"
@@ -270,7 +271,7 @@ int Intercomm_create_from_groups(Slot* local, int local_leader, Slot* remote, in
   int error = Comm_create_group(world, local, tag, &own);
   if (error || !live_comm(own)) return error ? error : int(kErrGroup);
   error = Intercomm_create(own, local_leader, world, other->ranks[remote_leader], tag, newcomm);
-  (void)Comm_free(&own);
+  may_leak(Comm_free(&own));
   return error ? error : Comm_set_errhandler(*newcomm, errhandler);
 }
 

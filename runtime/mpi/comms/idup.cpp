@@ -64,7 +64,8 @@ void idup_finish(Slot* comm) {
   Comm* const c = comm_of(comm);
   if (!c || !c->ending) return;
   c->ending = false;
-  (void)load_topology(comm);
+  if (load_topology(comm))
+    fatal("the MPI library does not describe a duplicate of a communicator");
 }
 
 }  // namespace fermata::mpi

@@ -7,6 +7,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/handles/table.h"
 #include "mpi/objects/attributes.h"
@@ -97,7 +98,7 @@ int Comm_dup(Slot* comm, Slot** newcomm) {
   if (const int error = comm_duplicate(comm, newcomm)) return error;
   const int code =
       attributes_copy(kComm, comm, from->attributes, &comm_of(*newcomm)->attributes);
-  if (code) (void)Comm_free(newcomm);  // it becomes MPI_COMM_NULL
+  if (code) may_leak(Comm_free(newcomm));  // it becomes MPI_COMM_NULL
   return code;
 }
 

@@ -3,6 +3,7 @@
 
 #include "mpi/handles/arena.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/table.h"
 
 namespace fermata::mpi {
@@ -10,7 +11,7 @@ namespace fermata::mpi {
 void type_unref(Slot* datatype) {
   Type* const type = type_of(datatype);
   if (!type || --type->refs > 0) return;
-  if (datatype->real && lower().Type_free) (void)lower().Type_free(&datatype->real);
+  if (datatype->real && lower().Type_free) may_leak(lower().Type_free(&datatype->real));
   for (i32 i = 0; i < type->types_count; i++) type_unref(type->types[i]);
   if (type->ints != type->few_ints) arena_free(type->ints);
   arena_free(type->room);
@@ -49,7 +50,7 @@ int op_end(Slot* slot) {
 
 void op_unref(Slot* slot) {
   Op* const op = op_of(slot);
-  if (op && --op->users == 0 && op->freed) (void)op_end(slot);
+  if (op && --op->users == 0 && op->freed) may_leak(op_end(slot));
 }
 
 }  // namespace fermata::mpi

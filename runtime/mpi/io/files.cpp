@@ -12,6 +12,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/references.h"
 #include "mpi/handles/slots.h"
 #include "mpi/handles/table.h"
@@ -48,13 +49,16 @@ void file_forget(File* file) {
 
 }  // namespace
 
-void files_note_positions() {
-  for_each_live(kFile, [](Slot* slot) {
+bool files_note_positions() {
+  int error = kSuccess;
+  for_each_live(kFile, [&](Slot* slot) {
     File* const file = file_of(slot);
     if (file->amode & abi::kModeSequential) return;
-    (void)lower().File_get_position(slot->real, &file->position);
-    if (file->uses_shared) (void)lower().File_get_position_shared(slot->real, &file->shared);
+    if (!error) error = lower().File_get_position(slot->real, &file->position);
+    if (!error && file->uses_shared)
+      error = lower().File_get_position_shared(slot->real, &file->shared);
   });
+  return error == kSuccess;
 }
 
 const char* reason_not_to_save_files() {
@@ -230,7 +234,7 @@ int File_get_info(Slot* fh, Slot** info) {
   if (!error) error = Info_create(info);
   if (error) return error;
   error = info_take(real, *info);
-  (void)lower().Info_free(&real);
+  may_leak(lower().Info_free(&real));
   return error;
 }
 

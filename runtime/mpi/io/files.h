@@ -17,7 +17,7 @@
 namespace fermata::mpi {
 
 /// Remembers what only the lower half knows: where its file pointers stand. All are parked.
-void files_note_positions();
+bool files_note_positions();
 
 /// Why an image would lose something of an open file, or null.
 const char* reason_not_to_save_files();

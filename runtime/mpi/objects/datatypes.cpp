@@ -7,6 +7,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/table.h"
 #include "mpi/objects/attributes.h"
 
@@ -60,7 +61,7 @@ class MarkedStruct {
     const i64 end = upper_.set ? upper_.at : first + extent;
     if (lower_.set) first = lower_.at;
     if (!error) error = lower().Type_create_resized(plain, first, end - first, real);
-    (void)lower().Type_free(&plain);
+    may_leak(lower().Type_free(&plain));
     return error;
   }
 
@@ -170,7 +171,7 @@ int type_keep_extent(const Type& type, u64* real) {
   u64 resized = 0;
   error = lower().Type_create_resized(*real, type.lower, type.extent, &resized);
   if (error) return error;
-  (void)lower().Type_free(real);
+  may_leak(lower().Type_free(real));
   *real = resized;
   return kSuccess;
 }

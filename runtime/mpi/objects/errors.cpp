@@ -9,6 +9,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/handles/references.h"
 #include "mpi/handles/table.h"
@@ -23,7 +24,7 @@ namespace {
   int length = 0;
   text[0] = 0;
   if (crossing().lower && state().world.initialized)
-    (void)lower().Error_string(error_class, text, &length);
+    if (lower().Error_string(error_class, text, &length)) text[0] = 0;
   Message message;
   message << "fermata: fatal error in " << function << ": "
           << (text[0] ? text : "MPI error class ");
@@ -42,7 +43,8 @@ namespace {
   sys::sleep_ns(50'000'000);
   if (crossing().lower && state().world.initialized && !state().world.finalized) {
     LowerScope scope;
-    (void)lower().Abort(slot_at(kComm, kCommWorld)->real, error_class);
+    may_fail(lower().Abort(slot_at(kComm, kCommWorld)->real, error_class),
+             "the process ends by itself below");
   }
   sys::exit_group(error_class ? error_class : 1);
 }

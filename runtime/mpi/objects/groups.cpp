@@ -8,6 +8,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/table.h"
 
 namespace fermata::mpi {
@@ -114,7 +115,7 @@ int lower_group(const i32* ranks, i32 size, u64* group) {
   int error = lower_everyone(&known);
   if (error) return error;
   error = lower().Group_incl(known, size, ranks, group);
-  if (known != state().lower.everyone) (void)lower().Group_free(&known);
+  if (known != state().lower.everyone) may_leak(lower().Group_free(&known));
   return error;
 }
 
@@ -125,7 +126,7 @@ int lower_comm(const i32* ranks, i32 size, i32 tag, u64* real) {
     const BlockingCall open;
     error = lower().Comm_create_group(state().lower.bridge, group, tag, real);
   }
-  if (group) (void)lower().Group_free(&group);
+  if (group) may_leak(lower().Group_free(&group));
   return error;
 }
 

@@ -7,6 +7,7 @@
 
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/slots.h"
 
 namespace fermata::mpi {
@@ -33,10 +34,10 @@ class LowerInfo {
     if (!is_info(info) || !info_of(info) || lower().Info_create(&made_)) return;
     real_ = made_;
     for (const InfoPair* pair = info_of(info)->first; pair; pair = pair->next)
-      (void)lower().Info_set(made_, pair->key, pair->value);
+      may_fail(lower().Info_set(made_, pair->key, pair->value), "an MPI may leave out any hint");
   }
   ~LowerInfo() {
-    if (made_) (void)lower().Info_free(&made_);
+    if (made_) may_leak(lower().Info_free(&made_));
   }
   LowerInfo(const LowerInfo&) = delete;
   LowerInfo& operator=(const LowerInfo&) = delete;

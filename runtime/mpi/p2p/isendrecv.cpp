@@ -7,6 +7,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/requests.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/request.h"
@@ -28,7 +29,7 @@ int send_kept(void* packed, int bytes, int dest, int tag, Slot* comm) {
   request->owns = true;
   request->forgotten = true;
   if (request->state == RequestState::kActive) (void)complete_if_finished(slot);
-  else (void)request_release_freed(slot);
+  else may_leak(request_release_freed(slot));
   sweep_forgotten();
   return kSuccess;
 }

@@ -102,10 +102,13 @@ int receive_matched(void* buf, int count, Slot* datatype, Slot** message, CanonS
     return kSuccess;
   }
   UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>((*message)->object);
-  (void)unexpected_complete(kept);  // an attempt may have been given up before it was whole
+  // One that is held, or an attempt that was given up before it was whole.
+  int error = unexpected_complete(kept);
+  if (error) front::tls_culprit = kept->comm->slot;
+  if (error) return error;
   *status = unexpected_status(kept);
-  const int error =
-      unpack_bytes(kept->data, kept->bytes, buf, count, datatype->real, status);
+  error = kept->error;
+  if (!error) error = unpack_bytes(kept->data, kept->bytes, buf, count, datatype->real, status);
   if (error) front::tls_culprit = kept->comm->slot;
   unexpected_free(kept);
   slot_free(*message);

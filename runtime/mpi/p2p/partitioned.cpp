@@ -7,6 +7,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/handles/references.h"
 #include "mpi/handles/table.h"
@@ -241,7 +242,7 @@ void partitioned_free(Request* request) {
   Partitioned* const of = partitioned_of(request);
   type_unref(request->datatype);
   of->request = nullptr;
-  if (of->message) (void)request_release_freed(of->message);
+  if (of->message) may_leak(request_release_freed(of->message));
   arena_free(of->is_ready);
   if (!is_unintroduced(of)) arena_free(of);  // else its introduction is still to come
 }

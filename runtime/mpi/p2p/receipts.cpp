@@ -6,6 +6,7 @@
 #include "mpi/handles/arena.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/p2p/own_tags.h"
 #include "mpi/p2p/p2p.h"
@@ -26,9 +27,17 @@ bool poll_announced(SynchronousSend* send) {
   if (!send->unfinished) return false;
   int flag = 0;
   CanonStatus status{};
-  (void)lower().Test(&send->slot->real, &flag, &status);
-  if (flag) send->unfinished = false;
-  return flag != 0;
+  const int error = lower().Test(&send->slot->real, &flag, &status);
+  if (!flag && error == kSuccess) return false;
+  request_of(send->slot)->error = error;
+  send->unfinished = false;
+  return true;
+}
+
+void give_up_receipt(SynchronousSend* send) {
+  may_fail(lower().Cancel(&send->receipt->real), "then a late receipt ends this receive");
+  request_of(send->receipt)->forgotten = true;
+  send->receipt = nullptr;
 }
 
 void announce(SynchronousSend* send) {
@@ -44,6 +53,7 @@ void announce(SynchronousSend* send) {
     fatal("the MPI library refuses a message of the checkpoint");
   if (told != core.p2p.completed) request_of(told)->forgotten = true;
   send->unfinished = true;
+  request_of(send->slot)->error = kSuccess;
   send->epoch = core.safepoint.park.epoch;
   request_of(send->slot)->state = RequestState::kPending;
 }
@@ -100,13 +110,19 @@ bool receipt_is_missing(Slot* slot) {
   if (request_of(send->receipt)->state == RequestState::kActive)
     (void)complete_if_finished(send->receipt);
   (void)poll_announced(send);
-  if (request_of(send->receipt)->state == RequestState::kActive || send->unfinished) return true;
-  request_release(send->receipt);
-  send->receipt = nullptr;
+  const Request* const receipt = request_of(send->receipt);
+  const bool has_come = receipt->state != RequestState::kActive;
+  if (send->unfinished || (!has_come && request->error == kSuccess)) return true;
+  if (has_come) {
+    if (request->error == kSuccess) request->error = receipt->error;
+    request_release(send->receipt);
+    send->receipt = nullptr;
+  } else {  // the send has failed: there will be none
+    give_up_receipt(send);
+  }
   request->status = empty_status();
-  request->error = kSuccess;
   request->state = RequestState::kDone;
-  if (request->forgotten) (void)request_release_freed(slot);
+  if (request->forgotten) may_leak(request_release_freed(slot));
   return false;
 }
 
@@ -144,9 +160,11 @@ void answer_announcements() {
     next = kept->next;
     if (!is_announcement(kept->tag)) continue;
     Announcement word;
-    if (unexpected_complete(kept)) return;
+    if (unexpected_complete(kept))
+      return fail_checkpoint("the MPI library cannot receive a message of the checkpoint");
     unexpected_unlink(kept);
-    if (kept->bytes == sizeof word) {
+    // Empty: a receipt that nobody awaits any more. With an error: the checkpoint has failed.
+    if (kept->bytes == sizeof word && !kept->error) {
       __builtin_memcpy(&word, kept->data, sizeof word);
       answer(kept->source, word);
     }
@@ -166,12 +184,9 @@ void take_announcements_back() {
   for (SynchronousSend* send = state().p2p.synchronous; send; send = send->next) {
     if (!send->receipt || send->epoch != state().safepoint.park.epoch) continue;
     Request* const request = request_of(send->slot);
-    (void)lower().Cancel(&send->receipt->real);
-    request_of(send->receipt)->forgotten = true;
-    send->receipt = nullptr;
+    give_up_receipt(send);
     request->state = send->unfinished ? RequestState::kActive : RequestState::kDone;
     request->status = empty_status();
-    request->error = kSuccess;
     send->unfinished = false;
   }
 }

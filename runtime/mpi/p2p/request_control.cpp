@@ -7,6 +7,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/requests.h"
 #include "mpi/handles/slots.h"
 #include "mpi/handles/table.h"
@@ -25,7 +26,7 @@ void sweep_forgotten() {
     const Request* const request = request_of(slot);
     if (!request->forgotten) return;
     if (request->state == RequestState::kActive) left += !complete_if_finished(slot);
-    else if (request->state == RequestState::kDone) (void)request_release_freed(slot);
+    else if (request->state == RequestState::kDone) may_leak(request_release_freed(slot));
     else left += request->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
   });
   core.p2p.forgotten = left;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/p2p/sendrecv.h"
 
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/requests.h"
 
 namespace fermata::mpi {
@@ -9,9 +10,12 @@ void abandon_receive(Slot** receive) {
   Request* const request = request_of(*receive);
   request->cancelled = true;
   request->wants_status = true;
-  if (request->state == RequestState::kActive && request->mode != SendMode::kMatched)
-    (void)lower().Cancel(&(*receive)->real);
-  (void)wait_request(receive, nullptr);
+  if (request->state == RequestState::kActive && request->mode != SendMode::kMatched &&
+      lower().Cancel(&(*receive)->real)) {
+    request->forgotten = true;  // it may never end; if it does, a checkpoint sees to it
+    return;
+  }
+  may_fail(wait_request(receive, nullptr), "the call's error is that of its send");
 }
 
 int replace_large(void* buf, int count, Slot* datatype, int dest, int sendtag, int source,

@@ -4,9 +4,13 @@
 #include "mpi/handles/arena.h"
 #include "mpi/handles/requests.h"
 #include "mpi/handles/table.h"
+#include "sys/check.h"
 
 namespace fermata::mpi {
 namespace {
+
+constexpr char kCannotReceive[] = "the MPI library cannot receive a message that is in flight";
+constexpr char kCannotLook[] = "the MPI library cannot look for messages that are in flight";
 
 /// A message that a probe has found.
 UnexpectedMessage* unexpected_new(Comm* comm, const CanonStatus& status) {
@@ -48,7 +52,7 @@ int unexpected_fill(UnexpectedMessage* kept) {
   kept->data = data;
   kept->real = request;
   kept->state = UnexpectedState::kFilling;
-  (void)unexpected_arrived(kept);
+  (void)unexpected_arrived(kept);  // its state and its error are in it
   return kSuccess;
 }
 
@@ -58,7 +62,7 @@ bool unexpected_keep(UnexpectedMessage* kept) {
   if (error)
     fail_checkpoint(error == kErrUnsupportedOperation
                         ? "a message of 2 GiB or more is in flight"
-                        : "the MPI library cannot receive a message that is in flight");
+                        : kCannotReceive);
   return error == kSuccess;
 }
 
@@ -89,8 +93,10 @@ bool unexpected_arrived(UnexpectedMessage* kept) {
   if (kept->state != UnexpectedState::kFilling) return kept->state == UnexpectedState::kWhole;
   int flag = 0;
   CanonStatus status{};
-  (void)lower().Test(&kept->real, &flag, &status);
-  if (!flag) return false;
+  const int error = lower().Test(&kept->real, &flag, &status);
+  if (!flag && error == kSuccess) return false;
+  if (error) fail_checkpoint(kCannotReceive);
+  kept->error = error;
   kept->state = UnexpectedState::kWhole;
   kept->real = 0;
   state().p2p.unexpected_filling--;
@@ -106,7 +112,9 @@ void fail_checkpoint(const char* reason) {
 bool unexpected_take_one(Comm* comm, i32 source) {
   int flag = 0;
   CanonStatus status{};
-  if (lower().Iprobe(source, kAnyTag, comm->slot->real, &flag, &status) || !flag) return false;
+  const int error = lower().Iprobe(source, kAnyTag, comm->slot->real, &flag, &status);
+  if (error) fail_checkpoint(kCannotLook);
+  if (error || !flag) return false;
   UnexpectedMessage* const kept = unexpected_new(comm, status);
   if (!unexpected_keep(kept)) {
     unexpected_free(kept);
@@ -133,8 +141,10 @@ bool unexpected_hold_one(Comm* comm, i32 source) {
   int flag = 0;
   u64 message = 0;
   CanonStatus status{};
-  if (lower().Improbe(source, kAnyTag, comm->slot->real, &flag, &message, &status) || !flag)
-    return false;
+  const int error =
+      lower().Improbe(source, kAnyTag, comm->slot->real, &flag, &message, &status);
+  if (error) fail_checkpoint(kCannotLook);
+  if (error || !flag) return false;
   UnexpectedMessage* const kept = unexpected_new(comm, status);
   kept->state = UnexpectedState::kHeld;
   kept->real = message;
@@ -165,8 +175,9 @@ int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u64 datat
 }
 
 void send_receipt(i32 to, i32 tag) {
-  if (lower().Send(nullptr, 0, state().lower.byte, to, tag, state().p2p.own_comm->real) == kSuccess)
-    state().p2p.sent[to]++;
+  if (lower().Send(nullptr, 0, state().lower.byte, to, tag, state().p2p.own_comm->real))
+    fatal("the MPI library refuses a message of the checkpoint");  // its sender would wait for ever
+  state().p2p.sent[to]++;
 }
 void give_receipt(UnexpectedMessage* kept) {
   if (FERMATA_UNLIKELY(kept->owed_tag != 0)) send_receipt(kept->owed_to, kept->owed_tag);
@@ -176,17 +187,25 @@ void give_receipt(UnexpectedMessage* kept) {
 int unexpected_complete(UnexpectedMessage* kept) {
   if (kept->state == UnexpectedState::kFound || kept->state == UnexpectedState::kHeld)
     if (const int error = unexpected_fill(kept)) return error;
-  for (Backoff backoff; !unexpected_arrived(kept);) between_polls_alone(backoff);
+  unexpected_await(kept);
   return kSuccess;
+}
+
+void unexpected_await(UnexpectedMessage* kept) {
+  FERMATA_CHECK(
+      kept->state == UnexpectedState::kFilling || kept->state == UnexpectedState::kWhole,
+      "a message that is waited for is being received");
+  for (Backoff backoff; !unexpected_arrived(kept);) between_polls_alone(backoff);
 }
 
 int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, u64 datatype,
                        CanonStatus* status) {
-  (void)unexpected_complete(kept);
+  unexpected_await(kept);
   unexpected_unlink(kept);
   give_receipt(kept);
   *status = unexpected_status(kept);
-  const int error = unpack_bytes(kept->data, kept->bytes, buffer, count, datatype, status);
+  int error = kept->error;
+  if (!error) error = unpack_bytes(kept->data, kept->bytes, buffer, count, datatype, status);
   unexpected_free(kept);
   return error;
 }

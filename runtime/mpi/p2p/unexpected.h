@@ -52,6 +52,7 @@ struct UnexpectedMessage {
   i32 tag;
   i32 owed_to;  // world rank whose synchronous send waits until it is matched, if owed_tag
   i32 owed_tag;
+  int error;  // class of the one with which it came in: its receive's
 };
 
 /// Between two polls of the lower half, where other threads may change the core state: they are
@@ -108,7 +109,9 @@ inline CanonStatus unexpected_status(const UnexpectedMessage* kept) {
   return status;
 }
 
-/// Looks whether a message that is being received has come in. Preconditions: the gate is held.
+/// Looks whether a message that is being received has come in. One that the lower half cannot
+/// receive has an error from then on, and no checkpoint under way is made of it. Preconditions: the
+/// gate is held.
 bool unexpected_arrived(UnexpectedMessage* kept);
 
 /// Counts of bytes are int here.
@@ -141,8 +144,12 @@ void send_receipt(i32 to, i32 tag);
 /// The program has matched a kept message.
 void give_receipt(UnexpectedMessage* kept);
 
-/// Waits until a kept message is whole; its sender is bound to deliver it. Returns the error class.
+/// Receives a kept message, as bytes, and waits until it is whole; its sender is bound to deliver
+/// it. Returns the error class of beginning to; then it is as it was.
 int unexpected_complete(UnexpectedMessage* kept);
+
+/// Likewise, of one that is being received already.
+void unexpected_await(UnexpectedMessage* kept);
 
 /// Hands a message that is not held to the application and forgets it. The caller has unlinked
 /// nothing yet. Blocks until the message has come in.

@@ -8,6 +8,7 @@
 #include "mpi/handles/arena.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/slots.h"
 #include "mpi/objects/infos.h"
 #include "sys/sys.h"
@@ -22,8 +23,9 @@ void clear_doors_taken(u64 first) {
       __builtin_memset(reinterpret_cast<void*>(first + i * kDoorBytes), 0, kDoorBytes);
 }
 
-/// Makes the doors of all ranks of a host, `ranks` of the communicator `node`.
-void make_doors(u64 node, const i32* ranks, int count) {
+/// Makes the doors of all ranks of a host, `ranks` of the communicator `node`; or none, in all of
+/// them. Returns the error of agreeing on that.
+int make_doors(u64 node, const i32* ranks, int count) {
   Core& core = state();
   void* base = nullptr;
   int error = lower().Win_allocate_shared((kDoors + 1) * kDoorBytes, 1, core.lower.apart, node,
@@ -38,9 +40,10 @@ void make_doors(u64 node, const i32* ranks, int count) {
     if (ranks[i] == core.world.rank) clear_doors_taken(first);
   }
   int worst = error;
-  (void)lower().Allreduce(&error, &worst, 1, slot_at(kDatatype, kInt)->real,
-                          slot_at(kOp, abi::kMax)->real, node);
-  if (worst) core.lower.doors = 0;
+  error = lower().Allreduce(&error, &worst, 1, slot_at(kDatatype, kInt)->real,
+                            slot_at(kOp, abi::kMax)->real, node);
+  if (error || worst) core.lower.doors = 0;
+  return error;
 }
 
 // --- the application's memory --------------------------------------------------------------------
@@ -123,7 +126,7 @@ void mark_doors(i64 door, u64 lines, bool taken) {
 
 }  // namespace
 
-void find_neighbours() {
+int find_neighbours() {
   Core& core = state();
   const u64 world = u64(core.world.size);
   if (!core.rma.neighbours) core.rma.neighbours = arena_array<bool>(world);
@@ -137,16 +140,17 @@ void find_neighbours() {
   int size = 0;
   if (lower().Comm_split_type(slot_at(kComm, kCommWorld)->real, kCommTypeShared, 0, no_info(),
                               &node))
-    return;
-  (void)lower().Comm_size(node, &size);
+    return kSuccess;  // then this rank is no neighbour of any
+  int error = lower().Comm_size(node, &size);
   i32* const ranks = arena_array<i32>(u64(size));
-  if (!lower().Allgather(&core.world.rank, sizeof(i32), core.lower.byte, ranks, sizeof(i32),
-                         core.lower.byte, node)) {
-    for (int i = 0; i < size; i++) core.rma.neighbours[ranks[i]] = true;
-    make_doors(node, ranks, size);
-  }
+  if (!error)
+    error = lower().Allgather(&core.world.rank, sizeof(i32), core.lower.byte, ranks, sizeof(i32),
+                              core.lower.byte, node);
+  for (int i = 0; i < size && !error; i++) core.rma.neighbours[ranks[i]] = true;
+  if (!error) error = make_doors(node, ranks, size);
   arena_free(ranks);
-  (void)lower().Comm_free(&node);
+  may_leak(lower().Comm_free(&node));
+  return error;
 }
 
 bool are_neighbours(const Comm* comm) {
@@ -181,10 +185,10 @@ int begin_lower_epoch(u64 real) {
   return error ? error : lower().Win_lock_all(abi::kModeNocheck, real);
 }
 
-bool make_near(Window* window) {
+int make_near(Window* window, bool* is_near) {
   const Comm* const comm = comm_of(window->comm);
   window->direct_ranks = 0;
-  if (!has_shared_memory(window) || !are_neighbours(comm)) return false;
+  if (!has_shared_memory(window) || !are_neighbours(comm)) return kSuccess;
   enum { kMade, kUnusable, kNone };
   u64* const real = &window->slot->real;
   void* base = nullptr;
@@ -194,15 +198,15 @@ bool make_near(Window* window) {
     outcome = adopt_segments(window) ? kMade : kUnusable;
   const bool has_epoch = outcome == kMade && begin_lower_epoch(*real) == kSuccess;
   if (!has_epoch && outcome == kMade) outcome = kUnusable;
-  outcome = members_agree(window->comm, outcome);
-  if (outcome == kUnusable && has_epoch) (void)lower().Win_unlock_all(*real);
+  if (const int error = largest_of_members(window->comm, outcome, &outcome)) return error;
+  if (outcome == kUnusable && has_epoch) may_leak(lower().Win_unlock_all(*real));
   if (outcome == kUnusable) {
     if (window->counters->spare) unshare_lone_member(window);
-    (void)lower().Win_free(real);
+    may_leak(lower().Win_free(real));
   }
-  if (outcome != kMade) return false;
-  window->direct_ranks = comm->size;
-  return true;
+  *is_near = outcome == kMade;
+  if (*is_near) window->direct_ranks = comm->size;
+  return kSuccess;
 }
 
 i64* door_of(const Window* window, i32 target) {

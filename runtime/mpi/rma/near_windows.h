@@ -38,8 +38,8 @@ namespace fermata::mpi {
 inline constexpr i64 kWindowAlignment = 16;
 inline constexpr i64 kNoMemory = -1;  // WindowMember::size of a member that has not got any
 
-/// After lower_start(), in all ranks: who runs on this host.
-void find_neighbours();
+/// After lower_start(), in all ranks: who runs on this host. Returns the error of asking them.
+int find_neighbours();
 
 /// True if all members of a communicator run on this host: the same answer in all of them.
 bool are_neighbours(const Comm* comm);
@@ -57,9 +57,9 @@ void unshare_lone_member(const Window* window);
 /// Errors are returned to us: Open MPI's window would end the job.
 int begin_lower_epoch(u64 real);
 
-/// Makes the real window of shared memory, in its epoch. False, in all members: it has to be a far
-/// one.
-bool make_near(Window* window);
+/// Makes the real window of shared memory, in its epoch. *is_near stays false, in all members, if
+/// it has to be a far one. Returns the error of agreeing on that.
+int make_near(Window* window, bool* is_near);
 
 // --- doors ---------------------------------------------------------------------------------------
 

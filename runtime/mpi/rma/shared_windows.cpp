@@ -9,6 +9,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/handles/slots.h"
 #include "mpi/objects/infos.h"
@@ -57,8 +58,8 @@ int refuse_other_hosts(Slot* slot) {
     const BlockingCall open;
     u64 node = 0;
     if (!lower().Comm_split_type(slot->real, kCommTypeShared, 0, no_info(), &node)) {
-      (void)lower().Comm_size(node, &size);
-      (void)lower().Comm_free(&node);
+      if (lower().Comm_size(node, &size)) size = 0;
+      may_leak(lower().Comm_free(&node));
     }
   }
   return members_agree(slot, size == comm->size ? kSuccess : kErrRmaShared);

@@ -53,9 +53,10 @@ int window_make(Window* window, bool* agreed) {
   window->counter[0] = window->counter[1] = 0;
   *real = *counters = 0;
   find_doors(window);
-  const bool is_near = make_near(window);
+  bool is_near = false;
+  int error = make_near(window, &is_near);
   *agreed = is_near && window->has_doors;
-  int error = is_near ? int(kSuccess) : window_make_real(window);
+  if (!error && !is_near) error = window_make_real(window);
   window->is_new = false;
   if (!error && !window->has_doors)
     error = mpi.Win_create(window->counter, sizeof window->counter, sizeof window->counter[0],
@@ -89,10 +90,12 @@ void window_forget(Window* window) {
   arena_free(window);
 }
 
-void windows_flush() {
-  for_each_live(kWin, [](Slot* slot) {
-    if (is_window(slot)) (void)lower().Win_flush_all(slot->real);
+bool windows_flush() {
+  int error = kSuccess;
+  for_each_live(kWin, [&](Slot* slot) {
+    if (is_window(slot) && !error) error = lower().Win_flush_all(slot->real);
   });
+  return error == kSuccess;
 }
 
 u64 window_id(const Window* window) { return comm_of(window->comm)->id; }

@@ -99,8 +99,8 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot* info, Slot** win, Me
 }
 
 /// Completes everything this rank has begun on any window. All members are parked or run on, and
-/// poll, so this ends.
-void windows_flush();
+/// poll, so this ends. False: the lower half has refused.
+bool windows_flush();
 
 u64 window_id(const Window* window);
 

@@ -121,9 +121,11 @@ void drain_step() {
     if (has_active(true)) return;
     // What was sent on a freed communicator may never come: nobody is to wait for it.
     if (const char* const reason = reason_not_to_save(false)) return fail_checkpoint(reason);
+    if (!windows_flush())
+      return fail_checkpoint("the MPI library cannot complete one-sided operations");
+    if (!files_note_positions())
+      return fail_checkpoint("the MPI library does not tell where a file stands");
     park.sent_reported = true;
-    windows_flush();
-    files_note_positions();
     types_note_bounds();
     arena_tidy();
     announce_synchronous();

@@ -6,6 +6,7 @@
 #include "mpi/handles/arena.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/handles/slots.h"
 
@@ -37,7 +38,7 @@ void lower_start() {
   if (lower().Comm_dup(slot_at(kComm, kCommWorld)->real, &core.lower.bridge) ||
       lower().Comm_group(core.lower.bridge, &asked))
     fatal("the MPI library cannot duplicate MPI_COMM_WORLD");
-  (void)lower().Group_free(&asked);
+  may_leak(lower().Group_free(&asked));
 }
 
 }  // namespace fermata::mpi

@@ -5,6 +5,7 @@
 #include "mpi/gate/hooks.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/handles/requests.h"
 #include "mpi/handles/slots.h"
@@ -54,7 +55,8 @@ bool takes_from(i32 rank, TakeIn which) {
 void poke_lower() {
   int flag;
   CanonStatus status;
-  (void)lower().Iprobe(kAnySource, kAnyTag, slot_at(kComm, kCommWorld)->real, &flag, &status);
+  may_fail(lower().Iprobe(kAnySource, kAnyTag, slot_at(kComm, kCommWorld)->real, &flag, &status),
+           "nothing is asked; whoever waits for what is wrong is told by his own call");
 }
 
 bool make_progress(TakeIn which) {

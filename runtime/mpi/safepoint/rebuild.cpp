@@ -9,6 +9,7 @@
 #include "mpi/handles/arena.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/handles/requests.h"
 #include "mpi/handles/table.h"
@@ -49,7 +50,7 @@ void rebuild_comm(Comm* comm) {
     error = make_topology(comm->topology, plain, &real);
   }
   if (error) rebuild_failed("a communicator", error);
-  if (real != plain) (void)lower().Comm_free(&plain);
+  if (real != plain) may_leak(lower().Comm_free(&plain));
   comm->slot->real = real;
   int rank = -1;
   if (lower().Comm_rank(real, &rank) || rank != comm->rank)
@@ -100,7 +101,7 @@ void rebuild_windows() {
 [[noreturn]] void reopen_failed(const File* file, int error) {
   char text[kMaxErrorString + 1] = "";
   int length = 0;
-  (void)lower().Error_string(error, text, &length);
+  if (lower().Error_string(error, text, &length)) text[0] = 0;
   Message message;
   message << "the file " << file->name << " (" << text << ")";
   rebuild_failed(message.data, error);
@@ -177,11 +178,11 @@ void rebuild() {
   core.world.wtime_offset = core.world.wtime_saved - lower().Wtime();
   lower_start();
   int rank = -1, size = -1;
-  (void)lower().Comm_rank(slot_at(kComm, kCommWorld)->real, &rank);
-  (void)lower().Comm_size(slot_at(kComm, kCommWorld)->real, &size);
-  if (rank != core.world.rank || size != core.world.size)
+  const u64 world = slot_at(kComm, kCommWorld)->real;
+  const bool is_known = !lower().Comm_rank(world, &rank) && !lower().Comm_size(world, &size);
+  if (!is_known || rank != core.world.rank || size != core.world.size)
     rebuild_failed("MPI_COMM_WORLD with the same ranks", kErrRank);
-  find_neighbours();
+  if (const int error = find_neighbours()) rebuild_failed("the ranks' shared memory", error);
   rebuild_comms();
   for_each_live(kDatatype, [](Slot* slot) { rebuild_type(slot); });
   for (i32 i = 0; i < kThunks; i++) {

@@ -20,6 +20,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/handles/slots.h"
 #include "mpi/handles/table.h"
@@ -165,11 +166,13 @@ int Comm_get_parent(Slot** parent) {
   if (!core.comms.parent_known) {
     u64 real = 0;
     if (const int error = lower().Comm_get_parent(&real)) return error;
-    core.comms.parent_known = true;
     if (real && real != core.lower.comm_null) {
-      (void)lower().Comm_set_errhandler(real, slot_at(kErrhandler, kErrorsReturn)->real);
-      if (const int error = comm_adopt(real, true, nullptr, &core.comms.parent)) return error;
+      const u64 returns = slot_at(kErrhandler, kErrorsReturn)->real;
+      int error = lower().Comm_set_errhandler(real, returns);
+      if (!error) error = comm_adopt(real, true, nullptr, &core.comms.parent);
+      if (error) return error;
     }
+    core.comms.parent_known = true;
   }
   *parent = core.comms.parent ? core.comms.parent : null_of(kComm);
   return kSuccess;
@@ -199,7 +202,7 @@ int Open_port(Slot* info, char* port) {
   const LowerInfo hints(info);
   if (const int error = lower().Open_port(hints.real(), port)) return error;
   if (!has_room_for_port(port)) {
-    (void)lower().Close_port(port);
+    may_leak(lower().Close_port(port));
     return kErrOther;
   }
   crossing().connections++;

@@ -14,6 +14,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/handles/requests.h"
 #include "mpi/handles/slots.h"
@@ -102,7 +103,7 @@ int start_mpi(int* argc, char*** argv, int required) {
   const u64 world = slot_at(kComm, kCommWorld)->real;
   if (lower().Comm_rank(world, &core.world.rank) || lower().Comm_size(world, &core.world.size))
     return kErrIntern;
-  find_neighbours();
+  if (const int neighbours_error = find_neighbours()) return neighbours_error;
   const u64 counted = u64(core.world.size + kOutsideRoom);
   const u64 counts_bytes = counted * sizeof(u64);
   core.p2p.sent = arena_array<u64>(counted);
@@ -137,11 +138,13 @@ int end_mpi() {
   crossing().state = RankState::kFinalizing;
   (void)report(Report::kFinalizing, nullptr, 0);
   // The application's to free, and many do not; ours hold more than theirs would.
-  each_window([](Window* window) { (void)window_close(window); });
+  each_window([](Window* window) {
+    may_fail(window_close(window), "MPI_Finalize ends what is left, and tells what is wrong");
+  });
   await_leaving();
   take_last_introductions();
-  if (core.lower.door_window) (void)lower().Win_free(&core.lower.door_window);
-  (void)lower().Comm_free(&core.lower.self);
+  if (core.lower.door_window) may_leak(lower().Win_free(&core.lower.door_window));
+  may_leak(lower().Comm_free(&core.lower.self));
   const int error = lower().Finalize();
   core.world.finalized = true;
   return error;

@@ -10,6 +10,7 @@
 #include "mpi/handles/calls.gen.h"
 #include "mpi/handles/constants.h"
 #include "mpi/handles/core_state.h"
+#include "mpi/handles/lower_errors.h"
 #include "mpi/handles/objects.h"
 #include "mpi/handles/references.h"
 #include "mpi/handles/slots.h"
@@ -98,7 +99,7 @@ void end_with_process() {
   const WorldState& world = state().world;
   if (world.session_process != sys::getpid() || world.open_sessions || world.finalized) return;
   if (world.begun && !world.ended) return;
-  (void)end_mpi();
+  may_fail(end_mpi(), "the process ends, and nobody is left to be told");
 }
 
 }  // namespace fermata::mpi

@@ -243,3 +243,33 @@ def test_long_lines_of_generated_code_are_broken(_work):
     check(lines[1].startswith(" " * 15 + "argument_"), f"arguments below each other\n{filled}")
     check("  if (FIRST_CONDITION && second)\n    return raise(" in filled, filled)
     check_equal(cpp.fill(filled), filled, "what fits")
+
+
+def test_a_dropped_result_of_the_mpi_library_is_found(_work):
+    tool = _tool("tidy")
+    dropped = """
+      (void)lower().Barrier(comm);
+      if (host) lower().Comm_free(&host);
+      else mpi.Comm_free(&host);
+      lower().Bcast(&id, bytes,
+                    byte, 0, real);
+      (void)(lower().*end)(&comm);"""
+    kept = """
+      may_leak(lower().Comm_free(&host));
+      const int error =
+          lower().Barrier(comm);
+      if (error || mpi.Barrier(comm)) return lower().Barrier(
+          comm);
+      *size = lower().Comm_size(comm, &size);
+      // lower().Barrier(comm) in a comment"""
+
+    class Report:
+        found = []
+
+        def breach(self, _rule, _path, line, _text):
+            self.found.append(line)
+
+    for text in (dropped, kept):
+        tool.check_dropped("x.cpp", tool.strip_comments(text).split("\n"), Report())
+        Report.found.append("end")
+    check_equal(Report.found, [2, 3, 4, 5, 7, "end", "end"], "lines found")
