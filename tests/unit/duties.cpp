@@ -339,12 +339,25 @@ static void test_two_threads_tell_together() {
   EXPECT(reported_bytes == sizeof(Cause));
 }
 
+/// A section that held this rank back may end while it is about to say so.
+static void test_nothing_is_owed_before_the_targets_come() {
+  u64* const targets = state().safepoint.targets;
+  state().safepoint.targets = nullptr;
+  crossing().clocks_count = 1;
+  clocks()[0] = ClockEntry{kWorldId, 0};
+  EXPECT(cause_of_running() == Cause::kOthers);
+  clocks()[0] = ClockEntry{};
+  crossing().clocks_count = 0;
+  state().safepoint.targets = targets;
+}
+
 int main() {
   map_slots();
   map_at(&crossing(), kCrossingBytes);
   map_at(clocks(), kClockBytes);
   map_at(&mailbox(), kMailboxBytes);
   start();
+  test_nothing_is_owed_before_the_targets_come();
   test_table();
   test_receipts_and_room();
   test_announcements();

@@ -20,6 +20,7 @@
 #include "mpi/objects/groups.h"
 #include "mpi/p2p/buffers.h"
 #include "mpi/p2p/unexpected.h"
+#include "sys/check.h"
 
 namespace fermata::mpi {
 namespace {
@@ -162,6 +163,8 @@ u64 id_by_call(Slot* parent, const Comm* comm) {
 }
 
 Slot* comm_register(Comm* comm, u64 real, u64 id, Slot* errhandler) {
+  for (const Comm* other = state().comms.live; other && !comm->outside; other = other->next)
+    FERMATA_CHECK(other->id != id, "no two communicators share an id");
   Slot* const slot = slot_new(kComm, comm);
   slot->real = real;
   slot->spare = reinterpret_cast<u64>(comm->outside ? state().gate.unused_clock : clock_new(id));

@@ -11,8 +11,9 @@
 // communicators, the first member draws a number nobody else can draw (its world rank and a counter
 // that is saved in the image) and tells the others in a broadcast on the new communicator.
 //
-// Invariant: all members of a live communicator agree on its id; no two communicators ever share
-//            one.
+// Invariant: all members of a live communicator agree on its id (not checked: that takes a
+//            message; an error of telling it is the call's); no two communicators ever share one
+//            (checked in comm_register, of those of a rank).
 #pragma once
 
 #include "mpi/comms/leaving.h"
@@ -30,8 +31,8 @@ void comm_link(Comm* comm);
 /// One communicator or port less that leads outside the job.
 void connection_end();
 
-/// The id of what the call that `parent` counted last makes. Invariant: bits 63 and 62 are 0 and 1,
-/// as those of no id that is drawn (agree_on_id) or of a group (clock_of_group).
+/// The id of what the call that `parent` counted last makes: bits 63 and 62 are 0 and 1, as those
+/// of no id that is drawn (agree_on_id) or of a group (clock_of_group).
 u64 id_by_call(Slot* parent, const Comm* comm);
 
 /// Gives a communicator its handle. One with processes outside the job is never saved: it has no

@@ -20,6 +20,7 @@
 // dissemination barrier, here of messages.
 //
 // Invariant: when a call is counted on the clock of a group, all its members have that clock.
+//            Not checked: no rank sees the others'. A barrier that fails ends the call.
 #include "base/hash.h"
 #include "frontend/callbacks.h"
 #include "halves/crossing.h"

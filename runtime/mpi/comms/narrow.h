@@ -3,6 +3,7 @@
 // int become arrays of int, and the call takes its plain form.
 //
 // Invariant: an array is read only where the standard lets this member's be anything else.
+//            Not checked: what else there is is the program's memory.
 #pragma once
 
 #include "mpi/comms/nonblocking.h"

@@ -5,10 +5,12 @@
 #include "mpi/gate/scopes.h"
 #include "mpi/handles/arena.h"
 #include "mpi/handles/core_state.h"
+#include "sys/check.h"
 
 namespace fermata::mpi {
 
 ClockEntry* clock_new(u64 comm_id) {
+  FERMATA_CHECK(comm_id != 0, "what has a clock has an id");
   const u32 used = crossing().clocks_count;
   for (u32 i = 0; i < used; i++) {
     if (clocks()[i].comm_id) continue;
@@ -28,6 +30,8 @@ ClockEntry* clock_new(u64 comm_id) {
 
 void clock_free(ClockEntry* clock) {
   if (clock == state().gate.unused_clock) return;
+  FERMATA_CHECK(clock >= clocks() && clock < clocks() + crossing().clocks_count && clock->comm_id,
+                "the clock of a communicator that ends is in use");
   clock->comm_id = 0;
   compiler_barrier();
   clock->seq = 0;

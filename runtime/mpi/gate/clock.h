@@ -7,10 +7,11 @@
 // instead of messages between ranks.
 //
 // Invariant: clocks()[i].comm_id != 0 exactly for communicators (and groups, for calls that are
-//            collective over a group) this rank is a member of.
+//            collective over a group) this rank is a member of. Checked where clocks come and go.
 // Invariant: a communicator passes a barrier in the lower half (leaving.h) before its entry is
 //            removed. Every member has then counted the same last call and is bound to finish it,
-//            so no member can be asked to wait for one that has forgotten the communicator.
+//            so no member can be asked to wait for one that has forgotten the communicator. Not
+//            checked: no rank sees the others'. A barrier that fails keeps the communicator.
 #pragma once
 
 #include "halves/crossing.h"

@@ -9,7 +9,8 @@
 // Signal handler and wrapper run on one thread, so compiler barriers order them; the agent's side
 // of the handshake is membarrier(2). The fast path is two plain stores and one predictable test.
 //
-// Invariant: while depth == 0 every request, counter and recipe agrees with the lower half.
+// Invariant: while depth == 0 every request, counter and recipe agrees with the lower half. Checked
+//            where a rank is saved (check_drained): every call would be dear.
 #pragma once
 
 #include <stddef.h>

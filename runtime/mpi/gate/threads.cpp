@@ -5,6 +5,7 @@
 #include "mpi/gate/hooks.h"
 #include "mpi/gate/scopes.h"
 #include "mpi/handles/arena.h"
+#include "sys/check.h"
 
 namespace fermata::mpi {
 namespace {
@@ -35,6 +36,7 @@ namespace {
 }  // namespace
 
 void lock_core() {
+  FERMATA_CHECK(front::tls_gate.lock_depth == 0, "who waits for the core lock does not hold it");
   u32 before = 0;
   if (FERMATA_UNLIKELY(!__atomic_compare_exchange_n(&state().gate.lock, &before, 1, false,
                                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))

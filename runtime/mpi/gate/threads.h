@@ -16,8 +16,10 @@
 //
 // With one thread all this is a word in the gate that is zero.
 //
-// Invariant: Gate::lock_depth != 0 exactly in the thread that holds the lock; a quiesce signal does
-//            not stop that thread.
+// Invariant: Gate::lock_depth != 0 exactly in the thread that holds the lock (checked where it is
+//            taken; where it is given back a handler of a signal that calls MPI, which MPI
+//            forbids, may have been in between); a quiesce signal does not stop that thread
+//            (checked in park()).
 #pragma once
 
 #include "halves/crossing.h"

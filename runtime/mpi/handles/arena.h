@@ -9,8 +9,10 @@
 // be saved twice).
 //
 // Invariant: only the thread inside MPI touches the arena (MPI_THREAD_SERIALIZED at most), and it
-// does so with Gate::depth > 0, so a quiesce signal never finds a list half changed.
-// Invariant: the whole state lives inside the arena, hence inside the image.
+// does so with Gate::depth > 0, so a quiesce signal never finds a list half changed. Not checked:
+// hot path, and a handler of a signal that calls MPI, which MPI forbids, would be blamed on us.
+// Invariant: the whole state lives inside the arena, hence inside the image: Arena has no pointer
+// elsewhere. Not checked: it has one type.
 #pragma once
 
 #include <new>

@@ -3,7 +3,7 @@
 // it.
 //
 // Invariant: no value of the lower half is here, but for Core::lower, which dies with the process
-//            that wrote it.
+//            that wrote it. Not checked: a number does not tell what it is.
 #pragma once
 
 #include <pthread.h>
@@ -43,6 +43,7 @@ struct ParkState {
   bool failed;
   const char* why_failed;
   bool held_told;
+  u64 sent_in_all;      // messages to ranks of the job, as of what it has said that it has sent
 };
 
 // Whether other threads of the application may be inside MPI while one is; see threads.h.

@@ -3,6 +3,7 @@
 // is needed to make it again in another lower half. (Requests: requests.h, windows: window.h.)
 //
 // Invariant: nothing here holds a value of the lower half. Real handles live in Slot::real alone.
+//            Checked of these where a restart has made them again (check_rebuilt).
 #pragma once
 
 #include "frontend/callbacks.h"

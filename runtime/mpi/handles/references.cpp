@@ -5,6 +5,7 @@
 #include "mpi/handles/core_state.h"
 #include "mpi/handles/lower_errors.h"
 #include "mpi/handles/table.h"
+#include "sys/check.h"
 
 namespace fermata::mpi {
 
@@ -41,6 +42,7 @@ void errhandler_unref(Slot* slot) {
 
 int op_end(Slot* slot) {
   Op* const op = op_of(slot);
+  FERMATA_CHECK(state().objects.thunk_ops[op->thunk] == slot, "an operation has its thunk");
   const int error = lower().Op_free(&slot->real);
   state().objects.thunk_ops[op->thunk] = nullptr;
   arena_free(op);

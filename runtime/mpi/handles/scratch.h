@@ -4,7 +4,8 @@
 // Converting an array of handles or statuses needs room of a length known only at run time, in code
 // that may run in a signal handler on top of an interrupted malloc. So: a small array in the frame,
 // and pages that are kept from call to call for the long one.
-// Invariant: no heap, no lock, and no call of the kernel once there are pages.
+// Invariant: no heap, no lock, and no call of the kernel once there are pages. Not checked: nothing
+// else is called here.
 #pragma once
 
 #include <sys/mman.h>

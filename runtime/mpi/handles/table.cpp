@@ -4,6 +4,7 @@
 #include "halves/crossing.h"
 #include "halves/layout.h"
 #include "mpi/handles/requests.h"
+#include "sys/check.h"
 #include "sys/sys.h"
 
 namespace fermata::mpi {
@@ -53,6 +54,24 @@ void slot_free(Slot* slot) {
   slot->object = nullptr;
   slot->spare = reinterpret_cast<u64>(core.handles.free_slot[slot->kind]);
   core.handles.free_slot[slot->kind] = slot;
+}
+
+void check_tables() {
+  const HandlesState& handles = state().handles;
+  for (u32 kind = 0; kind < kKindCount; kind++) {
+    u32 free = 0, live = 0;
+    for (u32 index = kFirstDynamic; index < handles.high[kind]; index++) {
+      const Slot* const slot = slot_at(Kind(kind), index);
+      const bool is_live = slot->flags & kSlotLive;
+      (is_live ? live : free)++;
+      // The slot of a window's counters has a real handle alone.
+      FERMATA_CHECK(!is_live || slot->object || kind == kWin, "a live slot holds an object");
+    }
+    const Slot* next = kind == kRequest ? handles.free_request : handles.free_slot[kind];
+    for (; next && free; free--) next = reinterpret_cast<const Slot*>(next->spare);
+    FERMATA_CHECK(!next && !free, "a slot that is not live is on the free list of its kind");
+    FERMATA_CHECK(kind != kRequest || live == handles.live_requests, "live requests are counted");
+  }
 }
 
 Slot* request_slot_first_use() {

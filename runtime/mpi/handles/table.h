@@ -6,6 +6,7 @@
 // Request for ever and have a list of their own.
 //
 // Invariant: a slot below `high` is either on a free list (not kSlotLive) or holds an object.
+//            Checked where a rank is saved (check_tables).
 #pragma once
 
 #include "base/text.h"
@@ -32,6 +33,10 @@ void map_tables();
 
 Slot* slot_new(Kind kind, void* object);
 void slot_free(Slot* slot);
+
+/// Looks at all slots; preconditions: the core lock. Ends the process if the invariant does not
+/// hold.
+void check_tables();
 
 /// A request's slot; Slot::object is its Request, whose fields are stale.
 Slot* request_slot_first_use();

@@ -19,6 +19,7 @@
 #include "mpi/objects/datatypes.h"
 #include "mpi/objects/errors.h"
 #include "mpi/objects/infos.h"
+#include "sys/check.h"
 
 namespace fermata::mpi {
 namespace {
@@ -53,6 +54,8 @@ bool files_note_positions() {
   int error = kSuccess;
   for_each_live(kFile, [&](Slot* slot) {
     File* const file = file_of(slot);
+    FERMATA_CHECK(slot->spare == file->comm->spare,
+                  "a file is counted on the clock of its communicator");
     if (file->amode & abi::kModeSequential) return;
     if (!error) error = lower().File_get_position(slot->real, &file->position);
     if (!error && file->uses_shared)

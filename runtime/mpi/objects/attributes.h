@@ -4,7 +4,8 @@
 // lower half once, at MPI_Init; what a program has read must stay true after a restart.
 //
 // Invariant: callbacks run without the gate. They may call MPI, and no list of ours is half changed
-//            while they do.
+//            while they do. Not checked: a handler of a signal that calls MPI, which MPI
+//            forbids, would be blamed on us.
 #pragma once
 
 #include "frontend/callbacks.h"

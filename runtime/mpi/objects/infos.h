@@ -2,7 +2,8 @@
 // Info objects: lists of pairs, in the upper half alone. Where the lower half wants one it gets
 // MPI_INFO_NULL: Slot::real of every info object is that of the null one.
 //
-// Invariant: pairs keep the order in which their keys were first set.
+// Invariant: pairs keep the order in which their keys were first set. Not checked: nothing else
+//            knows it.
 #pragma once
 
 #include "mpi/handles/constants.h"

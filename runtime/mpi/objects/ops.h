@@ -9,7 +9,7 @@
 // An application may free an operation that a non-blocking reduction still needs: operations are
 // counted.
 //
-// Invariant: thunk i is taken exactly while thunk_ops[i] != null.
+// Invariant: thunk i is taken exactly while thunk_ops[i] != null. Checked where it is given back.
 #pragma once
 
 #include "mpi/handles/slots.h"

@@ -3,6 +3,7 @@
 // application's callbacks are upper code and come back with the image.
 //
 // Invariant: such a request is kPending until MPI_Grequest_complete, then kDone; never kActive.
+//            Checked where a rank is saved: nothing but receives is active then.
 #include "mpi/gate/scopes.h"
 #include "mpi/handles/arena.h"
 #include "mpi/handles/calls.gen.h"

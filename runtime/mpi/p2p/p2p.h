@@ -13,7 +13,8 @@
 // loop as well.
 //
 // Invariant: an active send needs no recipe: in the lower half it ends before an image is cut; an
-//            active receive and a persistent request carry a complete one.
+//            active receive and a persistent request carry a complete one. Checked where a rank
+//            is saved (check_drained), and where a restart makes them again.
 #pragma once
 
 #include "base/backoff.h"

@@ -15,7 +15,8 @@
 //
 // Invariant: a receive that awaits its introduction is in P2pState::unintroduced, in the order of
 //            the calls, also when it has been freed; an introduction that nobody awaits is in
-//            P2pState::introductions, in the order of its coming.
+//            P2pState::introductions, in the order of its coming. Not checked: no other record of
+//            these orders is kept.
 #pragma once
 
 #include "mpi/handles/requests.h"

@@ -8,7 +8,8 @@
 //
 // Invariant: a message that is received by a request is counted exactly once, where the request
 //            leaves kActive (complete() below), whether the application or the draining finds it
-//            finished. Those that are held or kept: unexpected.h.
+//            finished. Those that are held or kept: unexpected.h. Checked as a whole: what was sent
+//            to a rank that is saved is what it has received (check_drained).
 #pragma once
 
 #include "base/backoff.h"

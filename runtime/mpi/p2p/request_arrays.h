@@ -7,7 +7,7 @@
 // the next call finds it without asking again: a request costs the same among many as among few.
 //
 // Invariant: the lower half is shown an array of real handles of its own; the application's array
-//            changes only where a request is released.
+//            changes only where a request is released. Not checked: hot path.
 #pragma once
 
 #include "base/backoff.h"

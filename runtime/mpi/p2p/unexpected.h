@@ -15,6 +15,7 @@
 //
 // Invariant: a message is counted in P2pState::received when it is held, else when its bytes have
 //            come in. One that is held goes back to the latter when the program receives it.
+//            Checked where a rank is saved (check_drained).
 #pragma once
 
 #include "base/backoff.h"

@@ -9,6 +9,7 @@
 // heard and kept. What is kept is in the image and counts first, whatever the next process has.
 //
 // Invariant: a counter is changed by the one member that it is for; `heard` of it have been heard.
+//            Not checked: another member's counter is its own.
 // Source: docs/decisions/0064-posts-ring-bells.md.
 #pragma once
 

@@ -12,6 +12,7 @@
 //
 // Invariant: Window::access_epochs is the number of those that are open: a fence's, that of
 //            MPI_Win_start, one for each lock, one for a lock on all; unchecked ones have one more.
+//            Not checked: a program may end epochs that it has not begun.
 // Source: docs/decisions/0070-epochs-in-the-wrong-order.md.
 #pragma once
 

@@ -25,7 +25,7 @@
 // it. Before it stops for a checkpoint the one that waits takes that back.
 //
 // Invariant: a lock held is counted exactly once, and in Window::locks or all_locked of its holder,
-//            from which a restart counts anew.
+//            from which a restart counts anew. Not checked: others hold locks in the same word.
 #pragma once
 
 #include "mpi/handles/window.h"

@@ -26,7 +26,8 @@
 // each rank knows which locks it holds (epochs.h) and what it has heard.
 //
 // Invariant: Slot::spare of Window::counters is an address in the real window from which
-//            WindowMember::near_offset counts; it is used only if direct_ranks is not 0.
+//            WindowMember::near_offset counts; it is used only if direct_ranks is not 0. Not
+//            checked: hot path.
 // Source: docs/decisions/0063-windows-share-pages.md.
 #pragma once
 

@@ -8,6 +8,7 @@
 #include "mpi/objects/errors.h"
 #include "mpi/objects/infos.h"
 #include "mpi/rma/shared_windows.h"
+#include "sys/check.h"
 #include "sys/sys.h"
 
 namespace fermata::mpi {
@@ -93,7 +94,10 @@ void window_forget(Window* window) {
 bool windows_flush() {
   int error = kSuccess;
   for_each_live(kWin, [&](Slot* slot) {
-    if (is_window(slot) && !error) error = lower().Win_flush_all(slot->real);
+    if (!is_window(slot)) return;
+    FERMATA_CHECK(slot->spare == window_of(slot)->comm->spare,
+                  "a window is counted on the clock of its communicator");
+    if (!error) error = lower().Win_flush_all(slot->real);
   });
   return error == kSuccess;
 }

@@ -17,8 +17,10 @@
 // as segments of shared memory need not. So the real window begins at the multiple below the
 // memory, and its displacements are bytes from there.
 //
-// Invariant: both lower windows of a live window are in a lock_all epoch.
-// Invariant: Slot::spare of a window's slot is the clock of its communicator.
+// Invariant: both lower windows of a live window are in a lock_all epoch. Not checked: no MPI
+//            tells; an error of beginning one is that of the window.
+// Invariant: Slot::spare of a window's slot is the clock of its communicator. Checked where ranks
+//            drain (windows_flush).
 // Source: docs/decisions/0019-windows-in-one-epoch.md, 0063-windows-share-pages.md.
 #pragma once
 

@@ -6,7 +6,8 @@
 // The others run on a thread made for them, which sleeps until the main one finds that they are
 // due. Either kind holds the rank back until its BEFORE has been called for this checkpoint.
 //
-// Invariant: Round::epoch != 0 exactly from the first BEFORE to the last CONTINUE or RESTART.
+// Invariant: Round::epoch != 0 exactly from the first BEFORE to the last CONTINUE or RESTART. Not
+//            checked: call_due alone sets it.
 #pragma once
 
 #include "frontend/callbacks.h"

@@ -2,6 +2,7 @@
 #include "mpi/safepoint/drain.h"
 
 #include "halves/crossing.h"
+#include "mpi/gate/scopes.h"
 #include "mpi/handles/arena.h"
 #include "mpi/handles/core_state.h"
 #include "mpi/handles/objects.h"
@@ -13,8 +14,10 @@
 #include "mpi/p2p/receipts.h"
 #include "mpi/p2p/unexpected.h"
 #include "mpi/rma/windows.h"
+#include "mpi/safepoint/obligations.h"
 #include "mpi/safepoint/progress.h"
 #include "mpi/safepoint/sections.h"
+#include "sys/check.h"
 #include "sys/sys.h"
 
 namespace fermata::mpi {
@@ -34,8 +37,16 @@ bool has_active(bool collectives_only) {
   return found || (!collectives_only && synchronous_is_unfinished());
 }
 
-void report_sent() {
+u64 sent_in_all() {
   const Core& core = state();
+  u64 sum = 0;
+  for (i32 rank = 0; rank < core.world.size; rank++) sum += core.p2p.sent[rank];
+  return sum;
+}
+
+void report_sent() {
+  Core& core = state();
+  core.safepoint.park.sent_in_all = sent_in_all();
   Count* const payload = arena_array<Count>(u64(core.world.size));
   u64 n = 0;
   for (i32 rank = 0; rank < core.world.size; rank++)
@@ -141,6 +152,28 @@ void drain_step() {
   park.drained_reported = true;
   const u64 payload[2] = {state().p2p.unexpected_messages, state().p2p.unexpected_bytes};
   (void)report(Report::kDrained, payload, sizeof payload);
+}
+
+void check_drained() {
+  const Core& core = state();
+  const P2pState& p2p = core.p2p;
+  FERMATA_CHECK(core.gate.threads == Threads::kOne || core_is_shared(),
+                "who saves a rank among threads holds the core lock");
+  FERMATA_CHECK(core.safepoint.park.drained_reported, "a rank that is saved has drained");
+  FERMATA_CHECK(core.safepoint.park.sent_in_all == sent_in_all(),
+                "a rank sends nothing once it has said what it has sent");
+  FERMATA_CHECK(all_have_come() && !received_too_much(),
+                "a rank that is saved has received exactly what was sent to it");
+  FERMATA_CHECK(!has_active(false),
+                "of a rank that is saved receives alone are under way in the MPI library");
+  FERMATA_CHECK(p2p.unexpected_held + p2p.unexpected_filling + p2p.unexpected_matched == 0,
+                "no message is the MPI library's alone where a rank is saved");
+  for (const Comm* comm = core.comms.live; comm; comm = comm->next)
+    for (const UnexpectedMessage* kept = comm->unexpected_first; kept; kept = kept->next)
+      FERMATA_CHECK(kept->state == UnexpectedState::kWhole && kept->counted,
+                    "a kept message is whole and counted where a rank is saved");
+  FERMATA_CHECK(!owes_collective(), "a rank that is saved owes no collective call");
+  check_tables();
 }
 
 void leave_drain() {

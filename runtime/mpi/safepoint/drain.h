@@ -15,6 +15,11 @@ bool knows_expected();
 
 void drain_step();
 
+/// The rank is about to be saved: what it has told the coordinator still holds, and no message and
+/// no call is in the lower half alone. Ends the process otherwise. Preconditions: the other threads
+/// stand.
+void check_drained();
+
 /// What has been announced is answered also if the checkpoint has been given up meanwhile, or its
 /// sender would wait for ever. What has to come for that is on its way.
 void leave_drain();

@@ -21,7 +21,8 @@
 //
 // Invariant: a need for a message counts those that have come. So whoever has told one looks at all
 //            that comes from there, and holds it (unexpected.h): a message with another tag would
-//            stay uncounted, and its sender would believe that it had done its part.
+//            stay uncounted, and its sender would believe that it had done its part. Not checked
+//            here: the rules are those of control/protocol, which is.
 #pragma once
 
 #include "halves/crossing.h"

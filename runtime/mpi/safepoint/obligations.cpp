@@ -7,6 +7,7 @@
 #include "mpi/handles/objects.h"
 #include "mpi/handles/slots.h"
 #include "mpi/p2p/unexpected.h"
+#include "sys/check.h"
 
 namespace fermata::mpi {
 namespace {
@@ -56,9 +57,10 @@ u64 refresh_targets() {
 }
 
 bool owes_collective() {
-  const u32 used = crossing().clocks_count;
+  const u64* const targets = state().safepoint.targets;
+  const u32 used = targets ? crossing().clocks_count : 0;
   for (u32 i = 0; i < used; i++)
-    if (clocks()[i].comm_id && clocks()[i].seq < state().safepoint.targets[i]) return true;
+    if (clocks()[i].comm_id && clocks()[i].seq < targets[i]) return true;
   return false;
 }
 
@@ -79,6 +81,7 @@ u64 held_from(i32 rank) {
 }
 
 bool has_duty() {
+  FERMATA_CHECK(state().safepoint.park.applied_version != 0, "targets are known where they count");
   if (owes_collective()) return true;
   const Core& core = state();
   const SafepointState& others = core.safepoint;

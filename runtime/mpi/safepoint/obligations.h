@@ -16,8 +16,8 @@ namespace fermata::mpi {
 /// refines them, so a copy is good if the version is the same before and after.
 u64 refresh_targets();
 
-/// True if some member waits, or may come to wait, for this rank in a collective call.
-/// Preconditions: refresh_targets() returned a version.
+/// True if some member waits, or may come to wait, for this rank in a collective call; as far as is
+/// known.
 bool owes_collective();
 
 /// Messages of this rank that have been counted, though the program has not matched them yet.

@@ -15,6 +15,7 @@
 #include "mpi/safepoint/rebuild.h"
 #include "mpi/safepoint/sections.h"
 #include "mpi/safepoint/stopping.h"
+#include "sys/check.h"
 #include "sys/sys.h"
 
 namespace fermata::mpi {
@@ -100,6 +101,7 @@ bool follow_protocol(void* frame) {
       case Phase::kSave:
         if (park.held) break;
         park.held = true;
+        check_drained();
         state().world.wtime_saved = lower().Wtime() + state().world.wtime_offset;
         if (launcher().hold(frame) == kHoldRestarted) {
           note_restart();
@@ -122,6 +124,7 @@ bool follow_protocol(void* frame) {
 
 void park(void* frame) {
   Gate& gate = front::tls_gate;
+  FERMATA_CHECK(gate.depth == 0 && gate.lock_depth == 0, "a thread parks outside its MPI calls");
   gate.depth = gate.depth + 1;
   compiler_barrier();
   // A thread that has called no MPI function yet: another one has had the library loaded.

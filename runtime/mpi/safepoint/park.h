@@ -4,9 +4,11 @@
 // park() runs inside the quiesce handler. It sleeps on Crossing::wake between polls: 20 us when
 // something moved, up to 1 ms when nothing does.
 //
-// Invariant: park() is entered with Gate::depth == 0 and the core state in order; while it runs,
-//            depth is above 0 and the rank's application code stands still.
+// Invariant: park() is entered with Gate::depth == 0 (checked) and the core state in order (checked
+//            where the rank is saved: check_drained); while it runs, depth is above 0 and the
+//            rank's application code stands still.
 // Invariant: every loop here ends when the agent stores Phase::kRun; the agent has the deadlines.
+//            Not checked: a loop that does not end is found by those deadlines.
 #pragma once
 
 #include "base/types.h"

@@ -24,6 +24,7 @@
 #include "mpi/rma/windows.h"
 #include "mpi/safepoint/lower_start.h"
 #include "mpi/safepoint/sections.h"
+#include "sys/check.h"
 #include "sys/sys.h"
 
 namespace fermata::mpi {
@@ -150,6 +151,31 @@ void rebuild_requests() {
   arena_free(posted);
 }
 
+constexpr Kind kRebuilt[] = {kComm, kDatatype, kOp, kWin, kFile};
+
+/// So that one that has not been made again is found, and not taken for one of this lower half.
+void forget_real_handles() {
+  for (const Kind kind : kRebuilt)
+    for_each_live(kind, [](Slot* slot) { slot->real = 0; });
+}
+
+/// True of what has no real handle: a communicator that was freed before its messages came, and
+/// the counters of a window that has doors instead.
+bool has_no_real(Slot* slot) {
+  if (slot->kind == kComm) return comm_of(slot)->dead;
+  return slot->kind == kWin && !slot->object;
+}
+
+void check_rebuilt() {
+  for (const Kind kind : kRebuilt)
+    for_each_live(kind, [](Slot* slot) {
+      FERMATA_CHECK(slot->real || has_no_real(slot), "a restart has made every MPI object again");
+      const Window* const window = slot->kind == kWin ? window_of(slot) : nullptr;
+      FERMATA_CHECK(!window || window->has_doors || window->counters->real,
+                    "a restart has made the counters of every window again");
+    });
+}
+
 }  // namespace
 
 void sort_by_order(Slot** slots, u32 count) {
@@ -176,6 +202,7 @@ void rebuild() {
   Core& core = state();
   core.safepoint.rebuilds++;
   core.world.wtime_offset = core.world.wtime_saved - lower().Wtime();
+  forget_real_handles();
   lower_start();
   int rank = -1, size = -1;
   const u64 world = slot_at(kComm, kCommWorld)->real;
@@ -198,6 +225,7 @@ void rebuild() {
             lower().Buffer_attach(core.p2p.attached_buffer, int(core.p2p.attached_bytes)))
       rebuild_failed("the attached buffer", error);
   rebuild_requests();
+  check_rebuilt();
   (void)report(Report::kRebuilt, nullptr, 0);
   __atomic_store_n(&crossing().rebuilding, 0u, __ATOMIC_RELEASE);
   sys::futex_wake_all(&crossing().rebuilding);

@@ -12,7 +12,8 @@
 // the call for X or on its way there; hence X can be finished. The order is total and every rank
 // sorts by the same numbers, so this repeats until none is left.
 //
-// Invariant: when rebuild() returns, every live slot has a real handle of this lower half.
+// Invariant: when rebuild() returns, every live slot of a kind that has real handles has one of
+//            this lower half. Checked where it returns; of requests, where each is made.
 #pragma once
 
 #include "mpi/handles/slots.h"

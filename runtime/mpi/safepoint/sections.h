@@ -9,7 +9,7 @@
 // section that finds the door shut waits outside until the rank runs again.
 //
 // Invariant: while SafepointState::sections_shut, SafepointState::sections is 0 but for threads
-//            about to take it back.
+//            about to take it back. Not checked: one that is about to does not tell.
 #pragma once
 
 #include "frontend/callbacks.h"

@@ -27,6 +27,7 @@
 #include "mpi/rma/windows.h"
 #include "mpi/safepoint/lower_start.h"
 #include "mpi/safepoint/sections.h"
+#include "sys/check.h"
 
 namespace fermata::mpi {
 namespace {
@@ -103,6 +104,7 @@ int start_mpi(int* argc, char*** argv, int required) {
   const u64 world = slot_at(kComm, kCommWorld)->real;
   if (lower().Comm_rank(world, &core.world.rank) || lower().Comm_size(world, &core.world.size))
     return kErrIntern;
+  sys::checked_rank = u32(core.world.rank);
   if (const int neighbours_error = find_neighbours()) return neighbours_error;
   const u64 counted = u64(core.world.size + kOutsideRoom);
   const u64 counts_bytes = counted * sizeof(u64);
