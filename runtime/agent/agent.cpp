@@ -8,8 +8,10 @@
 // in one way, release(): the rank runs on as if nobody had asked.
 //
 // Invariant: crossing() is touched only once the MPI thread has reported kReady or kRebuilt. On a
-//            restart the page does not exist while the agent starts.
-// Invariant: pending is stored last when a checkpoint begins and cleared first when it ends.
+//            restart the page does not exist while the agent starts. Not checked: without the page
+//            the first touch ends the process.
+// Invariant: pending is stored last when a checkpoint begins and cleared first when it ends. Not
+//            checked: a matter of the order of stores.
 #include "agent/agent.h"
 
 #include <errno.h>
@@ -26,6 +28,7 @@
 #include "agent/sending.h"
 #include "agent/words.h"
 #include "agent/wrappers.h"
+#include "sys/check.h"
 #include "sys/faults.h"
 #include "sys/sys.h"
 
@@ -382,6 +385,7 @@ void agent_start(const LowerCalls* lower) {
   snprintf(self.job, sizeof(self.job), "%s", launcher().config("job"));
   const char* rank = launcher().config("rank");
   self.rank_hint = rank[0] ? static_cast<u32>(strtoul(rank, nullptr, 10)) : kNoRank;
+  sys::checked_rank = self.rank_hint;
   agent::lock_rank(launcher().config("ranks"), self.rank_hint);
   self.restart_epoch = epoch_of_snapshot(launcher().config("restore"));
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0)

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "base/types.h"
+#include "sys/check.h"
 
 namespace fermata::agent {
 
@@ -44,10 +45,12 @@ class SaveState {
   }
   /// It has cut. SAVING is owed.
   SaveWord cut() {
+    FERMATA_CHECK(is_cutting(), "what has cut was cutting");
     stage_ = SaveStage::kWriting;
     return SaveWord::kSaving;
   }
   void written(bool has_failed) {
+    FERMATA_CHECK(is_running(), "what has written was at work");
     has_failed_ = has_failed;
     stage_ = SaveStage::kWritten;
   }

@@ -26,6 +26,7 @@
 #include "launcher/threads/stop.h"
 #include "launcher/threads/tls_pool.h"
 #include "launcher/traps.h"
+#include "sys/check.h"
 #include "sys/faults.h"
 #include "sys/sys.h"
 
@@ -52,6 +53,11 @@ void move_process_manager_descriptor(int first) {
     if (text_starts(*entry, "PMI_FD=")) *entry = moved.data;
 }
 
+void note_rank() {
+  const char* digits = config.rank;
+  if (digits[0]) sys::checked_rank = u32(parse_decimal(digits));
+}
+
 }  // namespace
 
 /// The table at kLauncherCallsAt; the build places this section at kLauncherBase + 0x1000.
@@ -71,6 +77,7 @@ extern "C" void fermata_main(u64* initial_stack) {
   parse_command_line(initial_stack);
   settle_address_space(initial_stack);
   faults::arm(config_value("faults"), config.rank);
+  note_rank();
   if (!(auxv_value(AT_HWCAP2) & 2))
     die("this kernel does not let programs write FS and GS", "FSGSBASE", 0,
         "needs a CPU since 2012, Linux 5.9, and no nofsgsbase on the kernel's command line");

@@ -6,7 +6,8 @@
 // trap handler; the filter lets calls from that page pass.
 //
 // Invariant: what such a call needs lies on its thread's own stack, at its stack pointer, so it is
-//            in the image and the thread begins there after a restart.
+//            in the image and the thread begins there after a restart. Not checked: the tests of
+//            each such call restart it.
 #pragma once
 
 #include "launcher/boundary/guest.h"

@@ -10,6 +10,7 @@
 // kernel gives.
 //
 // Invariant: the id of a thread is final before the thread runs and before its creator knows it.
+//            Not checked: whoever has seen another one does not tell.
 #include "launcher/ids/thread_ids.h"
 
 #include <asm/unistd.h>

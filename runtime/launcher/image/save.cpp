@@ -24,6 +24,7 @@
 #include "memory/locks.h"
 #include "memory/objects.h"
 #include "memory/save.h"
+#include "sys/check.h"
 #include "sys/faults.h"
 #include "sys/sys.h"
 
@@ -136,9 +137,19 @@ Status begin_seal(image::Writer& writer, Message& why) {
   return failure(sys::kEperm);
 }
 
+/// In the writer's copy of the table: nothing of the application ran while it was made.
+void check_all_stand() {
+  for (const Thread& thread : threads) {
+    const ThreadState state = state_of(thread);
+    FERMATA_CHECK(state == ThreadState::kFree || state == ThreadState::kKept,
+                  "all threads stand while the image is cut");
+  }
+}
+
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
 [[noreturn]] void write_image(const SaveRequest& request) {
   volunteer();  // before it takes any memory
+  check_all_stand();
   end_with_rank();
   lift_limits();
   static image::Writer writer;

@@ -14,8 +14,9 @@
 // expires at once, with as many overruns (decision 0031).
 //
 // Invariant: Taken::owner is stored after the entry has been filled, and an entry is touched by its
-//            owner only until it is free again.
+//            owner only until it is free again. Not checked: a matter of the order of stores.
 // Invariant: timers_owed is above 0 from before a timer's signal is taken until it is set again.
+//            Checked where one is set again.
 #include "launcher/threads/pending.h"
 
 #include "launcher/boundary/guest.h"
@@ -24,6 +25,7 @@
 #include "launcher/ids/thread_ids.h"
 #include "launcher/threads/stop.h"
 #include "launcher/threads/timers.h"
+#include "sys/check.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -116,7 +118,9 @@ Taken* find_same(u32 owner, const SignalDetails& info) {
 }
 
 void end_owing_timer() {
-  if (__atomic_sub_fetch(&timers_owed, 1, __ATOMIC_ACQ_REL) == 0) sys::futex_wake_all(&timers_owed);
+  const u32 owed = __atomic_fetch_sub(&timers_owed, 1, __ATOMIC_ACQ_REL);
+  FERMATA_CHECK(owed != 0, "a timer that is set again was owed");
+  if (owed == 1) sys::futex_wake_all(&timers_owed);
 }
 
 enum class Take { kNew, kAgain, kNone };

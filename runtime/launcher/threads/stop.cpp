@@ -3,7 +3,8 @@
 // context in a frame on its own stack. The table of threads says which there are.
 //
 // Invariant: a thread that has been counted as standing (kKept) leaves after release() only; one
-//            that has been released and has not left yet is not counted again.
+//            that has been released and has not left yet is not counted again. Checked where it
+//            leaves, and of all of them where the image is cut.
 #include "launcher/threads/stop.h"
 
 #include <asm/unistd.h>
@@ -20,6 +21,7 @@
 #include "launcher/threads/scheduling.h"
 #include "launcher/threads/syscall_restart.h"
 #include "launcher/threads/timers.h"
+#include "sys/check.h"
 #include "sys/faults.h"
 #include "sys/sys.h"
 
@@ -82,6 +84,8 @@ void stop_thread(Thread& thread, UserContext* frame) {
     if (!wanted && resume_voluntarily(thread)) break;
   }
   const bool released = __atomic_load_n(&release_count, __ATOMIC_ACQUIRE) != round;
+  FERMATA_CHECK(released || state_of(thread) != ThreadState::kKept,
+                "a thread that has been counted as standing leaves when it is released");
   if (released && !thread.hold_stack) faults::fault(faults::Fault::kSaveLeaving);
   if (crossing().pending && !thread.bare) gate_of(thread.fs_base)->interrupted = 1;
   set_state(thread, ThreadState::kLive);

@@ -9,12 +9,14 @@
 // The first block is never handed out. On it a thread that finds no free block calls the lower half
 // to make another donor.
 //
-// Invariant: at any time at most one running thread has a given block in its GS.
+// Invariant: at any time at most one running thread has a given block in its GS. Checked where one
+//            is released; taking one is an exchange.
 #include "launcher/threads/tls_pool.h"
 
 #include "arch/x86_64/context.h"
 #include "halves/crossing.h"
 #include "launcher/config.h"
+#include "sys/check.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -90,7 +92,9 @@ i32 acquire_tls() {
 }
 
 void release_tls(Thread& thread) {
-  if (thread.block) __atomic_store_n(&blocks[thread.block].taken, 0, __ATOMIC_RELEASE);
+  if (thread.block)
+    FERMATA_CHECK(__atomic_exchange_n(&blocks[thread.block].taken, 0, __ATOMIC_RELEASE) == 1,
+                  "a block that is released has been acquired");
   thread.block = 0;
 }
 
