@@ -9,6 +9,7 @@
                   from goes to may_leak() or may_fail() (mpi/handles/lower_errors.h)
     freestanding  the linked launcher needs no symbol from anywhere (nm -u is empty)
     SPDX, length  first lines, 100 columns, 500 lines a file, 70 lines a function
+    invariants    each `Invariant:` of the runtime's comments says where it is checked, or why not
     paths         no path of somebody's machine
     words         none that the glossary has another one for
 
@@ -198,12 +199,34 @@ def check_danger(path, lines, report):
 
 
 def check_dropped(path, lines, report):
+    if not path.startswith("runtime/mpi/"):
+        return
     before = ";"
     for number, line in enumerate(lines, 1):
         begins = before[-1] in ";{})" or before.endswith("else")
         if DROPPED.search(line) or (begins and STATEMENT.match(line)):
             report.breach("dropped", path, number, line.strip()[:80])
         before = line.strip() or before
+
+
+def check_invariants(path, lines, report):
+    if not path.startswith("runtime/"):
+        return
+    begun, text = 0, ""
+
+    def close():
+        if begun and not re.search(r"\b[Cc]hecked\b", text):
+            report.breach("invariants", path, begun, "neither `Checked` nor `Not checked: why`")
+
+    for number, line in enumerate(lines, 1):
+        comment = line.strip().startswith("//")
+        if begun and (not comment or "Invariant:" in line):
+            close()
+            begun, text = 0, ""
+        if comment and "Invariant:" in line:
+            begun = number
+        text += line
+    close()
 
 
 def functions(lines):
@@ -290,8 +313,8 @@ def main():
             check_includes(path, code, report)
             check_rooms(path, code, report)
             check_danger(path, code, report)
-            if path.startswith("runtime/mpi/"):
-                check_dropped(path, code, report)
+            check_dropped(path, code, report)
+            check_invariants(path, lines, report)
     check_circles(includes, report)
     check_freestanding(report)
     breaches = report.close()

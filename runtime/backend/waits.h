@@ -4,7 +4,7 @@
 // a checkpoint is pending; then the caller parks, and waits again.
 //
 // Invariant: a status is handed over whenever the request has finished, also in an error: the core
-//            state needs its source.
+//            state needs its source. Not checked: hot path.
 #pragma once
 
 #include <sched.h>

@@ -11,6 +11,7 @@
 // Slot::index and kSlotPredefined in Slot::flags.
 // Invariant: the core compares predefined objects by Slot::index, and writes `real` and `object` of
 //            a predefined object through for_each_predefined, never to one of its slots alone.
+//            Not checked: a rule for whoever writes code.
 #pragma once
 
 #include "halves/crossing.h"

@@ -3,7 +3,8 @@
 //
 // Each class borrows what the application passed, gives the core its canonical form by data(), and
 // writes the results back in finish(). Where both forms are the same bytes nothing is copied.
-// Invariant: finish() touches only what MPI says the call has set.
+// Invariant: finish() touches only what MPI says the call has set. Not checked: what else there is
+//            is the program's memory (tests: mpi/ignored_arguments.c).
 #pragma once
 
 #include "frontend/common.h"

@@ -17,9 +17,11 @@
 // (spec/crossing.toml says how). What an older front end lacks: LowerCalls and LauncherCalls have
 // more than it knows of; the end of Crossing is zero; UpperCalls is shorter than here.
 //
-// Invariant: no upper memory but Crossing::lower and the slots holds a lower address.
+// Invariant: no upper memory but Crossing::lower and the slots holds a lower address. Not checked:
+//            a number does not tell what it is; restarts under another MPI would crash.
 // Invariant: the agent thread touches upper memory only by plain loads and stores; it never calls
-//            upper code (it has no upper thread register).
+//            upper code (it has no upper thread register). Not checked: the first call would
+//            crash.
 #pragma once
 
 #include "base/rank.gen.h"  // NeedKind, Cause, Phase, RankState, Report

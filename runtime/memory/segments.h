@@ -4,7 +4,8 @@
 // and the boundary translates. Until the first restart the two are equal.
 //
 // Invariant: no id that the kernel gives is the known id of another segment; create_segment sees to
-//            that, so an id without an entry means itself, on every rank.
+//            that, so an id without an entry means itself, on every rank. Not checked: it is
+//            what create_segment does.
 #pragma once
 
 #include "base/result.h"

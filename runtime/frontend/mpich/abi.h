@@ -6,7 +6,7 @@
 // unique per kind, so bit 30 and the low byte give an index into a mirror of the predefined slots
 // at kMirror. The five pair types are 0x8c000000..4, which lands on index 0..4, free in every kind.
 // Invariant: decoding is two or three instructions without a table; the mirrors carry the canonical
-//            number in Slot::index.
+//            number in Slot::index. Not checked: hot path.
 #pragma once
 
 #include "frontend/mpich/tables.gen.h"

@@ -6,6 +6,7 @@
 // copies of (copy relocation); the constructor fills whichever copy the program sees through the
 // global offset table. Statuses are 24 bytes and carry the byte count in a 64-bit word.
 // Invariant: every Slot* an application sees of a predefined object is its exported object.
+//            Not checked: tests compare them (mpi/null_results.c).
 #pragma once
 
 #include "frontend/ompi/tables.gen.h"

@@ -245,6 +245,15 @@ def test_long_lines_of_generated_code_are_broken(_work):
     check_equal(cpp.fill(filled), filled, "what fits")
 
 
+class _Found:
+    """A report that notes the lines of the breaches."""
+    def __init__(self):
+        self.lines = []
+
+    def breach(self, _rule, _path, line, _text):
+        self.lines.append(line)
+
+
 def test_a_dropped_result_of_the_mpi_library_is_found(_work):
     tool = _tool("tidy")
     dropped = """
@@ -262,14 +271,22 @@ def test_a_dropped_result_of_the_mpi_library_is_found(_work):
           comm);
       *size = lower().Comm_size(comm, &size);
       // lower().Barrier(comm) in a comment"""
+    for text, lines in (dropped, [2, 3, 4, 5, 7]), (kept, []):
+        found = _Found()
+        tool.check_dropped("runtime/mpi/x.cpp", tool.strip_comments(text).split("\n"), found)
+        check_equal(found.lines, lines, "lines found")
 
-    class Report:
-        found = []
 
-        def breach(self, _rule, _path, line, _text):
-            self.found.append(line)
-
-    for text in (dropped, kept):
-        tool.check_dropped("x.cpp", tool.strip_comments(text).split("\n"), Report())
-        Report.found.append("end")
-    check_equal(Report.found, [2, 3, 4, 5, 7, "end", "end"], "lines found")
+def test_an_invariant_says_whether_it_is_checked(_work):
+    text = """// Invariant: one that says
+//            nothing.
+// Invariant: another. Checked in park().
+// Invariant: a third. Not
+//            checked: why.
+int x;
+// Invariant: a fourth
+int checked;
+"""
+    found = _Found()
+    _tool("tidy").check_invariants("runtime/x.cpp", text.split("\n"), found)
+    check_equal(found.lines, [1, 7], "lines found")
