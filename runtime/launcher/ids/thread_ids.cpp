@@ -14,6 +14,7 @@
 #include "launcher/ids/thread_ids.h"
 
 #include <asm/unistd.h>
+#include <linux/futex.h>
 
 #include "launcher/ids/process_ids.h"
 #include "sys/sys.h"
@@ -22,6 +23,8 @@ namespace fermata::launch {
 namespace {
 
 constexpr u32 kFirstAlias = 1 << 29;  // above what a kernel gives, below FUTEX_TID_MASK
+constexpr u32 kMostPids = 1 << 22;    // PID_MAX_LIMIT
+static_assert(kFirstAlias > kMostPids && kFirstAlias + kThreadCapacity < FUTEX_TID_MASK);
 bool differ;
 
 }  // namespace

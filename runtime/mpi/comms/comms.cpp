@@ -27,6 +27,7 @@ namespace {
 
 constexpr u64 kFirstMemberShift = 32;
 constexpr u64 kFirstMemberBias = 0x100;  // keeps made-up ids apart from the predefined ones
+static_assert(kFirstMemberBias << kFirstMemberShift > kOwnId);
 
 void comm_unlink(Comm* comm) {
   (comm->previous ? comm->previous->next : state().comms.live) = comm->next;
