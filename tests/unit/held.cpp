@@ -9,7 +9,8 @@
 
 static Comm world, own;
 static i32 members[] = {0, 1};
-static Slot world_slot, own_slot, byte_slot;
+static CommSlot world_slot, own_slot;
+static DatatypeSlot byte_slot;
 static int outcome;
 static i32 receipt_tag;
 static u64 freed;
@@ -77,8 +78,8 @@ static UnexpectedMessage* hold() {
   return kept;
 }
 
-static Slot* receive(RequestKind kind) {
-  Slot* const slot = request_slot_new();
+static RequestSlot* receive(RequestKind kind) {
+  RequestSlot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   request_start(request, kind, RequestState::kActive);
   request->comm = &world_slot;
@@ -97,7 +98,7 @@ static bool is_gone() {
 
 static void test_taken() {
   UnexpectedMessage* const kept = hold();
-  Slot* const slot = receive(RequestKind::kRecv);
+  RequestSlot* const slot = receive(RequestKind::kRecv);
   EXPECT(state().p2p.received[1] == 1 && kept_from(1) == 1 && held_from(1) == 1);
   EXPECT(unexpected_match(&world, kAnySource, 3) == kept);
   outcome = kSuccess;
@@ -107,13 +108,13 @@ static void test_taken() {
 }
 
 static void test_taken_by_a_persistent_receive() {
-  Slot* const slot = receive(RequestKind::kPersistentRecv);
+  RequestSlot* const slot = receive(RequestKind::kPersistentRecv);
   request_of(slot)->state = RequestState::kInactive;
   outcome = kSuccess;
   EXPECT(unexpected_receive(hold(), slot) == kSuccess);
   EXPECT(is_gone() && slot->real == 88);
   EXPECT(request_of(slot)->state == RequestState::kActive);
-  Slot* handle = slot;
+  RequestSlot* handle = slot;
   release_handle(&handle);
   EXPECT(handle == slot && slot->real == 99);
   EXPECT(request_of(slot)->state == RequestState::kInactive);
@@ -122,7 +123,7 @@ static void test_taken_by_a_persistent_receive() {
 
 static void test_refused() {
   UnexpectedMessage* const kept = hold();
-  Slot* const slot = receive(RequestKind::kRecv);
+  RequestSlot* const slot = receive(RequestKind::kRecv);
   outcome = kErrType;
   EXPECT(unexpected_receive(kept, slot) == kErrType);
   EXPECT(world.unexpected_first == kept && held_from(1) == 1 && state().p2p.received[1] == 1);
@@ -133,7 +134,7 @@ static void test_refused() {
 }
 
 static void test_freed_while_active() {
-  Slot* const slot = receive(RequestKind::kPersistentRecv);
+  RequestSlot* const slot = receive(RequestKind::kPersistentRecv);
   outcome = kSuccess;
   EXPECT(unexpected_receive(hold(), slot) == kSuccess);
   request_of(slot)->forgotten = true;

@@ -60,13 +60,13 @@ void topology_free(Topology* topology) {
 }
 
 /// True if requests or matched messages still need it: MPI allows that, it then goes later.
-bool comm_in_use(const Slot* comm) {
+bool comm_in_use(const CommSlot* comm) {
   bool used = false;
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
     if (needs_comm(request) && request->comm == comm) used = true;
   });
-  for_each_live(kMessage, [&](Slot* slot) {
+  for_each_live<kMessage>([&](MessageSlot* slot) {
     if (static_cast<const UnexpectedMessage*>(slot->object)->comm->slot == comm) used = true;
   });
   return used;
@@ -96,7 +96,7 @@ using LowerFree = int (*)(u64*);
 
 /// Ends a communicator by this call of the lower half. Meanwhile the core lock is released, and
 /// other threads must not take in messages of what is half gone.
-int comm_end_lower(LowerFree MpiCalls::*end, Slot* comm) {
+int comm_end_lower(LowerFree MpiCalls::*end, CommSlot* comm) {
   comm_of(comm)->ending = true;
   int error;
   {
@@ -107,8 +107,8 @@ int comm_end_lower(LowerFree MpiCalls::*end, Slot* comm) {
   return error;
 }
 
-int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
-  Slot* const comm = *handle;
+int comm_end(LowerFree MpiCalls::*end, CommSlot** handle) {
+  CommSlot* const comm = *handle;
   Comm* const c = live_comm(comm);
   if (!c || (comm->flags & kSlotPredefined)) return kErrComm;
   if (const int code = attributes_drop(kComm, comm, &c->attributes, true)) return code;
@@ -116,7 +116,7 @@ int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
   CollectiveScope scope(comm);
   sweep_leaving();
   if (end == &MpiCalls::Comm_free && leave(comm)) {
-    *handle = null_of(kComm);
+    *handle = null_of<kComm>();
     return kSuccess;
   }
   if (!c->outside) {
@@ -125,7 +125,7 @@ int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
   }
   end_duplicates(comm);
   const int error = comm_end_lower(end, comm);
-  *handle = null_of(kComm);
+  *handle = null_of<kComm>();
   return error;
 }
 
@@ -146,7 +146,7 @@ void connection_end() {
   if (known) (void)lower().Group_free(&known);
 }
 
-u64 id_by_call(Slot* parent, const Comm* comm) {
+u64 id_by_call(CommSlot* parent, const Comm* comm) {
   u64 hash = hash_word(hash_word(kHashStart, comm_of(parent)->id), clock_of(parent)->seq);
   const bool inter = comm->remote_size >= 0;
   const bool first = !inter || comm->local_members[0] < comm->members[0];
@@ -159,8 +159,8 @@ u64 id_by_call(Slot* parent, const Comm* comm) {
   return (hash & ~(u64(3) << 62)) | u64(1) << 62;
 }
 
-Slot* comm_register(Comm* comm, u64 real, u64 id, Slot* errhandler) {
-  Slot* const slot = slot_new(kComm, comm);
+CommSlot* comm_register(Comm* comm, u64 real, u64 id, ErrhandlerSlot* errhandler) {
+  CommSlot* const slot = slot_new<kComm>(comm);
   slot->real = real;
   slot->spare = reinterpret_cast<u64>(comm->outside ? state().gate.unused_clock : clock_new(id));
   if (comm->outside) crossing().connections++;
@@ -172,10 +172,10 @@ Slot* comm_register(Comm* comm, u64 real, u64 id, Slot* errhandler) {
   return slot;
 }
 
-int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm, Slot* parent,
-               const Group* known) {
+int comm_adopt(u64 real, bool inter, ErrhandlerSlot* errhandler, CommSlot** newcomm,
+               CommSlot* parent, const Group* known) {
   if (real == state().lower.comm_null || real == 0) {
-    *newcomm = null_of(kComm);
+    *newcomm = null_of<kComm>();
     return kSuccess;
   }
   Comm* const comm = known ? comm_describe_known(*known) : comm_describe(real, inter);
@@ -187,7 +187,7 @@ int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm, Slot* par
   return kSuccess;
 }
 
-void comm_forget(Slot* slot) {
+void comm_forget(CommSlot* slot) {
   sweep_dead_comms();
   Comm* const comm = comm_of(slot);
   clock_free(clock_of(slot));
@@ -218,35 +218,35 @@ void comm_forget(Slot* slot) {
   comm_destroy(comm);
 }
 
-int members_agree(Slot* comm, int error) {
+int members_agree(CommSlot* comm, int error) {
   int worst = error;
   const BlockingCall open;
-  (void)lower().Allreduce(&error, &worst, 1, slot_at(kDatatype, kInt)->real,
-                          slot_at(kOp, abi::kMax)->real, comm->real);
+  (void)lower().Allreduce(&error, &worst, 1, slot_at<kDatatype>(kInt)->real,
+                          slot_at<kOp>(abi::kMax)->real, comm->real);
   return worst;
 }
 
-void comm_discard(Slot* comm) { (void)comm_end_lower(&MpiCalls::Comm_free, comm); }
+void comm_discard(CommSlot* comm) { (void)comm_end_lower(&MpiCalls::Comm_free, comm); }
 
 }  // namespace fermata::mpi
 
 namespace fermata::mpi::core {
 
-int Comm_group(Slot* comm, Slot** group) {
+int Comm_group(CommSlot* comm, GroupSlot** group) {
   LowerScope scope;
   const Comm* const c = comm_of(comm);
   if (!c) return kErrComm;
   *group = group_new(c->local_members, c->size);
   return kSuccess;
 }
-int Comm_remote_group(Slot* comm, Slot** group) {
+int Comm_remote_group(CommSlot* comm, GroupSlot** group) {
   LowerScope scope;
   const Comm* const c = comm_of(comm);
   if (!c || c->remote_size < 0) return kErrComm;
   *group = group_new(c->members, c->remote_size);
   return kSuccess;
 }
-int Comm_compare(Slot* comm1, Slot* comm2, int* result) {
+int Comm_compare(CommSlot* comm1, CommSlot* comm2, int* result) {
   const Comm* const a = comm_of(comm1);
   const Comm* const b = comm_of(comm2);
   if (!a || !b) return kErrComm;
@@ -259,7 +259,7 @@ int Comm_compare(Slot* comm1, Slot* comm2, int* result) {
     return lower().Comm_compare(comm1->real, comm2->real, result);
   }
   const Group ga{a->size, a->rank, a->local_members}, gb{b->size, b->rank, b->local_members};
-  Slot sa{}, sb{};
+  GroupSlot sa{}, sb{};
   sa.object = const_cast<Group*>(&ga);
   sb.object = const_cast<Group*>(&gb);
   (void)Group_compare(&sa, &sb, result);
@@ -277,7 +277,7 @@ int Comm_compare(Slot* comm1, Slot* comm2, int* result) {
   return kSuccess;
 }
 
-int Comm_set_name(Slot* comm, const char* name) {
+int Comm_set_name(CommSlot* comm, const char* name) {
   LowerScope scope;
   Comm* const c = comm_of(comm);
   if (!c) return kErrComm;
@@ -285,7 +285,7 @@ int Comm_set_name(Slot* comm, const char* name) {
   c->name = text_copy(name);
   return kSuccess;
 }
-int Comm_get_name(Slot* comm, char* name, int* length) {
+int Comm_get_name(CommSlot* comm, char* name, int* length) {
   const Comm* const c = comm_of(comm);
   const char* text = c && c->name ? c->name : "";
   if (c && !c->name && c->id == kWorldId) text = "MPI_COMM_WORLD";
@@ -299,7 +299,7 @@ int Comm_get_name(Slot* comm, char* name, int* length) {
   return kSuccess;
 }
 
-int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
+int Comm_create(CommSlot* comm, GroupSlot* group, CommSlot** newcomm) {
   const Group* const g = members_of(group);
   if (!g) return kErrGroup;
   const auto make = [&](u64* real) {
@@ -316,7 +316,7 @@ int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
   return comm_construct_prepared(comm, is_inter(comm), newcomm, make, is_known ? g : nullptr);
 }
 
-int Comm_free(Slot** handle) { return comm_end(&MpiCalls::Comm_free, handle); }
-int Comm_disconnect(Slot** handle) { return comm_end(&MpiCalls::Comm_disconnect, handle); }
+int Comm_free(CommSlot** handle) { return comm_end(&MpiCalls::Comm_free, handle); }
+int Comm_disconnect(CommSlot** handle) { return comm_end(&MpiCalls::Comm_disconnect, handle); }
 
 }  // namespace fermata::mpi::core

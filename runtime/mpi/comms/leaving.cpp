@@ -14,13 +14,13 @@
 
 namespace fermata::mpi {
 
-bool leave(Slot* comm) {
+bool leave(CommSlot* comm) {
   Comm* const c = comm_of(comm);
   bool has_duplicates = false;
   for (const Comm* other = state().comms.live; other; other = other->next)
     has_duplicates |= other->duplicate_of == c;
   if (c->outside || has_duplicates) return false;
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   if (lower().Ibarrier(comm->real, &slot->real)) {
     request_slot_free(slot);
     return false;
@@ -42,7 +42,7 @@ bool leave(Slot* comm) {
 
 void sweep_leaving() {
   if (FERMATA_LIKELY(state().comms.leaving == 0)) return;
-  for_each_live(kRequest, [](Slot* slot) {
+  for_each_live<kRequest>([](RequestSlot* slot) {
     const Request* const request = request_of(slot);
     const bool leaves = request->kind == RequestKind::kCollective && request->forgotten &&
                         request->object && request->object->kind == kComm;
@@ -58,7 +58,7 @@ void await_leaving() {
 }
 
 /// A request that makes or ends this communicator has come to its end.
-void comm_request_ended(Slot* comm) {
+void comm_request_ended(CommSlot* comm) {
   Comm* const c = comm_of(comm);
   if (!c->leaving) return idup_finish(comm);
   state().comms.leaving--;

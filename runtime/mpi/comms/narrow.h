@@ -19,7 +19,7 @@
 namespace fermata::mpi {
 
 struct ArrayLengths {
-  ArrayLengths(Slot* comm, Lengths lengths) { lengths(comm, &sends, &receives); }
+  ArrayLengths(CommSlot* comm, Lengths lengths) { lengths(comm, &sends, &receives); }
   int sends = 0, receives = 0;
 };
 
@@ -67,7 +67,7 @@ class KeptNarrow {
   bool fits() const { return fits_; }
 
   /// Gives the arrays to the request that a call has just made at `handle`, unless it failed.
-  int last_as_long_as(Slot** handle, int error) {
+  int last_as_long_as(RequestSlot** handle, int error) {
     if (error || !first_) return error;
     const LowerScope scope;
     Request* const request = request_of(*handle);

@@ -13,8 +13,8 @@ struct KeptTypes {
   u64* sends;
   u64* receives;
 };
-KeptTypes keep_types(Lengths lengths, Slot* comm, const void* sendbuf, Slot* const* sendtypes,
-                     Slot* const* recvtypes, void** kept) {
+KeptTypes keep_types(Lengths lengths, CommSlot* comm, const void* sendbuf,
+                     DatatypeSlot* const* sendtypes, DatatypeSlot* const* recvtypes, void** kept) {
   const TypeCounts n = count_types(lengths, comm);
   u64* const reals = arena_array<u64>(u64(n.send_room + n.receive_room));
   *kept = reals;
@@ -28,7 +28,7 @@ KeptTypes keep_types(Lengths lengths, Slot* comm, const void* sendbuf, Slot* con
 
 }  // namespace
 
-TypeCounts count_types(Lengths lengths, Slot* comm) {
+TypeCounts count_types(Lengths lengths, CommSlot* comm) {
   TypeCounts counts{};
   lengths(comm, &counts.sends, &counts.receives);
   front::degree_counts(comm, &counts.send_room, &counts.receive_room);
@@ -37,7 +37,7 @@ TypeCounts count_types(Lengths lengths, Slot* comm) {
   return counts;
 }
 
-u64* real_types(Slot* const* types, int count, u64* reals, int room) {
+u64* real_types(DatatypeSlot* const* types, int count, u64* reals, int room) {
   for (int i = 0; i < room; i++)
     reals[i] = types && i < count && types[i] ? types[i]->real : state().lower.byte;
   return reals;
@@ -48,8 +48,9 @@ u64* real_types(Slot* const* types, int count, u64* reals, int room) {
 namespace fermata::mpi::core {
 
 int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
-               Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls,
-               Slot* const* recvtypes, Slot* comm, Slot** request) {
+               DatatypeSlot* const* sendtypes, void* recvbuf, const int* recvcounts,
+               const int* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm,
+               RequestSlot** request) {
   return collective_begin(comm, request, [&](u64* real, void** kept) {
     const KeptTypes types =
         keep_types(&front::peer_counts, comm, sendbuf, sendtypes, recvtypes, kept);
@@ -58,8 +59,9 @@ int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
   });
 }
 int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
-                        Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
-                        const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
+                        DatatypeSlot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                        const i64* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm,
+                        RequestSlot** request) {
   return collective_begin(comm, request, [&](u64* real, void** kept) {
     const KeptTypes types =
         keep_types(&front::degree_counts, comm, sendbuf, sendtypes, recvtypes, kept);

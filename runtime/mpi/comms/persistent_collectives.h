@@ -26,10 +26,10 @@ namespace fermata::mpi {
 
 struct KeptCollective {
   int (*begin)(KeptCollective* kept, u64* real);
-  Slot* comm;     // the duplicate
+  CommSlot* comm;  // the duplicate
   Slot* used[2];  // the datatypes and the operation that it keeps alive
   // Of those with arrays of datatypes, for all members: references, room for the real ones.
-  Slot** types;
+  DatatypeSlot** types;
   i32 types_count;
   u64* reals;
   void* arrays;  // a chain of KeptArray, or null
@@ -44,7 +44,7 @@ struct UsedSlots {
   Slot* of[2];
 };
 struct TypeList {
-  Slot** types = nullptr;
+  DatatypeSlot** types = nullptr;
   i32 count = 0;
   u64* reals = nullptr;
 };
@@ -53,14 +53,14 @@ void keep_alive(Slot* slot);
 
 /// A duplicate of `parent` that is idle on every member, the same one on all; null: there is none.
 /// Collective over `parent`. Preconditions: the call has been counted.
-Comm* idle_duplicate(Slot* parent);
+Comm* idle_duplicate(CommSlot* parent);
 
 /// A duplicate of `parent` that no other persistent collective uses.
-int take_duplicate(Slot* parent, Slot** own);
+int take_duplicate(CommSlot* parent, CommSlot** own);
 
 /// Ends the duplicates of a communicator that is being freed; those still in use outlive it.
 /// Collective over `parent`.
-void end_duplicates(Slot* parent);
+void end_duplicates(CommSlot* parent);
 
 /// True if it is a reduction whose operation is the application's.
 bool reduces_by_function(const Request* request);
@@ -68,8 +68,9 @@ bool reduces_by_function(const Request* request);
 /// Makes a persistent collective; `begin(own, real)` begins it on the communicator `own`. It runs
 /// in any later process of this rank, so it may hold slots and the application's pointers only.
 template <typename Begin>
-int collective_init(Slot* comm, UsedSlots used, Slot** handle, Begin begin, TypeList types = {}) {
-  Slot* own = nullptr;
+int collective_init(CommSlot* comm, UsedSlots used, RequestSlot** handle, Begin begin,
+                    TypeList types = {}) {
+  CommSlot* own = nullptr;
   if (const int error = take_duplicate(comm, &own)) return error;
   LowerScope scope;
   using Kept = KeptCall<Begin>;
@@ -84,7 +85,7 @@ int collective_init(Slot* comm, UsedSlots used, Slot** handle, Begin begin, Type
   kept->reals = types.reals;
   kept->arrays = nullptr;
   for (i32 i = 0; i < types.count; i++) keep_alive(types.types[i]);
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kPersistentCollective, RequestState::kInactive);
   request->owns = true;

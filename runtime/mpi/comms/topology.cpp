@@ -50,13 +50,13 @@ int load_dist_graph(u64 real, Topology* t) {
 
 /// comm_construct for constructors that give their communicator a topology.
 template <typename Make>
-int comm_construct_topology(Slot* parent, bool inter, Slot** newcomm, Make make) {
+int comm_construct_topology(CommSlot* parent, bool inter, CommSlot** newcomm, Make make) {
   return comm_construct(parent, inter, newcomm, make, load_topology);
 }
 
 }  // namespace
 
-int load_topology(Slot* comm) {
+int load_topology(CommSlot* comm) {
   Comm* const c = comm_of(comm);
   if (c->remote_size >= 0) return kSuccess;
   int kind = kUndefined;
@@ -79,11 +79,11 @@ int make_topology(const Topology* t, u64 plain, u64* real) {
   const int* const in = t->weights[0] ? t->weights[0] : kUnweighted;
   const int* const out = t->weights[1] ? t->weights[1] : kUnweighted;
   return mpi.Dist_graph_create_adjacent(plain, t->count[0], t->numbers[0], in, t->count[1],
-                                        t->numbers[1], out, slot_at(kInfo, kInfoNull)->real, 0,
+                                        t->numbers[1], out, slot_at<kInfo>(kInfoNull)->real, 0,
                                         real);
 }
 
-int comm_duplicate(Slot* comm, Slot** newcomm) {
+int comm_duplicate(CommSlot* comm, CommSlot** newcomm) {
   return comm_construct_duplicate(comm, newcomm, load_topology);
 }
 
@@ -91,7 +91,7 @@ int comm_duplicate(Slot* comm, Slot** newcomm) {
 
 namespace fermata::mpi::core {
 
-int Comm_dup(Slot* comm, Slot** newcomm) {
+int Comm_dup(CommSlot* comm, CommSlot** newcomm) {
   Comm* const from = live_comm(comm);
   if (!from) return kErrComm;
   if (const int error = comm_duplicate(comm, newcomm)) return error;
@@ -101,42 +101,43 @@ int Comm_dup(Slot* comm, Slot** newcomm) {
   return code;
 }
 
-int Cart_create(Slot* comm, int ndims, const int* dims, const int* periods, int reorder,
-                Slot** newcomm) {
+int Cart_create(CommSlot* comm, int ndims, const int* dims, const int* periods, int reorder,
+                CommSlot** newcomm) {
   return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
     return lower().Cart_create(comm->real, ndims, dims, periods, reorder, real);
   });
 }
-int Cart_sub(Slot* comm, const int* remain_dims, Slot** newcomm) {
+int Cart_sub(CommSlot* comm, const int* remain_dims, CommSlot** newcomm) {
   return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
     return lower().Cart_sub(comm->real, remain_dims, real);
   });
 }
-int Graph_create(Slot* comm, int nnodes, const int* index, const int* edges, int reorder,
-                 Slot** newcomm) {
+int Graph_create(CommSlot* comm, int nnodes, const int* index, const int* edges, int reorder,
+                 CommSlot** newcomm) {
   return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
     return lower().Graph_create(comm->real, nnodes, index, edges, reorder, real);
   });
 }
-int Dist_graph_create(Slot* comm, int n, const int* sources, const int* degrees,
-                      const int* destinations, const int* weights, Slot*, int reorder,
-                      Slot** newcomm) {
+int Dist_graph_create(CommSlot* comm, int n, const int* sources, const int* degrees,
+                      const int* destinations, const int* weights, InfoSlot*, int reorder,
+                      CommSlot** newcomm) {
   return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
     return lower().Dist_graph_create(comm->real, n, sources, degrees, destinations, weights,
-                                     slot_at(kInfo, kInfoNull)->real, reorder, real);
+                                     slot_at<kInfo>(kInfoNull)->real, reorder, real);
   });
 }
-int Dist_graph_create_adjacent(Slot* comm, int indegree, const int* sources,
+int Dist_graph_create_adjacent(CommSlot* comm, int indegree, const int* sources,
                                const int* source_weights, int outdegree, const int* destinations,
-                               const int* dest_weights, Slot*, int reorder, Slot** newcomm) {
+                               const int* dest_weights, InfoSlot*, int reorder,
+                               CommSlot** newcomm) {
   return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
     return lower().Dist_graph_create_adjacent(comm->real, indegree, sources, source_weights,
                                               outdegree, destinations, dest_weights,
-                                              slot_at(kInfo, kInfoNull)->real, reorder, real);
+                                              slot_at<kInfo>(kInfoNull)->real, reorder, real);
   });
 }
 
-int Intercomm_merge(Slot* inter, int high, Slot** newcomm) {
+int Intercomm_merge(CommSlot* inter, int high, CommSlot** newcomm) {
   return comm_construct(inter, false, newcomm, [&](u64* real) {
     return lower().Intercomm_merge(inter->real, high, real);
   });

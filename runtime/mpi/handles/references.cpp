@@ -7,7 +7,7 @@
 
 namespace fermata::mpi {
 
-void type_unref(Slot* datatype) {
+void type_unref(DatatypeSlot* datatype) {
   Type* const type = type_of(datatype);
   if (!type || --type->refs > 0) return;
   if (datatype->real && lower().Type_free) (void)lower().Type_free(&datatype->real);
@@ -24,13 +24,13 @@ void type_unref(Slot* datatype) {
   slot_free(datatype);
 }
 
-bool is_user_errhandler(const Slot* slot) {
+bool is_user_errhandler(const ErrhandlerSlot* slot) {
   return slot && !(slot->flags & kSlotPredefined) && slot->index >= kFirstDynamic;
 }
-void errhandler_ref(Slot* slot) {
+void errhandler_ref(ErrhandlerSlot* slot) {
   if (is_user_errhandler(slot)) static_cast<Errhandler*>(slot->object)->refs++;
 }
-void errhandler_unref(Slot* slot) {
+void errhandler_unref(ErrhandlerSlot* slot) {
   if (!is_user_errhandler(slot)) return;
   Errhandler* const handler = static_cast<Errhandler*>(slot->object);
   if (--handler->refs > 0) return;
@@ -38,7 +38,7 @@ void errhandler_unref(Slot* slot) {
   slot_free(slot);
 }
 
-int op_end(Slot* slot) {
+int op_end(OpSlot* slot) {
   Op* const op = op_of(slot);
   const int error = lower().Op_free(&slot->real);
   state().objects.thunk_ops[op->thunk] = nullptr;
@@ -47,7 +47,7 @@ int op_end(Slot* slot) {
   return error;
 }
 
-void op_unref(Slot* slot) {
+void op_unref(OpSlot* slot) {
   Op* const op = op_of(slot);
   if (op && --op->users == 0 && op->freed) (void)op_end(slot);
 }

@@ -45,11 +45,11 @@ struct Request {
   i32 tag;
   i32 receiver;       // world rank a send is for; -1: nobody
   void* buffer;
-  Slot* datatype;
+  DatatypeSlot* datatype;
   Slot* object;  // of a non-blocking reduction: the application's operation, or null; of a
                  // duplication or the end of a communicator: that one; where there is no
                  // `comm`: the window or file, or null
-  Slot* comm;
+  CommSlot* comm;
   u64 order;  // posted as the n-th; receives are re-posted in this order
   void* kept_until_done;  // arena memory of a collective, a Generalized, a KeptCollective,
                           // a Partitioned
@@ -98,6 +98,6 @@ inline bool needs_comm(const Request* request) {
          (is_receive(request) && request->state == RequestState::kActive);
 }
 
-inline Request* request_of(Slot* slot) { return static_cast<Request*>(slot->object); }
+inline Request* request_of(RequestSlot* slot) { return static_cast<Request*>(slot->object); }
 
 }  // namespace fermata::mpi

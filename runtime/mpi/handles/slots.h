@@ -12,16 +12,12 @@
 // at kFirstDynamic. Slots never move.
 #pragma once
 
+#include "halves/handles.gen.h"
 #include "halves/layout.h"
 
 namespace fermata::mpi {
 
-enum Kind : u16 {
-  kComm, kDatatype, kRequest, kOp, kGroup, kInfo, kWin, kFile, kErrhandler, kSession, kMessage,
-  kKindCount,
-};
-
-struct Slot {
+struct Slot {  // of any kind
   u64 real;      // what the back end understands; 0 = none in this lower half
   u32 index;     // of this slot in its kind's array (Open MPI's exported objects: canonical number)
   u16 kind;
@@ -30,6 +26,29 @@ struct Slot {
   u64 spare;
 };
 static_assert(sizeof(Slot) == 32);
+
+/// A slot of one kind, so that the compiler tells a communicator from a datatype.
+template <Kind kind>
+struct SlotOf : Slot {};
+static_assert(sizeof(SlotOf<kComm>) == sizeof(Slot));
+
+using CommSlot = SlotOf<kComm>;
+using DatatypeSlot = SlotOf<kDatatype>;
+using RequestSlot = SlotOf<kRequest>;
+using OpSlot = SlotOf<kOp>;
+using GroupSlot = SlotOf<kGroup>;
+using InfoSlot = SlotOf<kInfo>;
+using WinSlot = SlotOf<kWin>;
+using FileSlot = SlotOf<kFile>;
+using ErrhandlerSlot = SlotOf<kErrhandler>;
+using SessionSlot = SlotOf<kSession>;
+using MessageSlot = SlotOf<kMessage>;
+
+/// A slot that is known to be of this kind, by where it comes from or by Slot::kind.
+template <Kind kind>
+constexpr SlotOf<kind>* slot_as(Slot* slot) {
+  return static_cast<SlotOf<kind>*>(slot);
+}
 
 static_assert(kSlots + kSlotsBytesPerKind * kKindCount <= kMpiArena);
 
@@ -44,6 +63,10 @@ inline Slot* slots(Kind kind) {
   return reinterpret_cast<Slot*>(kSlots + u64(kind) * kSlotsBytesPerKind);
 }
 inline Slot* slot_at(Kind kind, u32 index) { return slots(kind) + index; }
+template <Kind kind>
+SlotOf<kind>* slot_at(u32 index) {
+  return slot_as<kind>(slot_at(kind, index));
+}
 
 /// True for a handle that the application has kept of what it has freed.
 inline bool is_freed(const Slot* slot) {

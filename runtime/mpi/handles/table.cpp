@@ -24,7 +24,7 @@ void map_tables() {
     core.handles.high[kind] = kFirstDynamic;
   }
   core.gate.unused_clock = arena_new<ClockEntry>();
-  core.handles.null_request = front::predefined(kRequest, kRequestNull);
+  core.handles.null_request = front::predefined<kRequest>(kRequestNull);
 }
 
 Slot* slot_new(Kind kind, void* object) {
@@ -55,8 +55,8 @@ void slot_free(Slot* slot) {
   core.handles.free_slot[slot->kind] = slot;
 }
 
-Slot* request_slot_first_use() {
-  Slot* const slot = slot_new(kRequest, nullptr);
+RequestSlot* request_slot_first_use() {
+  RequestSlot* const slot = slot_new<kRequest>(nullptr);
   slot->object = arena_new<Request>();
   return slot;
 }

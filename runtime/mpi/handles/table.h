@@ -23,7 +23,7 @@ inline bool is_null(const Slot* slot, u32 canonical_null) {
   return slot == nullptr || slot->index == canonical_null;
 }
 
-inline Comm* live_comm(Slot* slot) {
+inline Comm* live_comm(CommSlot* slot) {
   return is_null(slot, kCommNull) ? nullptr : comm_of(slot);
 }
 
@@ -31,15 +31,19 @@ inline Comm* live_comm(Slot* slot) {
 void map_tables();
 
 Slot* slot_new(Kind kind, void* object);
+template <Kind kind>
+SlotOf<kind>* slot_new(void* object) {
+  return slot_as<kind>(slot_new(kind, object));
+}
 void slot_free(Slot* slot);
 
 /// A request's slot; Slot::object is its Request, whose fields are stale.
-Slot* request_slot_first_use();
-[[gnu::always_inline]] inline Slot* request_slot_new() {
+RequestSlot* request_slot_first_use();
+[[gnu::always_inline]] inline RequestSlot* request_slot_new() {
   Core& core = state();
-  Slot* slot = core.handles.free_request;
+  RequestSlot* slot = core.handles.free_request;
   if (FERMATA_LIKELY(slot != nullptr)) {
-    core.handles.free_request = reinterpret_cast<Slot*>(slot->spare);
+    core.handles.free_request = reinterpret_cast<RequestSlot*>(slot->spare);
   } else {
     slot = request_slot_first_use();
   }
@@ -48,7 +52,7 @@ Slot* request_slot_first_use();
   return slot;
 }
 
-[[gnu::always_inline]] inline void request_slot_free(Slot* slot) {
+[[gnu::always_inline]] inline void request_slot_free(RequestSlot* slot) {
   Core& core = state();
   core.handles.live_requests--;
   slot->flags = 0;
@@ -58,12 +62,12 @@ Slot* request_slot_first_use();
 
 /// Visits every live dynamic slot of a kind. Where requests were many once, and few are left, it
 /// looks no further than the last of these.
-template <typename Visit>
-void for_each_live(Kind kind, Visit visit) {
+template <Kind kind, typename Visit>
+void for_each_live(Visit visit) {
   const Core& core = state();
   u32 left = kind == kRequest ? core.handles.live_requests : ~u32{0};
   for (u32 index = kFirstDynamic; index < core.handles.high[kind] && left != 0; index++) {
-    Slot* const slot = slot_at(kind, index);
+    SlotOf<kind>* const slot = slot_at<kind>(index);
     if (!(slot->flags & kSlotLive)) continue;
     left--;
     visit(slot);
@@ -71,11 +75,12 @@ void for_each_live(Kind kind, Visit visit) {
 }
 
 /// The application's handle for a predefined object.
-inline Slot* null_of(Kind kind) {
+template <Kind kind>
+SlotOf<kind>* null_of() {
   constexpr u32 kNull[kKindCount] = {kCommNull, kDatatypeNull, kRequestNull,    kOpNull,
                                      kGroupNull, kInfoNull,    kWinNull,        kFileNull,
                                      kErrhandlerNull, kSessionNull, kMessageNull};
-  return front::predefined(kind, kNull[kind]);
+  return front::predefined<kind>(kNull[kind]);
 }
 
 inline char* text_copy(const char* text) {

@@ -23,7 +23,7 @@ namespace fermata::mpi {
 namespace {
 
 /// Copies what a real info object says into one of the application's.
-int info_take(u64 real, Slot* info) {
+int info_take(u64 real, InfoSlot* info) {
   int keys = 0;
   const int error = lower().Info_get_nkeys(real, &keys);
   for (int n = 0; n < keys && !error; n++) {
@@ -49,7 +49,7 @@ void file_forget(File* file) {
 }  // namespace
 
 void files_note_positions() {
-  for_each_live(kFile, [](Slot* slot) {
+  for_each_live<kFile>([](FileSlot* slot) {
     File* const file = file_of(slot);
     if (file->amode & abi::kModeSequential) return;
     (void)lower().File_get_position(slot->real, &file->position);
@@ -59,7 +59,7 @@ void files_note_positions() {
 
 const char* reason_not_to_save_files() {
   const char* reason = nullptr;
-  for_each_live(kFile, [&](Slot* slot) {
+  for_each_live<kFile>([&](FileSlot* slot) {
     if (file_of(slot)->amode & abi::kModeSequential)
       reason = "a file is open with MPI_MODE_SEQUENTIAL, whose position cannot be restored";
   });
@@ -68,8 +68,8 @@ const char* reason_not_to_save_files() {
 
 int file_seek_shared(File* file) {
   i64 own = file->uses_shared ? file->shared : -1, all = -1;
-  const int error = lower().Allreduce(&own, &all, 1, slot_at(kDatatype, abi::kInt64T)->real,
-                                      slot_at(kOp, abi::kMax)->real, file->comm->real);
+  const int error = lower().Allreduce(&own, &all, 1, slot_at<kDatatype>(abi::kInt64T)->real,
+                                      slot_at<kOp>(abi::kMax)->real, file->comm->real);
   if (error || all < 0) return error;
   file->uses_shared = true;
   return lower().File_seek_shared(file->slot->real, all, abi::kSeekSet);
@@ -94,8 +94,8 @@ int file_reopen(File* file) {
 
 namespace fermata::mpi::core {
 
-int File_open(Slot* comm, const char* name, int amode, Slot* info, Slot** fh) {
-  return with_own_comm(comm, [&](Slot* made) {
+int File_open(CommSlot* comm, const char* name, int amode, InfoSlot* info, FileSlot** fh) {
+  return with_own_comm(comm, [&](CommSlot* made) {
     u64 real = 0;
     const LowerInfo hints(info);
     int error;
@@ -113,7 +113,7 @@ int File_open(Slot* comm, const char* name, int amode, Slot* info, Slot** fh) {
     file->name = text_copy(name);
     file->amode = amode;
     file->uses_shared = amode & abi::kModeAppend;  // it stands at the end that there is now
-    file->slot = slot_new(kFile, file);
+    file->slot = slot_new<kFile>(file);
     file->slot->real = real;
     file->slot->spare = made->spare;
     if (is_info(info)) (void)Info_dup(info, &file->info);
@@ -124,10 +124,10 @@ int File_open(Slot* comm, const char* name, int amode, Slot* info, Slot** fh) {
   });
 }
 
-int File_close(Slot** fh) {
+int File_close(FileSlot** fh) {
   File* const file = file_of(*fh);
   if (!file) return kErrFile;
-  Slot* comm = file->comm;
+  CommSlot* comm = file->comm;
   {
     CollectiveScope scope(*fh);
     int error;
@@ -138,17 +138,18 @@ int File_close(Slot** fh) {
     if (error) return error;
     if (file->info) (void)Info_free(&file->info);
     file_forget(file);
-    *fh = null_of(kFile);
+    *fh = null_of<kFile>();
   }
   return own_comm_free(comm);
 }
 
-int File_delete(const char* name, Slot*) {
+int File_delete(const char* name, InfoSlot*) {
   LowerScope scope;
   return lower().File_delete(name, no_info());
 }
 
-int File_set_view(Slot* fh, i64 at, Slot* etype, Slot* filetype, const char* datarep, Slot* info) {
+int File_set_view(FileSlot* fh, i64 at, DatatypeSlot* etype, DatatypeSlot* filetype,
+                  const char* datarep, InfoSlot* info) {
   File* const file = file_of(fh);
   if (!file) return kErrFile;
   CollectiveScope scope(fh);
@@ -171,30 +172,31 @@ int File_set_view(Slot* fh, i64 at, Slot* etype, Slot* filetype, const char* dat
   file->datarep = text_copy(datarep);
   return kSuccess;
 }
-int File_get_view(Slot* fh, i64* at, Slot** etype, Slot** filetype, char* datarep) {
+int File_get_view(FileSlot* fh, i64* at, DatatypeSlot** etype, DatatypeSlot** filetype,
+                  char* datarep) {
   LowerScope scope;
   const File* const file = file_of(fh);
   if (!file) return kErrFile;
   *at = file->view_at;
-  *etype = file->etype ? file->etype : front::predefined(kDatatype, kByte);
-  *filetype = file->filetype ? file->filetype : front::predefined(kDatatype, kByte);
+  *etype = file->etype ? file->etype : front::predefined<kDatatype>(kByte);
+  *filetype = file->filetype ? file->filetype : front::predefined<kDatatype>(kByte);
   type_hand_out(*etype);
   type_hand_out(*filetype);
   copy_truncated(datarep, file->datarep ? file->datarep : "native", kMaxDatarepString - 1);
   return kSuccess;
 }
 
-int File_get_amode(Slot* fh, int* amode) {
+int File_get_amode(FileSlot* fh, int* amode) {
   const File* const file = file_of(fh);
   if (!file) return kErrFile;
   *amode = file->amode;
   return kSuccess;
 }
-int File_get_group(Slot* fh, Slot** group) {
+int File_get_group(FileSlot* fh, GroupSlot** group) {
   const File* const file = file_of(fh);
   return file ? Comm_group(file->comm, group) : int(kErrFile);
 }
-int File_set_atomicity(Slot* fh, int flag) {
+int File_set_atomicity(FileSlot* fh, int flag) {
   File* const file = file_of(fh);
   if (!file) return kErrFile;
   CollectiveScope scope(fh);
@@ -204,7 +206,7 @@ int File_set_atomicity(Slot* fh, int flag) {
   return error;
 }
 
-int File_set_info(Slot* fh, Slot* info) {
+int File_set_info(FileSlot* fh, InfoSlot* info) {
   File* const file = file_of(fh);
   if (!file) return kErrFile;
   CollectiveScope scope(fh);
@@ -222,7 +224,7 @@ int File_set_info(Slot* fh, Slot* info) {
   return kSuccess;
 }
 /// What the lower half says is in force; a program reads values that depend on the MPI here anyway.
-int File_get_info(Slot* fh, Slot** info) {
+int File_get_info(FileSlot* fh, InfoSlot** info) {
   LowerScope scope;
   if (!file_of(fh)) return kErrFile;
   u64 real = 0;
@@ -234,7 +236,7 @@ int File_get_info(Slot* fh, Slot** info) {
   return error;
 }
 
-int File_create_errhandler(void* fn, Slot** errhandler) {
+int File_create_errhandler(void* fn, ErrhandlerSlot** errhandler) {
   return errhandler_new(kFile, fn, errhandler);
 }
 // A representation without conversion functions is a name, which no real MPI takes for a view: they
@@ -260,16 +262,16 @@ int Register_datarep_c(const char* name, void* read_fn, void* write_fn, void* ex
 }
 
 // MPI_FILE_NULL stands for files that are yet to be opened.
-int File_set_errhandler(Slot* fh, Slot* errhandler) {
+int File_set_errhandler(FileSlot* fh, ErrhandlerSlot* errhandler) {
   File* const file = file_of(fh);
   return set_errhandler(file ? &file->errhandler : &state().io.null_errhandler, errhandler);
 }
-int File_get_errhandler(Slot* fh, Slot** errhandler) {
+int File_get_errhandler(FileSlot* fh, ErrhandlerSlot** errhandler) {
   const File* const file = file_of(fh);
   return get_errhandler(file ? file->errhandler : state().io.null_errhandler, kErrorsReturn,
                         errhandler);
 }
-int File_call_errhandler(Slot* fh, int errorcode) {
+int File_call_errhandler(FileSlot* fh, int errorcode) {
   (void)raise(fh, errorcode, "MPI_File_call_errhandler");
   return kSuccess;
 }

@@ -21,12 +21,12 @@
 namespace fermata::mpi {
 
 /// The application gets one more handle of a type, which it frees.
-inline void type_hand_out(Slot* datatype) {
+inline void type_hand_out(DatatypeSlot* datatype) {
   if (type_ref(datatype)) type_of(datatype)->handles++;
 }
 
 /// MPI-1's markers of bounds, which no lower half has to know.
-bool is_marker(const Slot* datatype);
+bool is_marker(const DatatypeSlot* datatype);
 
 /// Makes the real type from its recipe; the children's real types exist. Returns the error class.
 int type_make(const Type& type, u64* real);
@@ -72,11 +72,11 @@ class IntList {
   i32 few_[Type::kFewInts];
 };
 
-i64 size_of_items(i64 items, const Slot* type);
+i64 size_of_items(i64 items, const DatatypeSlot* type);
 
 /// Makes a type and its slot. Takes over `ints`, copies `aints`, copies and references `olds`.
 /// `size`: in bytes; kAskSize: the lower half is asked.
-int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count, Slot* const* olds,
-             i32 olds_count, i64 size, Slot** newtype);
+int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count,
+             DatatypeSlot* const* olds, i32 olds_count, i64 size, DatatypeSlot** newtype);
 
 }  // namespace fermata::mpi

@@ -9,9 +9,9 @@
 namespace fermata::mpi {
 
 /// A new group of `size` world ranks, which are copied. The empty group is the predefined one.
-Slot* group_new(const i32* ranks, i32 size);
+GroupSlot* group_new(const i32* ranks, i32 size);
 
-const Group* members_of(Slot* slot);
+const Group* members_of(GroupSlot* slot);
 i32 position_in(const Group* group, i32 world_rank);
 
 /// The lower half's group of the job's ranks, by world rank, and of the processes outside the job

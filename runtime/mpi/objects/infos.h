@@ -20,16 +20,16 @@ struct Info {
   InfoPair* first;
 };
 
-inline Info* info_of(Slot* slot) { return static_cast<Info*>(slot->object); }
+inline Info* info_of(InfoSlot* slot) { return static_cast<Info*>(slot->object); }
 
-bool is_info(const Slot* slot);
+bool is_info(const InfoSlot* slot);
 
-inline u64 no_info() { return slot_at(kInfo, kInfoNull)->real; }
+inline u64 no_info() { return slot_at<kInfo>(kInfoNull)->real; }
 
 /// A real info object with the application's pairs, for the length of one call.
 class LowerInfo {
  public:
-  explicit LowerInfo(Slot* info) {
+  explicit LowerInfo(InfoSlot* info) {
     if (!is_info(info) || !info_of(info) || lower().Info_create(&made_)) return;
     real_ = made_;
     for (const InfoPair* pair = info_of(info)->first; pair; pair = pair->next)
@@ -47,7 +47,7 @@ class LowerInfo {
   u64 real_ = no_info();
 };
 
-InfoPair* info_get(Slot* info, const char* key);
+InfoPair* info_get(InfoSlot* info, const char* key);
 void copy_truncated(char* to, const char* from, i32 room);
 
 }  // namespace fermata::mpi

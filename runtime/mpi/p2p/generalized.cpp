@@ -15,11 +15,11 @@
 namespace fermata::mpi::core {
 
 int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state,
-                   Slot** handle) {
+                   RequestSlot** handle) {
   LowerScope scope;
   Generalized* const calls = arena_new<Generalized>();
   *calls = Generalized{query_fn, free_fn, cancel_fn, extra_state};
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kGeneralized, RequestState::kPending);
   request->owns = true;
@@ -30,7 +30,7 @@ int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_s
   return kSuccess;
 }
 
-int Grequest_complete(Slot* slot) {
+int Grequest_complete(RequestSlot* slot) {
   LowerScope scope;
   if (is_null_request(slot)) return kErrRequest;
   Request* const request = request_of(slot);

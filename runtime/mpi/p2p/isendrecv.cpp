@@ -14,10 +14,10 @@
 
 namespace fermata::mpi {
 
-int send_kept(void* packed, int bytes, int dest, int tag, Slot* comm) {
-  Slot* slot = nullptr;
+int send_kept(void* packed, int bytes, int dest, int tag, CommSlot* comm) {
+  RequestSlot* slot = nullptr;
   const int error =
-      core::Isend(packed, bytes, front::predefined(kDatatype, kPacked), dest, tag, comm, &slot);
+      core::Isend(packed, bytes, front::predefined<kDatatype>(kPacked), dest, tag, comm, &slot);
   const LowerScope scope;
   if (error || request_of(slot)->kind == RequestKind::kCompleted) {
     arena_free(packed);
@@ -37,9 +37,9 @@ int send_kept(void* packed, int bytes, int dest, int tag, Slot* comm) {
 
 namespace fermata::mpi::core {
 
-int Isendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag,
-              void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag, Slot* comm,
-              Slot** request) {
+int Isendrecv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, int dest, int sendtag,
+              void* recvbuf, int recvcount, DatatypeSlot* recvtype, int source, int recvtag,
+              CommSlot* comm, RequestSlot** request) {
   int room = 0, bytes = 0, error = kSuccess;
   void* packed = nullptr;
   {
@@ -56,8 +56,8 @@ int Isendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int 
   return error;
 }
 
-int Isendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag, int source,
-                      int recvtag, Slot* comm, Slot** request) {
+int Isendrecv_replace(void* buf, int count, DatatypeSlot* datatype, int dest, int sendtag,
+                      int source, int recvtag, CommSlot* comm, RequestSlot** request) {
   return Isendrecv(buf, count, datatype, dest, sendtag, buf, count, datatype, source, recvtag, comm,
                    request);
 }

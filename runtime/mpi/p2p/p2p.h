@@ -34,7 +34,7 @@
 
 namespace fermata::mpi {
 
-inline void count_sent(Slot* comm, int dest, int tag) {
+inline void count_sent(CommSlot* comm, int dest, int tag) {
   if (FERMATA_UNLIKELY(dest < 0)) return;
   const Comm* const c = comm_of(comm);
   state().p2p.sent[c->members[dest]]++;
@@ -42,7 +42,7 @@ inline void count_sent(Slot* comm, int dest, int tag) {
     note_behind(c->id, c->members[dest], tag);
 }
 /// Likewise, of a send with a request.
-inline void count_request(Request* request, Slot* comm, int dest, int tag) {
+inline void count_request(Request* request, CommSlot* comm, int dest, int tag) {
   request->receiver = -1;
   if (FERMATA_UNLIKELY(dest < 0)) return;
   count_sent(comm, dest, tag);
@@ -67,9 +67,9 @@ class Sending {
   Sending& operator=(const Sending&) = delete;
 };
 
-[[gnu::always_inline]] inline int send_begin(LowerIsend MpiCalls::*call, const void* buf, int count,
-                                             Slot* datatype, int dest, int tag, Slot* comm,
-                                             Slot** handle) {
+[[gnu::always_inline]] inline int send_begin(LowerIsend MpiCalls::*call, const void* buf,
+                                             int count, DatatypeSlot* datatype, int dest, int tag,
+                                             CommSlot* comm, RequestSlot** handle) {
   u64 real;
   const int error = (lower().*call)(buf, count, datatype->real, dest, tag, comm->real, &real);
   if (FERMATA_UNLIKELY(error != kSuccess)) return error;
@@ -78,7 +78,7 @@ class Sending {
     *handle = state().p2p.completed;
     return kSuccess;
   }
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   slot->real = real;
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kSend, RequestState::kActive);
@@ -89,10 +89,11 @@ class Sending {
   return kSuccess;
 }
 
-int send_registered(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm);
+int send_registered(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                    CommSlot* comm);
 
-[[gnu::always_inline]] inline int send_blocking(const void* buf, int count, Slot* datatype,
-                                                int dest, int tag, Slot* comm) {
+[[gnu::always_inline]] inline int send_blocking(const void* buf, int count, DatatypeSlot* datatype,
+                                                int dest, int tag, CommSlot* comm) {
   LowerScope scope;
   if (core_is_shared()) return send_registered(buf, count, datatype, dest, tag, comm);
   const Comm* const c = comm_of(comm);
@@ -110,8 +111,8 @@ int send_registered(const void* buf, int count, Slot* datatype, int dest, int ta
 
 /// Describes an active request; a derived datatype is kept alive by it.
 [[gnu::always_inline]] inline void fill_recipe(Request* request, RequestKind kind, void* buf,
-                                               int count, Slot* datatype, int peer, int tag,
-                                               Slot* comm) {
+                                               int count, DatatypeSlot* datatype, int peer, int tag,
+                                               CommSlot* comm) {
   request_start(request, kind, RequestState::kActive);
   request->buffer = buf;
   request->count = count;
@@ -126,7 +127,7 @@ int send_registered(const void* buf, int count, Slot* datatype, int dest, int ta
 /// Begins or completes a receive that the lower half must not match: of a message that is held or
 /// kept, or because nobody sends. (MPICH 4.0's non-blocking receive from MPI_PROC_NULL leaves the
 /// status unset.) Returns false if it is an ordinary one; *error is that of beginning it.
-bool receive_out_of_turn(Slot* slot, int* error);
+bool receive_out_of_turn(RequestSlot* slot, int* error);
 
 /// True if the lower half alone can answer a receive or probe: the common case, one test each.
 inline bool lower_alone(const Comm* comm, int source) {
@@ -134,7 +135,7 @@ inline bool lower_alone(const Comm* comm, int source) {
 }
 
 /// Posts the receive that the request describes.
-[[gnu::always_inline]] inline int post_receive(Slot* slot) {
+[[gnu::always_inline]] inline int post_receive(RequestSlot* slot) {
   Request* const request = request_of(slot);
   request->order = ++state().p2p.post_order;
   int error;
@@ -144,9 +145,10 @@ inline bool lower_alone(const Comm* comm, int source) {
                        request->tag, request->comm->real, &slot->real);
 }
 
-[[gnu::always_inline]] inline int receive_begin(void* buf, int count, Slot* datatype, int source,
-                                                int tag, Slot* comm, Slot** handle) {
-  Slot* const slot = request_slot_new();
+[[gnu::always_inline]] inline int receive_begin(void* buf, int count, DatatypeSlot* datatype,
+                                                int source, int tag, CommSlot* comm,
+                                                RequestSlot** handle) {
+  RequestSlot* const slot = request_slot_new();
   fill_recipe(request_of(slot), RequestKind::kRecv, buf, count, datatype, source, tag, comm);
   const int error = post_receive(slot);
   if (FERMATA_UNLIKELY(error != kSuccess)) {
@@ -158,13 +160,14 @@ inline bool lower_alone(const Comm* comm, int source) {
 }
 
 /// The rest of a blocking receive whose request must be known to the draining: slow, rare.
-int receive_registered(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
-                       u64 posted_real, CanonStatus* status);
+int receive_registered(void* buf, int count, DatatypeSlot* datatype, int source, int tag,
+                       CommSlot* comm, u64 posted_real, CanonStatus* status);
 
 /// A blocking receive. `status` may be null; then the lower half is asked for one only where the
 /// core state needs it, to learn who sent the message.
-[[gnu::always_inline]] inline int receive_blocking(void* buf, int count, Slot* datatype, int source,
-                                                   int tag, Slot* comm, CanonStatus* status) {
+[[gnu::always_inline]] inline int receive_blocking(void* buf, int count, DatatypeSlot* datatype,
+                                                   int source, int tag, CommSlot* comm,
+                                                   CanonStatus* status) {
   Comm* const c = comm_of(comm);
   CanonStatus local;
   // Among threads it is posted under the core lock: between a look at the kept messages and the
@@ -188,7 +191,7 @@ int receive_registered(void* buf, int count, Slot* datatype, int source, int tag
 }
 
 /// Looks for a message: kept ones first. *kept: the kept message that was found, or null.
-inline int probe_once(int source, int tag, Slot* comm, int* flag, UnexpectedMessage** kept,
+inline int probe_once(int source, int tag, CommSlot* comm, int* flag, UnexpectedMessage** kept,
                       CanonStatus* status) {
   Comm* const c = comm_of(comm);
   if (source == kProcNull) {
@@ -210,24 +213,27 @@ inline int probe_once(int source, int tag, Slot* comm, int* flag, UnexpectedMess
 
 namespace fermata::mpi::core {
 
-inline int Send(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int Send(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                CommSlot* comm) {
   return send_blocking(buf, count, datatype, dest, tag, comm);
 }
-inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                  Slot** request) {
+inline int Issend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                  CommSlot* comm, RequestSlot** request) {
   LowerScope scope;
   const int error =
       send_begin(&MpiCalls::Issend, buf, count, datatype, dest, tag, comm, request);
   if (!error && *request != state().p2p.completed) synchronous_begin(*request, comm, tag);
   return error;
 }
-inline int Ssend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int Ssend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                 CommSlot* comm) {
   LowerScope scope;
-  Slot* request = nullptr;
+  RequestSlot* request = nullptr;
   const int error = Issend(buf, count, datatype, dest, tag, comm, &request);
   return error ? error : wait_request(&request, nullptr);
 }
-inline int bsend_lower(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int bsend_lower(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                       CommSlot* comm) {
   LowerScope scope;
   const int error = lower().Bsend(buf, count, datatype->real, dest, tag, comm->real);
   if (!error) count_sent(comm, dest, tag);
@@ -235,43 +241,44 @@ inline int bsend_lower(const void* buf, int count, Slot* datatype, int dest, int
 }
 // A ready send promises that the receive is posted. A kept message or a restart may have consumed
 // that receive, or not re-posted it yet, so the promise is not passed on: a standard send is right.
-inline int Rsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int Rsend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                 CommSlot* comm) {
   return send_blocking(buf, count, datatype, dest, tag, comm);
 }
-inline int Isend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                 Slot** request) {
+inline int Isend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                 CommSlot* comm, RequestSlot** request) {
   LowerScope scope;
   return send_begin(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm, request);
 }
-inline int ibsend_lower(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                        Slot** request) {
+inline int ibsend_lower(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                        CommSlot* comm, RequestSlot** request) {
   LowerScope scope;
   return send_begin(&MpiCalls::Ibsend, buf, count, datatype, dest, tag, comm, request);
 }
-inline int Irsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                  Slot** request) {
+inline int Irsend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                  CommSlot* comm, RequestSlot** request) {
   LowerScope scope;
   return send_begin(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm, request);
 }
 
-inline int Recv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
+inline int Recv(void* buf, int count, DatatypeSlot* datatype, int source, int tag, CommSlot* comm,
                 CanonStatus* status) {
   LowerScope scope;
   return receive_blocking(buf, count, datatype, source, tag, comm, status);
 }
-inline int Irecv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
-                 Slot** request) {
+inline int Irecv(void* buf, int count, DatatypeSlot* datatype, int source, int tag, CommSlot* comm,
+                 RequestSlot** request) {
   LowerScope scope;
   return receive_begin(buf, count, datatype, source, tag, comm, request);
 }
 
-inline int Iprobe(int source, int tag, Slot* comm, int* flag, CanonStatus* status) {
+inline int Iprobe(int source, int tag, CommSlot* comm, int* flag, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
   UnexpectedMessage* kept;
   return probe_once(source, tag, comm, flag, &kept, status ? status : &local);
 }
-inline int Probe(int source, int tag, Slot* comm, CanonStatus* status) {
+inline int Probe(int source, int tag, CommSlot* comm, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
   UnexpectedMessage* kept;

@@ -69,15 +69,14 @@ void accept(const Introduced& came) {
 
 /// Takes in the introductions that have come.
 [[gnu::noinline]] void take_introductions() {
-  Slot* const own = state().p2p.own_comm;
+  CommSlot* const own = state().p2p.own_comm;
   for (;;) {
     int flag = 0;
-    Slot* message = nullptr;
+    MessageSlot* message = nullptr;
     CanonStatus status{};
     if (probe_matched(kAnySource, kIntroductionTag, own, &flag, &message, &status) || !flag) return;
     Introduced came{nullptr, status.source, {}};
-    if (receive_matched(&came.word, sizeof came.word, slot_at(kDatatype, kByte), &message,
-                        &status))
+    if (receive_matched(&came.word, sizeof came.word, slot_at<kDatatype>(kByte), &message, &status))
       fatal("the MPI library refuses a message about a partitioned one");
     accept(came);
   }
@@ -136,8 +135,8 @@ void partitioned_finish(Request* request) {
   message->polled = false;
 }
 
-int partitioned_new(bool sends, const void* buf, int partitions, i64 count, Slot* datatype,
-                    int peer, int tag, Slot* comm, Slot** handle) {
+int partitioned_new(bool sends, const void* buf, int partitions, i64 count, DatatypeSlot* datatype,
+                    int peer, int tag, CommSlot* comm, RequestSlot** handle) {
   LowerScope scope;
   const Comm* const c = live_comm(comm);
   if (!c) return kErrComm;
@@ -149,7 +148,7 @@ int partitioned_new(bool sends, const void* buf, int partitions, i64 count, Slot
   i64 elements = 0;
   if (__builtin_mul_overflow(count, i64(partitions), &elements) || elements != i32(elements))
     return kErrValueTooLarge;
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   fill_recipe(request, RequestKind::kPartitioned, const_cast<void*>(buf), i32(elements), datatype,
               peer, tag, nullptr);
@@ -175,7 +174,7 @@ int partitioned_new(bool sends, const void* buf, int partitions, i64 count, Slot
 }
 
 /// Of a send: partitions `first` to `last` are ready.
-int partitions_ready(Slot* slot, int first, int last) {
+int partitions_ready(RequestSlot* slot, int first, int last) {
   LowerScope scope;
   if (is_null_request(slot)) return kErrRequest;
   Request* const request = request_of(slot);
@@ -201,7 +200,7 @@ void take_last_introductions() {
   for (u32 i = 0; state().p2p.unintroduced && i < kPolls; i++) take_introductions();
 }
 
-int partitioned_start(Slot* slot) {
+int partitioned_start(RequestSlot* slot) {
   Request* const request = request_of(slot);
   Partitioned* const of = partitioned_of(request);
   of->ready = 0;
@@ -224,7 +223,7 @@ int partitioned_start(Slot* slot) {
   return error;
 }
 
-bool partitioned_is_pending(Slot* slot) {
+bool partitioned_is_pending(RequestSlot* slot) {
   Request* const request = request_of(slot);
   const Partitioned* const of = partitioned_of(request);
   if (is_unintroduced(of)) take_introductions();
@@ -257,29 +256,29 @@ void mark_partitioned(const Request* request, const Wanted& wanted) {
 
 namespace fermata::mpi::core {
 
-int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype, int dest, int tag,
-               Slot* comm, Slot*, Slot** request) {
+int Psend_init(const void* buf, int partitions, i64 count, DatatypeSlot* datatype, int dest,
+               int tag, CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return partitioned_new(true, buf, partitions, count, datatype, dest, tag, comm, request);
 }
-int Precv_init(void* buf, int partitions, i64 count, Slot* datatype, int source, int tag,
-               Slot* comm, Slot*, Slot** request) {
+int Precv_init(void* buf, int partitions, i64 count, DatatypeSlot* datatype, int source, int tag,
+               CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return partitioned_new(false, buf, partitions, count, datatype, source, tag, comm, request);
 }
 
-int Pready(int partition, Slot* request) {
+int Pready(int partition, RequestSlot* request) {
   return partitions_ready(request, partition, partition);
 }
-int Pready_range(int low, int high, Slot* request) {
+int Pready_range(int low, int high, RequestSlot* request) {
   return partitions_ready(request, low, high);
 }
-int Pready_list(int length, const int* list, Slot* request) {
+int Pready_list(int length, const int* list, RequestSlot* request) {
   for (int i = 0; i < length; i++)
     if (const int error = partitions_ready(request, list[i], list[i])) return error;
   return kSuccess;
 }
 
 /// A partition has arrived when all have.
-int Parrived(Slot* slot, int partition, int* flag) {
+int Parrived(RequestSlot* slot, int partition, int* flag) {
   LowerScope scope;
   if (is_null_request(slot)) return kErrRequest;
   const Request* const request = request_of(slot);

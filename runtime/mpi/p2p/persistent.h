@@ -22,12 +22,12 @@
 namespace fermata::mpi {
 
 /// Makes the real persistent request that the recipe describes.
-int make_persistent(Slot* slot);
+int make_persistent(RequestSlot* slot);
 
-int persistent_new(RequestKind kind, SendMode mode, const void* buf, int count, Slot* datatype,
-                   int peer, int tag, Slot* comm, Slot** handle);
+int persistent_new(RequestKind kind, SendMode mode, const void* buf, int count,
+                   DatatypeSlot* datatype, int peer, int tag, CommSlot* comm, RequestSlot** handle);
 
-inline int persistent_start(Slot* slot) {
+inline int persistent_start(RequestSlot* slot) {
   if (is_null_request(slot)) return kErrRequest;
   Request* const request = request_of(slot);
   if (!is_persistent(request) || request->state != RequestState::kInactive) return kErrRequest;
@@ -55,7 +55,7 @@ inline int persistent_start(Slot* slot) {
 
 namespace fermata::mpi::core {
 
-inline int Start(Slot** request) {
+inline int Start(RequestSlot** request) {
   LowerScope scope;
   return persistent_start(*request);
 }

@@ -33,10 +33,10 @@ bool poll_announced(SynchronousSend* send) {
 
 void announce(SynchronousSend* send) {
   Core& core = state();
-  Slot* const byte = slot_at(kDatatype, kByte);
+  DatatypeSlot* const byte = slot_at<kDatatype>(kByte);
   core.p2p.receipt_tag = next_receipt_tag(core.p2p.receipt_tag);
   send->word.receipt_tag = core.p2p.receipt_tag;
-  Slot* told = nullptr;
+  RequestSlot* told = nullptr;
   if (receive_begin(nullptr, 0, byte, send->receiver, core.p2p.receipt_tag, core.p2p.own_comm,
                     &send->receipt) ||
       send_begin(&MpiCalls::Isend, &send->word, int(sizeof send->word), byte, send->receiver,
@@ -62,7 +62,7 @@ void answer(i32 sender, const Announcement& word) {
 
 }  // namespace
 
-void synchronous_begin(Slot* slot, const Slot* comm, int tag) {
+void synchronous_begin(RequestSlot* slot, const CommSlot* comm, int tag) {
   Request* const request = request_of(slot);
   const Comm* const c = static_cast<const Comm*>(comm->object);
   if (request->receiver < 0 || c->outside) return;
@@ -93,7 +93,7 @@ void synchronous_end(const Request* request) {
   }
 }
 
-bool receipt_is_missing(Slot* slot) {
+bool receipt_is_missing(RequestSlot* slot) {
   Request* const request = request_of(slot);
   SynchronousSend* const send = synchronous_of(request);
   if (!send || !send->receipt) return false;

@@ -20,7 +20,7 @@ class Batch {
     count_ = 0;
     wants_statuses_ = false;
   }
-  void add(i32 i, Slot* slot) {
+  void add(i32 i, RequestSlot* slot) {
     // In an error the real handle tells whether a request has finished, but not a persistent one's.
     const Request* const request = request_of(slot);
     const bool wants = request->wants_status || request->kind >= RequestKind::kPersistentSend;

@@ -21,7 +21,7 @@ void sweep_forgotten() {
   Core& core = state();
   if (++core.p2p.forgotten < core.p2p.forgotten_room) return;
   u32 left = 0;
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
     if (!request->forgotten) return;
     if (request->state == RequestState::kActive) left += !complete_if_finished(slot);
@@ -38,7 +38,7 @@ namespace fermata::mpi::core {
 namespace {
 
 /// True of a partitioned one that has not come to its end.
-bool is_still_started(Slot* slot) {
+bool is_still_started(RequestSlot* slot) {
   const Request* const request = request_of(slot);
   return request->kind == RequestKind::kPartitioned && request->state == RequestState::kPending &&
          is_still_pending(slot);
@@ -46,7 +46,7 @@ bool is_still_started(Slot* slot) {
 
 }  // namespace
 
-int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
+int Request_get_status(RequestSlot* slot, int* flag, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
   if (!status) status = &local;
@@ -74,16 +74,16 @@ int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
   return kSuccess;  // the error itself is reported where the request is completed
 }
 
-int Request_free(Slot** handle) {
+int Request_free(RequestSlot** handle) {
   LowerScope scope;
   if (is_null_request(*handle)) return kErrRequest;
-  Slot* const slot = *handle;
+  RequestSlot* const slot = *handle;
   Request* const request = request_of(slot);
   const bool is_started = request->kind == RequestKind::kPersistentCollective
                               ? request->state == RequestState::kActive
                               : is_still_started(slot);
   if (is_started) return kErrRequest;  // MPI forbids it
-  *handle = null_of(kRequest);
+  *handle = null_of<kRequest>();
   if (request->kind == RequestKind::kCompleted) return kSuccess;
   if (request->state == RequestState::kPending ||
       (request->state == RequestState::kActive && is_receive(request))) {
@@ -94,7 +94,7 @@ int Request_free(Slot** handle) {
   return request_release_freed(slot);
 }
 
-int Cancel(Slot** handle) {
+int Cancel(RequestSlot** handle) {
   LowerScope scope;
   if (is_null_request(*handle)) return kErrRequest;
   const Request* const request = request_of(*handle);

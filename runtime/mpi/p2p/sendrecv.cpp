@@ -5,7 +5,7 @@
 
 namespace fermata::mpi {
 
-void abandon_receive(Slot** receive) {
+void abandon_receive(RequestSlot** receive) {
   Request* const request = request_of(*receive);
   request->cancelled = true;
   request->wants_status = true;
@@ -14,8 +14,8 @@ void abandon_receive(Slot** receive) {
   (void)wait_request(receive, nullptr);
 }
 
-int replace_large(void* buf, int count, Slot* datatype, int dest, int sendtag, int source,
-                  int recvtag, Slot* comm, CanonStatus* status) {
+int replace_large(void* buf, int count, DatatypeSlot* datatype, int dest, int sendtag, int source,
+                  int recvtag, CommSlot* comm, CanonStatus* status) {
   i64 lower_bound = 0, extent = 0, first = 0, span = 0;
   int error = lower().Type_get_extent(datatype->real, &lower_bound, &extent);
   if (!error) error = lower().Type_get_true_extent(datatype->real, &first, &span);

@@ -211,7 +211,7 @@ void unexpected_match_held(UnexpectedMessage* kept) {
 bool unexpected_fill_matched() {
   bool all = true;
   if (FERMATA_LIKELY(state().p2p.unexpected_matched == 0)) return true;
-  for_each_live(kMessage, [&](Slot* slot) {
+  for_each_live<kMessage>([&](MessageSlot* slot) {
     UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>(slot->object);
     if (kept->state == UnexpectedState::kHeld && unexpected_fill(kept) != kSuccess) all = false;
   });
@@ -219,14 +219,14 @@ bool unexpected_fill_matched() {
 }
 bool unexpected_matched_arrived() {
   bool any = false;
-  for_each_live(kMessage, [&](Slot* slot) {
+  for_each_live<kMessage>([&](MessageSlot* slot) {
     UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>(slot->object);
     if (kept->state == UnexpectedState::kFilling) any |= unexpected_arrived(kept);
   });
   return any;
 }
 
-int unexpected_receive(UnexpectedMessage* kept, Slot* slot) {
+int unexpected_receive(UnexpectedMessage* kept, RequestSlot* slot) {
   Request* const request = request_of(slot);
   u64 real = 0;
   const int error = lower().Imrecv(request->buffer, request->count, request->datatype->real,

@@ -166,10 +166,10 @@ bool unexpected_matched_arrived();
 /// Begins to receive a held message where the request says, and forgets it. It counts when the
 /// request ends, like that of any receive. Never blocks. Returns the error class; unless it is
 /// kErrTruncate the message is held as before.
-int unexpected_receive(UnexpectedMessage* kept, Slot* slot);
+int unexpected_receive(UnexpectedMessage* kept, RequestSlot* slot);
 
 /// A persistent receive has its own real request again. The message of the other one has come in.
-inline void take_own_request_back(Slot* slot) {
+inline void take_own_request_back(RequestSlot* slot) {
   Request* const request = request_of(slot);
   if (request->mode != SendMode::kMatched) return;
   slot->real = slot->spare;

@@ -19,7 +19,7 @@ namespace fermata::mpi {
 
 /// Bytes of a type that has no gaps between two of them, 0 if that is not known. Predefined pairs
 /// with gaps have sizes that are no powers of two.
-[[gnu::always_inline]] inline u64 solid_bytes(const Slot* type) {
+[[gnu::always_inline]] inline u64 solid_bytes(const DatatypeSlot* type) {
   const u64 size = type->spare;
   return (type->flags & kSlotPredefined) && (size & (size - 1)) == 0 ? size : 0;
 }
@@ -29,8 +29,9 @@ struct Direct {
   u8* target = nullptr;
   u64 bytes = 0;
 
-  [[gnu::always_inline]] Direct(Slot* win, const void* origin, i32 count, const Slot* type,
-                                i32 rank, i64 disp, i32 target_count, const Slot* target_type) {
+  [[gnu::always_inline]] Direct(WinSlot* win, const void* origin, i32 count,
+                                const DatatypeSlot* type, i32 rank, i64 disp, i32 target_count,
+                                const DatatypeSlot* target_type) {
     const Window* const window = window_of(win);
     if (FERMATA_UNLIKELY(!window || u32(rank) >= u32(window->direct_ranks))) return;
     if (FERMATA_UNLIKELY(window->access_epochs == 0)) return;
@@ -48,7 +49,7 @@ struct Direct {
 };
 
 /// Where a member's displacement is in its real window. What is none is the lower half's to refuse.
-inline i64 real_displacement(Slot* win, i32 rank, i64 disp) {
+inline i64 real_displacement(WinSlot* win, i32 rank, i64 disp) {
   const Window* const window = window_of(win);
   if (!window || disp < 0 || u32(rank) >= u32(window->ranks)) return disp;
   const WindowMember& member = window->members[rank];
@@ -59,8 +60,8 @@ inline i64 real_displacement(Slot* win, i32 rank, i64 disp) {
 
 namespace fermata::mpi::core {
 
-inline int Put(const void* origin, int count, Slot* type, int rank, i64 disp, int target_count,
-               Slot* target_type, Slot* win) {
+inline int Put(const void* origin, int count, DatatypeSlot* type, int rank, i64 disp,
+               int target_count, DatatypeSlot* target_type, WinSlot* win) {
   LowerScope scope;
   const Direct direct(win, origin, count, type, rank, disp, target_count, target_type);
   if (FERMATA_UNLIKELY(!direct.target)) {
@@ -71,8 +72,8 @@ inline int Put(const void* origin, int count, Slot* type, int rank, i64 disp, in
   __builtin_memcpy(direct.target, origin, direct.bytes);
   return kSuccess;
 }
-inline int Get(void* origin, int count, Slot* type, int rank, i64 disp, int target_count,
-               Slot* target_type, Slot* win) {
+inline int Get(void* origin, int count, DatatypeSlot* type, int rank, i64 disp, int target_count,
+               DatatypeSlot* target_type, WinSlot* win) {
   LowerScope scope;
   const Direct direct(win, origin, count, type, rank, disp, target_count, target_type);
   if (FERMATA_UNLIKELY(!direct.target)) {

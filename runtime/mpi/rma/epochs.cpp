@@ -33,9 +33,8 @@ constexpr u64 kFairNs = 100'000'000;
 /// Adds to a counter of a member of the window. *before: its value until then.
 int counter_add(const Window* window, i32 target, i64 index, i64 amount, i64* before) {
   const u64 real = window->counters->real;
-  const int error =
-      lower().Fetch_and_op(&amount, before, slot_at(kDatatype, abi::kInt64T)->real, target, index,
-                           slot_at(kOp, abi::kSum)->real, real);
+  const int error = lower().Fetch_and_op(&amount, before, slot_at<kDatatype>(abi::kInt64T)->real,
+                                         target, index, slot_at<kOp>(abi::kSum)->real, real);
   return error ? error : lower().Win_flush(target, real);
 }
 
@@ -266,7 +265,7 @@ int locks_take_again(const Window* window) {
 
 namespace fermata::mpi::core {
 
-int Win_fence(int assertion, Slot* win) {
+int Win_fence(int assertion, WinSlot* win) {
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   if (within_epoch(window)) return kErrRmaSync;
@@ -279,7 +278,7 @@ int Win_fence(int assertion, Slot* win) {
   return error ? error : lower().Win_sync(win->real);
 }
 
-int Win_start(Slot* group, int assertion, Slot* win) {
+int Win_start(GroupSlot* group, int assertion, WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   const Group* const g = members_of(group);
@@ -290,7 +289,7 @@ int Win_start(Slot* group, int assertion, Slot* win) {
   if (error || window->access.unchecked) return error;
   return peers_await(window->access, window, kTagPost, &window->own_posts);
 }
-int Win_post(Slot* group, int assertion, Slot* win) {
+int Win_post(GroupSlot* group, int assertion, WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   const Group* const g = members_of(group);
@@ -301,7 +300,7 @@ int Win_post(Slot* group, int assertion, Slot* win) {
   if (error || window->exposure.unchecked) return error;
   return peers_tell(window->exposure, window, kTagPost, &window->own_posts);
 }
-int Win_complete(Slot* win) {
+int Win_complete(WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -312,7 +311,7 @@ int Win_complete(Slot* win) {
   epoch_closes(window);
   return error;
 }
-int Win_wait(Slot* win) {
+int Win_wait(WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -321,7 +320,7 @@ int Win_wait(Slot* win) {
   peers_clear(&window->exposure);
   return error ? error : lower().Win_sync(win->real);
 }
-int Win_test(Slot* win, int* flag) {
+int Win_test(WinSlot* win, int* flag) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -330,7 +329,7 @@ int Win_test(Slot* win, int* flag) {
   return *flag ? Win_wait(win) : int(kSuccess);
 }
 
-int Win_lock(int type, int target, int assertion, Slot* win) {
+int Win_lock(int type, int target, int assertion, WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -348,7 +347,7 @@ int Win_lock(int type, int target, int assertion, Slot* win) {
   epoch_opens(window);
   return window->has_doors ? int(kSuccess) : lower().Win_sync(win->real);
 }
-int Win_unlock(int target, Slot* win) {
+int Win_unlock(int target, WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -362,7 +361,7 @@ int Win_unlock(int target, Slot* win) {
   epoch_closes(window);
   return error ? error : lock_release(window, target, kind);
 }
-int Win_lock_all(int assertion, Slot* win) {
+int Win_lock_all(int assertion, WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -376,7 +375,7 @@ int Win_lock_all(int assertion, Slot* win) {
   epoch_opens(window);
   return lower().Win_sync(win->real);
 }
-int Win_unlock_all(Slot* win) {
+int Win_unlock_all(WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;

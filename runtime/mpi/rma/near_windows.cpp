@@ -38,8 +38,8 @@ void make_doors(u64 node, const i32* ranks, int count) {
     if (ranks[i] == core.world.rank) clear_doors_taken(first);
   }
   int worst = error;
-  (void)lower().Allreduce(&error, &worst, 1, slot_at(kDatatype, kInt)->real,
-                          slot_at(kOp, abi::kMax)->real, node);
+  (void)lower().Allreduce(&error, &worst, 1, slot_at<kDatatype>(kInt)->real,
+                          slot_at<kOp>(abi::kMax)->real, node);
   if (worst) core.lower.doors = 0;
 }
 
@@ -135,7 +135,7 @@ void find_neighbours() {
     core.lower.apart = no_info();
   u64 node = 0;
   int size = 0;
-  if (lower().Comm_split_type(slot_at(kComm, kCommWorld)->real, kCommTypeShared, 0, no_info(),
+  if (lower().Comm_split_type(slot_at<kComm>(kCommWorld)->real, kCommTypeShared, 0, no_info(),
                               &node))
     return;
   (void)lower().Comm_size(node, &size);
@@ -176,8 +176,7 @@ void unshare_lone_member(const Window* window) {
 }
 
 int begin_lower_epoch(u64 real) {
-  const int error =
-      lower().Win_set_errhandler(real, slot_at(kErrhandler, kErrorsReturn)->real);
+  const int error = lower().Win_set_errhandler(real, slot_at<kErrhandler>(kErrorsReturn)->real);
   return error ? error : lower().Win_lock_all(abi::kModeNocheck, real);
 }
 

@@ -49,7 +49,7 @@ int shared_map(SharedBlock* block, const char* name) {
 
 /// kErrRmaShared, in all members, if they do not all run on one host. Of processes of other jobs
 /// (spawned ones, say) the real MPI is asked.
-int refuse_other_hosts(Slot* slot) {
+int refuse_other_hosts(CommSlot* slot) {
   const Comm* const comm = comm_of(slot);
   if (!comm->outside) return are_neighbours(comm) ? kSuccess : kErrRmaShared;
   int size = 0;
@@ -117,8 +117,8 @@ void shared_forget(const Window* window) {
 
 namespace fermata::mpi::core {
 
-int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr,
-                        Slot** win) {
+int Win_allocate_shared(i64 size, int disp_unit, InfoSlot* info, CommSlot* comm, void* baseptr,
+                        WinSlot** win) {
   if (size < 0) return kErrSize;
   return window_new(comm, kWinFlavorShared, disp_unit, info, win, [&](Window* window) {
     window->size = size;
@@ -129,7 +129,7 @@ int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* b
   });
 }
 
-int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void* baseptr) {
+int Win_shared_query(WinSlot* win, int rank, i64* size, int* disp_unit, void* baseptr) {
   const Window* const window = window_of(win);
   if (!window || !window->shared) return window ? kErrRmaFlavor : kErrWin;
   const i32 count = comm_of(window->comm)->size;

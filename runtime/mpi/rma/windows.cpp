@@ -26,7 +26,7 @@ int window_make_real(Window* window) {
                             no_info(), comm, real);
 }
 
-bool is_window(const Slot* slot) { return slot->object != nullptr; }
+bool is_window(const WinSlot* slot) { return slot->object != nullptr; }
 
 }  // namespace
 
@@ -90,7 +90,7 @@ void window_forget(Window* window) {
 }
 
 void windows_flush() {
-  for_each_live(kWin, [](Slot* slot) {
+  for_each_live<kWin>([](WinSlot* slot) {
     if (is_window(slot)) (void)lower().Win_flush_all(slot->real);
   });
 }
@@ -99,7 +99,7 @@ u64 window_id(const Window* window) { return comm_of(window->comm)->id; }
 
 Window* next_window(u64 last) {
   Window* next = nullptr;
-  for_each_live(kWin, [&](Slot* slot) {
+  for_each_live<kWin>([&](WinSlot* slot) {
     if (!is_window(slot)) return;
     Window* const window = window_of(slot);
     const u64 id = window_id(window);
@@ -131,7 +131,7 @@ int window_close(Window* window) {
 
 namespace fermata::mpi::core {
 
-int Win_create(void* base, i64 size, int disp_unit, Slot* info, Slot* comm, Slot** win) {
+int Win_create(void* base, i64 size, int disp_unit, InfoSlot* info, CommSlot* comm, WinSlot** win) {
   if (size < 0) return kErrSize;
   return window_new(comm, kWinFlavorCreate, disp_unit, info, win, [&](Window* window) {
     window->base = base;
@@ -139,7 +139,8 @@ int Win_create(void* base, i64 size, int disp_unit, Slot* info, Slot* comm, Slot
     return members_exchange(window);
   });
 }
-int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
+int Win_allocate(i64 size, int disp_unit, InfoSlot* info, CommSlot* comm, void* baseptr,
+                 WinSlot** win) {
   if (size < 0) return kErrSize;
   return window_new(comm, kWinFlavorAllocate, disp_unit, info, win, [&](Window* window) {
     window->size = size;
@@ -148,12 +149,12 @@ int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr,
     return error;
   });
 }
-int Win_create_dynamic(Slot* info, Slot* comm, Slot** win) {
+int Win_create_dynamic(InfoSlot* info, CommSlot* comm, WinSlot** win) {
   return window_new(comm, kWinFlavorDynamic, 1, info, win,
                     [](Window* window) { return members_exchange(window); });
 }
 
-int Win_attach(Slot* win, void* base, i64 size) {
+int Win_attach(WinSlot* win, void* base, i64 size) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window || window->flavor != kWinFlavorDynamic) return window ? kErrRmaFlavor : kErrWin;
@@ -164,7 +165,7 @@ int Win_attach(Slot* win, void* base, i64 size) {
   window->attached = attached;
   return kSuccess;
 }
-int Win_detach(Slot* win, const void* base) {
+int Win_detach(WinSlot* win, const void* base) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window || window->flavor != kWinFlavorDynamic) return window ? kErrRmaFlavor : kErrWin;
@@ -178,28 +179,28 @@ int Win_detach(Slot* win, const void* base) {
   return kErrRmaAttach;
 }
 
-int Win_free(Slot** handle) {
-  Slot* const win = *handle;
+int Win_free(WinSlot** handle) {
+  WinSlot* const win = *handle;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   if (const int error = free_error(window)) return error;
   (void)attributes_drop(kWin, win, &window->attributes, false);
-  Slot* comm = window->comm;
+  CommSlot* comm = window->comm;
   {
     CollectiveScope scope(win);
     if (const int error = window_close(window)) return error;
     if (window->info) (void)Info_free(&window->info);
     window_forget(window);
-    *handle = null_of(kWin);
+    *handle = null_of<kWin>();
   }
   return own_comm_free(comm);
 }
 
-int Win_get_group(Slot* win, Slot** group) {
+int Win_get_group(WinSlot* win, GroupSlot** group) {
   const Window* const window = window_of(win);
   return window ? Comm_group(window->comm, group) : int(kErrWin);
 }
-int Win_set_name(Slot* win, const char* name) {
+int Win_set_name(WinSlot* win, const char* name) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -207,7 +208,7 @@ int Win_set_name(Slot* win, const char* name) {
   window->name = text_copy(name);
   return kSuccess;
 }
-int Win_get_name(Slot* win, char* name, int* length) {
+int Win_get_name(WinSlot* win, char* name, int* length) {
   const Window* const window = window_of(win);
   const char* const text = window ? window->name ? window->name : "" : "MPI_WIN_NULL";
   copy_truncated(name, text, kMaxObjectName - 1);
@@ -215,11 +216,11 @@ int Win_get_name(Slot* win, char* name, int* length) {
   return kSuccess;
 }
 
-int Win_set_info(Slot* win, Slot* info) {
+int Win_set_info(WinSlot* win, InfoSlot* info) {
   Window* const window = window_of(win);
   return window ? hints_take(&window->info, kWindowHints, info) : int(kErrWin);
 }
-int Win_get_info(Slot* win, Slot** info) {
+int Win_get_info(WinSlot* win, InfoSlot** info) {
   const Window* const window = window_of(win);
   return window ? hints_give(window->info, kWindowHints, info) : int(kErrWin);
 }
@@ -228,15 +229,15 @@ int Win_create_keyval(void* copy_fn, void* delete_fn, int* number, void* extra_s
   return keyval_new(kWin, copy_fn, delete_fn, number, extra_state);
 }
 int Win_free_keyval(int* number) { return keyval_free(kWin, number); }
-int Win_set_attr(Slot* win, int number, void* value) {
+int Win_set_attr(WinSlot* win, int number, void* value) {
   Window* const w = window_of(win);
   return w ? attribute_set(kWin, win, &w->attributes, number, {value, 0}) : int(kErrWin);
 }
-int Win_delete_attr(Slot* win, int number) {
+int Win_delete_attr(WinSlot* win, int number) {
   Window* const w = window_of(win);
   return w ? attribute_remove(kWin, win, &w->attributes, number) : int(kErrWin);
 }
-int Win_get_attr(Slot* win, int number, void* value, int* flag) {
+int Win_get_attr(WinSlot* win, int number, void* value, int* flag) {
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   void** const out = static_cast<void**>(value);
@@ -252,18 +253,18 @@ int Win_get_attr(Slot* win, int number, void* value, int* flag) {
   return attribute_get(kWin, window->attributes, number, value, flag);
 }
 
-int Win_create_errhandler(void* fn, Slot** errhandler) {
+int Win_create_errhandler(void* fn, ErrhandlerSlot** errhandler) {
   return errhandler_new(kWin, fn, errhandler);
 }
-int Win_set_errhandler(Slot* win, Slot* errhandler) {
+int Win_set_errhandler(WinSlot* win, ErrhandlerSlot* errhandler) {
   Window* const window = window_of(win);
   return window ? set_errhandler(&window->errhandler, errhandler) : int(kErrWin);
 }
-int Win_get_errhandler(Slot* win, Slot** errhandler) {
+int Win_get_errhandler(WinSlot* win, ErrhandlerSlot** errhandler) {
   Window* const window = window_of(win);
   return window ? get_errhandler(window->errhandler, kErrorsAreFatal, errhandler) : int(kErrWin);
 }
-int Win_call_errhandler(Slot* win, int errorcode) {
+int Win_call_errhandler(WinSlot* win, int errorcode) {
   if (!window_of(win)) return kErrWin;
   (void)raise(win, errorcode, "MPI_Win_call_errhandler");
   return kSuccess;

@@ -54,9 +54,10 @@ void window_forget(Window* window);
 /// The part that all constructors share. `memory` fills in base and size. All of it belongs to the
 /// one call on `comm` that is counted: a rank that has entered it finishes it before it parks.
 template <typename Memory>
-int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot* info, Slot** win, Memory memory) {
+int window_new(CommSlot* comm, i32 flavor, i32 disp_unit, InfoSlot* info, WinSlot** win,
+               Memory memory) {
   if (disp_unit < 1) return kErrDisp;
-  return with_own_comm(comm, [&](Slot* made) {
+  return with_own_comm(comm, [&](CommSlot* made) {
     Window* const window = arena_new<Window>();
     const u64 members = u64(comm_of(made)->size);
     window->comm = made;
@@ -68,8 +69,8 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot* info, Slot** win, Me
     window->app_model = front::app_win_model(kWinUnified);
     window->locks = arena_array<LockKind>(members);
     __builtin_memset(window->locks, 0, members);
-    window->slot = slot_new(kWin, window);
-    window->counters = slot_new(kWin, nullptr);
+    window->slot = slot_new<kWin>(window);
+    window->counters = slot_new<kWin>(nullptr);
     window->slot->spare = made->spare;
     window->is_new = true;
     window->door = door_take(members);

@@ -25,16 +25,16 @@ void lower_start() {
         slot->real = crossing().lower->predefined(kind, number);
     }
   Core& core = state();
-  core.lower.request_null = slot_at(kRequest, kRequestNull)->real;
-  core.lower.comm_null = slot_at(kComm, kCommNull)->real;
+  core.lower.request_null = slot_at<kRequest>(kRequestNull)->real;
+  core.lower.comm_null = slot_at<kComm>(kCommNull)->real;
   core.lower.everyone = 0;
-  core.lower.byte = slot_at(kDatatype, kByte)->real;
-  if (lower().Comm_dup(slot_at(kComm, kCommSelf)->real, &core.lower.self))
+  core.lower.byte = slot_at<kDatatype>(kByte)->real;
+  if (lower().Comm_dup(slot_at<kComm>(kCommSelf)->real, &core.lower.self))
     fatal("the MPI library cannot duplicate MPI_COMM_SELF");
   // MPICH 4.0's MPI_Comm_create_group takes it for granted that the group of the parent has been
   // asked for in this process.
   u64 asked = 0;
-  if (lower().Comm_dup(slot_at(kComm, kCommWorld)->real, &core.lower.bridge) ||
+  if (lower().Comm_dup(slot_at<kComm>(kCommWorld)->real, &core.lower.bridge) ||
       lower().Comm_group(core.lower.bridge, &asked))
     fatal("the MPI library cannot duplicate MPI_COMM_WORLD");
   (void)lower().Group_free(&asked);

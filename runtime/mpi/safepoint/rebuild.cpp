@@ -68,7 +68,7 @@ void rebuild_comms() {
   }
 }
 
-void rebuild_type(Slot* slot) {
+void rebuild_type(DatatypeSlot* slot) {
   Type* const type = type_of(slot);
   if (!type || type->built == state().safepoint.rebuilds) return;
   for (i32 i = 0; i < type->types_count; i++) rebuild_type(type->types[i]);
@@ -88,8 +88,8 @@ void rebuild_windows() {
   for (u64 last = 0; last != kNone;) {
     Window* const own = next_window(last);
     const u64 id = own ? window_id(own) : kNone;
-    int error = lower().Allreduce(&id, &last, 1, slot_at(kDatatype, abi::kInt64T)->real,
-                                  slot_at(kOp, abi::kMin)->real, slot_at(kComm, kCommWorld)->real);
+    int error = lower().Allreduce(&id, &last, 1, slot_at<kDatatype>(abi::kInt64T)->real,
+                                  slot_at<kOp>(abi::kMin)->real, slot_at<kComm>(kCommWorld)->real);
     bool agreed;
     if (!error && own && last == id) error = window_make(own, &agreed);
     if (!error && own && last == id) error = locks_take_again(own);
@@ -110,7 +110,7 @@ void rebuild_windows() {
 void rebuild_files() {
   for (u64 last = 0;;) {
     File* next = nullptr;
-    for_each_live(kFile, [&](Slot* slot) {
+    for_each_live<kFile>([&](FileSlot* slot) {
       const u64 id = comm_of(file_of(slot)->comm)->id;
       if (id > last && (!next || id < comm_of(next->comm)->id)) next = file_of(slot);
     });
@@ -120,7 +120,7 @@ void rebuild_files() {
   }
 }
 
-int repost(Slot* slot) {
+int repost(RequestSlot* slot) {
   const Request* const r = request_of(slot);
   if (is_persistent(r)) return lower().Start(&slot->real);
   return lower().Irecv(r->buffer, r->count, r->datatype->real, r->peer, r->tag, r->comm->real,
@@ -129,16 +129,16 @@ int repost(Slot* slot) {
 
 void rebuild_requests() {
   u32 receives = 0;
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
     slot->real = state().lower.request_null;
     if (has_persistent_real(request))
       if (const int error = make_persistent(slot)) rebuild_failed("a persistent request", error);
     if (request->state == RequestState::kActive) receives++;
   });
-  Slot** const posted = arena_array<Slot*>(receives);
+  RequestSlot** const posted = arena_array<RequestSlot*>(receives);
   receives = 0;
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     if (request_of(slot)->state == RequestState::kActive) posted[receives++] = slot;
   });
   sort_by_order(posted, receives);
@@ -151,20 +151,20 @@ void rebuild_requests() {
 
 }  // namespace
 
-void sort_by_order(Slot** slots, u32 count) {
+void sort_by_order(RequestSlot** slots, u32 count) {
   const auto order = [&](u32 i) { return request_of(slots[i])->order; };
   const auto sift = [&](u32 root, u32 end) {
     for (u32 child; (child = 2 * root + 1) < end; root = child) {
       if (child + 1 < end && order(child) < order(child + 1)) child++;
       if (order(root) >= order(child)) return;
-      Slot* const kept = slots[root];
+      RequestSlot* const kept = slots[root];
       slots[root] = slots[child];
       slots[child] = kept;
     }
   };
   for (u32 i = count / 2; i-- > 0;) sift(i, count);
   for (u32 end = count; end-- > 1;) {
-    Slot* const largest = slots[0];
+    RequestSlot* const largest = slots[0];
     slots[0] = slots[end];
     slots[end] = largest;
     sift(0, end);
@@ -177,21 +177,21 @@ void rebuild() {
   core.world.wtime_offset = core.world.wtime_saved - lower().Wtime();
   lower_start();
   int rank = -1, size = -1;
-  (void)lower().Comm_rank(slot_at(kComm, kCommWorld)->real, &rank);
-  (void)lower().Comm_size(slot_at(kComm, kCommWorld)->real, &size);
+  (void)lower().Comm_rank(slot_at<kComm>(kCommWorld)->real, &rank);
+  (void)lower().Comm_size(slot_at<kComm>(kCommWorld)->real, &size);
   if (rank != core.world.rank || size != core.world.size)
     rebuild_failed("MPI_COMM_WORLD with the same ranks", kErrRank);
   find_neighbours();
   rebuild_comms();
-  for_each_live(kDatatype, [](Slot* slot) { rebuild_type(slot); });
+  for_each_live<kDatatype>([](DatatypeSlot* slot) { rebuild_type(slot); });
   for (i32 i = 0; i < kThunks; i++) {
-    Slot* const slot = core.objects.thunk_ops[i];
+    OpSlot* const slot = core.objects.thunk_ops[i];
     if (!slot) continue;
     if (const int error = make_op(slot)) rebuild_failed("a reduction operation", error);
   }
   rebuild_windows();
   rebuild_files();
-  for_each_live(kInfo, [](Slot* slot) { slot->real = slot_at(kInfo, kInfoNull)->real; });
+  for_each_live<kInfo>([](InfoSlot* slot) { slot->real = slot_at<kInfo>(kInfoNull)->real; });
   if (core.p2p.attached_buffer)
     if (const int error =
             lower().Buffer_attach(core.p2p.attached_buffer, int(core.p2p.attached_bytes)))

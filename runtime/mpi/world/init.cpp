@@ -31,7 +31,7 @@ namespace fermata::mpi {
 namespace {
 
 Comm* adopt_predefined(u32 canonical, u64 id) {
-  Slot* const slot = front::predefined(kComm, canonical);
+  CommSlot* const slot = front::predefined<kComm>(canonical);
   Comm* const comm = comm_describe(slot->real, false);
   if (!comm) fatal("the MPI library does not describe its predefined communicators");
   comm->id = id;
@@ -44,12 +44,12 @@ Comm* adopt_predefined(u32 canonical, u64 id) {
 /// The communicator of our own messages, which no handle of the application names. Collective.
 void make_own_comm() {
   u64 real = 0;
-  if (lower().Comm_dup(slot_at(kComm, kCommWorld)->real, &real))
+  if (lower().Comm_dup(slot_at<kComm>(kCommWorld)->real, &real))
     fatal("the MPI library cannot duplicate MPI_COMM_WORLD");
   Comm* const comm = comm_describe(real, false);
   if (!comm) fatal("the MPI library does not describe a duplicate of MPI_COMM_WORLD");
   comm->id = kOwnId;
-  comm->slot = slot_new(kComm, comm);
+  comm->slot = slot_new<kComm>(comm);
   comm->slot->real = real;
   comm->slot->spare = reinterpret_cast<u64>(state().gate.unused_clock);
   comm_link(comm);
@@ -99,7 +99,7 @@ int start_mpi(int* argc, char*** argv, int required) {
                                             : Threads::kOne;
   core.world.init_thread = &front::tls_gate;
   lower_start();
-  const u64 world = slot_at(kComm, kCommWorld)->real;
+  const u64 world = slot_at<kComm>(kCommWorld)->real;
   if (lower().Comm_rank(world, &core.world.rank) || lower().Comm_size(world, &core.world.size))
     return kErrIntern;
   find_neighbours();
@@ -133,7 +133,7 @@ int end_mpi() {
   Core& core = state();
   LowerScope scope;
   core.world.ending = true;
-  count_collective(clock_of(slot_at(kComm, kCommWorld)));
+  count_collective(clock_of(slot_at<kComm>(kCommWorld)));
   crossing().state = RankState::kFinalizing;
   (void)report(Report::kFinalizing, nullptr, 0);
   // The application's to free, and many do not; ours hold more than theirs would.
