@@ -81,16 +81,16 @@ def argument(function, param):
     if param.category != "handle":
         return param.name, []
     if not param.pointer:
-        return f"{param.name}->real", []
+        return f"{param.name}->real()", []
     if param.out or param.length != "*":
         raise api.SpecError("annotations.toml", f"class: MPI_{function.name} cannot be "
                             f"{function.cls}, because of its parameter {param.name}")
     side = "sends" if param.name == "sendtypes" else "receives"
     unread = " && sendbuf != reinterpret_cast<void*>(abi::kInPlace)" if side == "sends" else ""
     lines = [
-        f"  Scratch<u64> real_{param.name}({side});",
+        f"  Scratch<RealDatatype> real_{param.name}({side});",
         f"  for (int i = 0; {param.name} != nullptr{unread} && i < {side}; i++)",
-        f"    real_{param.name}[i] = {param.name}[i]->real;",
+        f"    real_{param.name}[i] = {param.name}[i]->real();",
     ]
     return same_array(function, param, "real_{}.data()"), lines
 
@@ -314,7 +314,7 @@ def nonblocking_body(function):
     stem = function.stem.removesuffix("_init")
     name = f"I{stem[0].lower()}{stem[1:]}" if persistent else function.stem
     handles = [p for p in function.params if p.category == "handle"]
-    args = [f"{p.name}->real" if p in handles else p.name
+    args = [f"{p.name}->real()" if p in handles else p.name
             for p in function.params if p.kind not in ("REQUEST", "INFO")] + ["real"]
     reduced = [p.name for kind in ("OPERATION", "DATATYPE") for p in handles if p.kind == kind]
     if not any(p.kind == "OPERATION" for p in handles):
@@ -322,14 +322,14 @@ def nonblocking_body(function):
     unread = unread_lines(function)
     if not persistent:
         return unread + [
-            "  return collective_begin(comm, request, [&](u64* real, void**) {",
+            "  return collective_begin(comm, request, [&](RealRequest* real, void**) {",
             f"    return lower().{name}({', '.join(args)});",
             f"  }}, Reduction{{{', '.join(reduced)}}});" if reduced else "  });"]
     used = [p.name for p in handles if p.kind in ("DATATYPE", "OPERATION")]
-    args = ["own->real" if arg == "comm->real" else arg for arg in args]
+    args = ["own->real()" if arg == "comm->real()" else arg for arg in args]
     return unread + [
         f"  return collective_init(comm, {{{', '.join(used)}}}, request,",
-        "                         [=](CommSlot* own, u64* real) {",
+        "                         [=](CommSlot* own, RealRequest* real) {",
         f"    return lower().{name}({', '.join(args)});", "  });"]
 
 

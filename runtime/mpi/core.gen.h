@@ -457,9 +457,9 @@ inline int Accumulate(const void* origin_addr, int origin_count, DatatypeSlot* o
                       DatatypeSlot* target_datatype, OpSlot* op, WinSlot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower().Accumulate(origin_addr, origin_count, origin_datatype->real, target_rank,
+  return lower().Accumulate(origin_addr, origin_count, origin_datatype->real(), target_rank,
                             real_displacement(win, target_rank, target_disp), target_count,
-                            target_datatype->real, op->real, win->real);
+                            target_datatype->real(), op->real(), win->real());
 }
 
 inline int Accumulate_c(const void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
@@ -468,9 +468,9 @@ inline int Accumulate_c(const void* origin_addr, i64 origin_count, DatatypeSlot*
   if (!(fits_int(origin_count) && fits_int(target_count))) {
     LowerScope scope;
     if (const int error = access_error(win, target_rank)) return error;
-    return lower().Accumulate_c(origin_addr, origin_count, origin_datatype->real, target_rank,
+    return lower().Accumulate_c(origin_addr, origin_count, origin_datatype->real(), target_rank,
                                 real_displacement(win, target_rank, target_disp), target_count,
-                                target_datatype->real, op->real, win->real);
+                                target_datatype->real(), op->real(), win->real());
   }
   return Accumulate(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
                     int(target_count), target_datatype, op, win);
@@ -482,8 +482,8 @@ inline int Allgather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
   CollectiveScope scope(comm);
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                           comm->real);
+  return lower().Allgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                           recvtype->real(), comm->real());
 }
 
 inline int Allgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
@@ -493,8 +493,8 @@ inline int Allgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtyp
     CollectiveScope scope(comm);
     if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                               recvtype->real, comm->real);
+    return lower().Allgather_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                               recvtype->real(), comm->real());
   }
   return Allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
 }
@@ -514,8 +514,8 @@ inline int Allgatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype
   CollectiveScope scope(comm);
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                            recvtype->real, comm->real);
+  return lower().Allgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                            recvtype->real(), comm->real());
 }
 
 inline int Allreduce(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
@@ -523,7 +523,7 @@ inline int Allreduce(const void* sendbuf, void* recvbuf, int count, DatatypeSlot
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower().Allreduce(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+  return lower().Allreduce(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
 }
 
 inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
@@ -532,7 +532,7 @@ inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSl
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower().Allreduce_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+    return lower().Allreduce_c(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
   }
   return Allreduce(sendbuf, recvbuf, int(count), datatype, op, comm);
 }
@@ -549,8 +549,8 @@ inline int Alltoall(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, 
   CollectiveScope scope(comm);
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                          comm->real);
+  return lower().Alltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                          recvtype->real(), comm->real());
 }
 
 inline int Alltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
@@ -560,8 +560,8 @@ inline int Alltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype
     CollectiveScope scope(comm);
     if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                              recvtype->real, comm->real);
+    return lower().Alltoall_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                              recvtype->real(), comm->real());
   }
   return Alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
 }
@@ -581,8 +581,8 @@ inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdis
   CollectiveScope scope(comm);
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts,
-                           rdispls, recvtype->real, comm->real);
+  return lower().Alltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf, recvcounts,
+                           rdispls, recvtype->real(), comm->real());
 }
 
 inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
@@ -592,25 +592,25 @@ inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdis
   CollectiveScope scope(comm);
   int sends = 0, receives = 0;
   front::peer_counts(comm, &sends, &receives);
-  Scratch<u64> real_sendtypes(sends);
+  Scratch<RealDatatype> real_sendtypes(sends);
   for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
        i < sends; i++)
-    real_sendtypes[i] = sendtypes[i]->real;
-  Scratch<u64> real_recvtypes(receives);
+    real_sendtypes[i] = sendtypes[i]->real();
+  Scratch<RealDatatype> real_recvtypes(receives);
   for (int i = 0; recvtypes != nullptr && i < receives; i++)
-    real_recvtypes[i] = recvtypes[i]->real;
+    real_recvtypes[i] = recvtypes[i]->real();
   const BlockingCall open;
   return lower().Alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts,
                            rdispls,
                            recvtypes == sendtypes ? real_sendtypes.data() : real_recvtypes.data(),
-                           comm->real);
+                           comm->real());
 }
 
 inline int Barrier(CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower().Barrier(comm->real);
+  return lower().Barrier(comm->real());
 }
 
 inline int Bcast(void* buffer, int count, DatatypeSlot* datatype, int root, CommSlot* comm) {
@@ -618,7 +618,7 @@ inline int Bcast(void* buffer, int count, DatatypeSlot* datatype, int root, Comm
   CollectiveScope scope(comm);
   if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Bcast(buffer, count, datatype->real, root, comm->real);
+  return lower().Bcast(buffer, count, datatype->real(), root, comm->real());
 }
 
 inline int Bcast_c(void* buffer, i64 count, DatatypeSlot* datatype, int root, CommSlot* comm) {
@@ -627,7 +627,7 @@ inline int Bcast_c(void* buffer, i64 count, DatatypeSlot* datatype, int root, Co
     CollectiveScope scope(comm);
     if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Bcast_c(buffer, count, datatype->real, root, comm->real);
+    return lower().Bcast_c(buffer, count, datatype->real(), root, comm->real());
   }
   return Bcast(buffer, int(count), datatype, root, comm);
 }
@@ -664,32 +664,32 @@ inline int Buffer_detach_c(void* buffer_addr, i64* size) {
 
 inline int Cart_coords(CommSlot* comm, int rank, int maxdims, int* coords) {
   LowerScope scope;
-  return lower().Cart_coords(comm->real, rank, maxdims, coords);
+  return lower().Cart_coords(comm->real(), rank, maxdims, coords);
 }
 
 inline int Cart_get(CommSlot* comm, int maxdims, int* dims, int* periods, int* coords) {
   LowerScope scope;
-  return lower().Cart_get(comm->real, maxdims, dims, periods, coords);
+  return lower().Cart_get(comm->real(), maxdims, dims, periods, coords);
 }
 
 inline int Cart_map(CommSlot* comm, int ndims, const int* dims, const int* periods, int* newrank) {
   LowerScope scope;
-  return lower().Cart_map(comm->real, ndims, dims, periods, newrank);
+  return lower().Cart_map(comm->real(), ndims, dims, periods, newrank);
 }
 
 inline int Cart_rank(CommSlot* comm, const int* coords, int* rank) {
   LowerScope scope;
-  return lower().Cart_rank(comm->real, coords, rank);
+  return lower().Cart_rank(comm->real(), coords, rank);
 }
 
 inline int Cart_shift(CommSlot* comm, int direction, int disp, int* rank_source, int* rank_dest) {
   LowerScope scope;
-  return lower().Cart_shift(comm->real, direction, disp, rank_source, rank_dest);
+  return lower().Cart_shift(comm->real(), direction, disp, rank_source, rank_dest);
 }
 
 inline int Cartdim_get(CommSlot* comm, int* ndims) {
   LowerScope scope;
-  return lower().Cartdim_get(comm->real, ndims);
+  return lower().Cartdim_get(comm->real(), ndims);
 }
 
 inline int Comm_attach_buffer_c(CommSlot* comm, void* buffer, i64 size) {
@@ -709,9 +709,9 @@ inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, v
                             WinSlot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower().Compare_and_swap(origin_addr, compare_addr, result_addr, datatype->real,
+  return lower().Compare_and_swap(origin_addr, compare_addr, result_addr, datatype->real(),
                                   target_rank, real_displacement(win, target_rank, target_disp),
-                                  win->real);
+                                  win->real());
 }
 
 inline int Dims_create(int nnodes, int ndims, int* dims) {
@@ -722,14 +722,14 @@ inline int Dims_create(int nnodes, int ndims, int* dims) {
 inline int Dist_graph_neighbors(CommSlot* comm, int maxindegree, int* sources, int* sourceweights,
                                 int maxoutdegree, int* destinations, int* destweights) {
   LowerScope scope;
-  return lower().Dist_graph_neighbors(comm->real, maxindegree, sources, sourceweights, maxoutdegree,
-                                      destinations, destweights);
+  return lower().Dist_graph_neighbors(comm->real(), maxindegree, sources, sourceweights,
+                                      maxoutdegree, destinations, destweights);
 }
 
 inline int Dist_graph_neighbors_count(CommSlot* comm, int* indegree, int* outdegree,
                                       int* weighted) {
   LowerScope scope;
-  return lower().Dist_graph_neighbors_count(comm->real, indegree, outdegree, weighted);
+  return lower().Dist_graph_neighbors_count(comm->real(), indegree, outdegree, weighted);
 }
 
 inline int Exscan(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype, OpSlot* op,
@@ -737,7 +737,7 @@ inline int Exscan(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* d
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower().Exscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+  return lower().Exscan(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
 }
 
 inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
@@ -746,7 +746,7 @@ inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot*
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower().Exscan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+    return lower().Exscan_c(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
   }
   return Exscan(sendbuf, recvbuf, int(count), datatype, op, comm);
 }
@@ -761,34 +761,34 @@ inline int Fetch_and_op(const void* origin_addr, void* result_addr, DatatypeSlot
                         int target_rank, i64 target_disp, OpSlot* op, WinSlot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower().Fetch_and_op(origin_addr, result_addr, datatype->real, target_rank,
-                              real_displacement(win, target_rank, target_disp), op->real,
-                              win->real);
+  return lower().Fetch_and_op(origin_addr, result_addr, datatype->real(), target_rank,
+                              real_displacement(win, target_rank, target_disp), op->real(),
+                              win->real());
 }
 
 inline int File_get_atomicity(FileSlot* fh, int* flag) {
   LowerScope scope;
-  return lower().File_get_atomicity(fh->real, flag);
+  return lower().File_get_atomicity(fh->real(), flag);
 }
 
 inline int File_get_byte_offset(FileSlot* fh, i64 offset, i64* disp) {
   LowerScope scope;
-  return lower().File_get_byte_offset(fh->real, offset, disp);
+  return lower().File_get_byte_offset(fh->real(), offset, disp);
 }
 
 inline int File_get_position(FileSlot* fh, i64* offset) {
   LowerScope scope;
-  return lower().File_get_position(fh->real, offset);
+  return lower().File_get_position(fh->real(), offset);
 }
 
 inline int File_get_size(FileSlot* fh, i64* size) {
   LowerScope scope;
-  return lower().File_get_size(fh->real, size);
+  return lower().File_get_size(fh->real(), size);
 }
 
 inline int File_get_type_extent(FileSlot* fh, DatatypeSlot* datatype, i64* extent) {
   LowerScope scope;
-  return lower().File_get_type_extent(fh->real, datatype->real, extent);
+  return lower().File_get_type_extent(fh->real(), datatype->real(), extent);
 }
 
 inline int File_get_type_extent_c(FileSlot* fh, DatatypeSlot* datatype, i64* extent) {
@@ -861,20 +861,20 @@ inline int File_iwrite_shared_c(FileSlot* fh, const void* buf, i64 count, Dataty
 inline int File_preallocate(FileSlot* fh, i64 size) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_preallocate(fh->real, size);
+  return lower().File_preallocate(fh->real(), size);
 }
 
 inline int File_read(FileSlot* fh, void* buf, int count, DatatypeSlot* datatype,
                      CanonStatus* status) {
   LowerScope scope;
-  return lower().File_read(fh->real, buf, count, datatype->real, status);
+  return lower().File_read(fh->real(), buf, count, datatype->real(), status);
 }
 
 inline int File_read_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
                        CanonStatus* status) {
   if (!(fits_int(count))) {
     LowerScope scope;
-    return lower().File_read_c(fh->real, buf, count, datatype->real, status);
+    return lower().File_read_c(fh->real(), buf, count, datatype->real(), status);
   }
   return File_read(fh, buf, int(count), datatype, status);
 }
@@ -883,7 +883,7 @@ inline int File_read_all(FileSlot* fh, void* buf, int count, DatatypeSlot* datat
                          CanonStatus* status) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_read_all(fh->real, buf, count, datatype->real, status);
+  return lower().File_read_all(fh->real(), buf, count, datatype->real(), status);
 }
 
 inline int File_read_all_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
@@ -891,7 +891,7 @@ inline int File_read_all_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* dat
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
     const BlockingCall open;
-    return lower().File_read_all_c(fh->real, buf, count, datatype->real, status);
+    return lower().File_read_all_c(fh->real(), buf, count, datatype->real(), status);
   }
   return File_read_all(fh, buf, int(count), datatype, status);
 }
@@ -904,14 +904,14 @@ inline int File_read_all_begin_c(FileSlot* fh, void* buf, i64 count, DatatypeSlo
 inline int File_read_at(FileSlot* fh, i64 offset, void* buf, int count, DatatypeSlot* datatype,
                         CanonStatus* status) {
   LowerScope scope;
-  return lower().File_read_at(fh->real, offset, buf, count, datatype->real, status);
+  return lower().File_read_at(fh->real(), offset, buf, count, datatype->real(), status);
 }
 
 inline int File_read_at_c(FileSlot* fh, i64 offset, void* buf, i64 count, DatatypeSlot* datatype,
                           CanonStatus* status) {
   if (!(fits_int(count))) {
     LowerScope scope;
-    return lower().File_read_at_c(fh->real, offset, buf, count, datatype->real, status);
+    return lower().File_read_at_c(fh->real(), offset, buf, count, datatype->real(), status);
   }
   return File_read_at(fh, offset, buf, int(count), datatype, status);
 }
@@ -920,7 +920,7 @@ inline int File_read_at_all(FileSlot* fh, i64 offset, void* buf, int count, Data
                             CanonStatus* status) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_read_at_all(fh->real, offset, buf, count, datatype->real, status);
+  return lower().File_read_at_all(fh->real(), offset, buf, count, datatype->real(), status);
 }
 
 inline int File_read_at_all_c(FileSlot* fh, i64 offset, void* buf, i64 count,
@@ -928,7 +928,7 @@ inline int File_read_at_all_c(FileSlot* fh, i64 offset, void* buf, i64 count,
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
     const BlockingCall open;
-    return lower().File_read_at_all_c(fh->real, offset, buf, count, datatype->real, status);
+    return lower().File_read_at_all_c(fh->real(), offset, buf, count, datatype->real(), status);
   }
   return File_read_at_all(fh, offset, buf, int(count), datatype, status);
 }
@@ -958,32 +958,32 @@ inline int File_read_shared_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* 
 
 inline int File_seek(FileSlot* fh, i64 offset, int whence) {
   LowerScope scope;
-  return lower().File_seek(fh->real, offset, whence);
+  return lower().File_seek(fh->real(), offset, whence);
 }
 
 inline int File_set_size(FileSlot* fh, i64 size) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_set_size(fh->real, size);
+  return lower().File_set_size(fh->real(), size);
 }
 
 inline int File_sync(FileSlot* fh) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_sync(fh->real);
+  return lower().File_sync(fh->real());
 }
 
 inline int File_write(FileSlot* fh, const void* buf, int count, DatatypeSlot* datatype,
                       CanonStatus* status) {
   LowerScope scope;
-  return lower().File_write(fh->real, buf, count, datatype->real, status);
+  return lower().File_write(fh->real(), buf, count, datatype->real(), status);
 }
 
 inline int File_write_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
                         CanonStatus* status) {
   if (!(fits_int(count))) {
     LowerScope scope;
-    return lower().File_write_c(fh->real, buf, count, datatype->real, status);
+    return lower().File_write_c(fh->real(), buf, count, datatype->real(), status);
   }
   return File_write(fh, buf, int(count), datatype, status);
 }
@@ -992,7 +992,7 @@ inline int File_write_all(FileSlot* fh, const void* buf, int count, DatatypeSlot
                           CanonStatus* status) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_write_all(fh->real, buf, count, datatype->real, status);
+  return lower().File_write_all(fh->real(), buf, count, datatype->real(), status);
 }
 
 inline int File_write_all_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
@@ -1000,7 +1000,7 @@ inline int File_write_all_c(FileSlot* fh, const void* buf, i64 count, DatatypeSl
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
     const BlockingCall open;
-    return lower().File_write_all_c(fh->real, buf, count, datatype->real, status);
+    return lower().File_write_all_c(fh->real(), buf, count, datatype->real(), status);
   }
   return File_write_all(fh, buf, int(count), datatype, status);
 }
@@ -1014,14 +1014,14 @@ inline int File_write_all_begin_c(FileSlot* fh, const void* buf, i64 count,
 inline int File_write_at(FileSlot* fh, i64 offset, const void* buf, int count,
                          DatatypeSlot* datatype, CanonStatus* status) {
   LowerScope scope;
-  return lower().File_write_at(fh->real, offset, buf, count, datatype->real, status);
+  return lower().File_write_at(fh->real(), offset, buf, count, datatype->real(), status);
 }
 
 inline int File_write_at_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
                            DatatypeSlot* datatype, CanonStatus* status) {
   if (!(fits_int(count))) {
     LowerScope scope;
-    return lower().File_write_at_c(fh->real, offset, buf, count, datatype->real, status);
+    return lower().File_write_at_c(fh->real(), offset, buf, count, datatype->real(), status);
   }
   return File_write_at(fh, offset, buf, int(count), datatype, status);
 }
@@ -1030,7 +1030,7 @@ inline int File_write_at_all(FileSlot* fh, i64 offset, const void* buf, int coun
                              DatatypeSlot* datatype, CanonStatus* status) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_write_at_all(fh->real, offset, buf, count, datatype->real, status);
+  return lower().File_write_at_all(fh->real(), offset, buf, count, datatype->real(), status);
 }
 
 inline int File_write_at_all_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
@@ -1038,7 +1038,7 @@ inline int File_write_at_all_c(FileSlot* fh, i64 offset, const void* buf, i64 co
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
     const BlockingCall open;
-    return lower().File_write_at_all_c(fh->real, offset, buf, count, datatype->real, status);
+    return lower().File_write_at_all_c(fh->real(), offset, buf, count, datatype->real(), status);
   }
   return File_write_at_all(fh, offset, buf, int(count), datatype, status);
 }
@@ -1075,8 +1075,8 @@ inline int Gather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, vo
     sendtype = ignored_handle<kDatatype>();
   if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Gather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                        root, comm->real);
+  return lower().Gather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount, recvtype->real(),
+                        root, comm->real());
 }
 
 inline int Gather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
@@ -1088,8 +1088,8 @@ inline int Gather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, 
       sendtype = ignored_handle<kDatatype>();
     if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Gather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                            root, comm->real);
+    return lower().Gather_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                            recvtype->real(), root, comm->real());
   }
   return Gather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm);
 }
@@ -1111,8 +1111,8 @@ inline int Gatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, v
     sendtype = ignored_handle<kDatatype>();
   if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Gatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                         recvtype->real, root, comm->real);
+  return lower().Gatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                         recvtype->real(), root, comm->real());
 }
 
 inline int Get_c(void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
@@ -1129,10 +1129,10 @@ inline int Get_accumulate(const void* origin_addr, int origin_count, DatatypeSlo
                           DatatypeSlot* target_datatype, OpSlot* op, WinSlot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower().Get_accumulate(origin_addr, origin_count, origin_datatype->real, result_addr,
-                                result_count, result_datatype->real, target_rank,
+  return lower().Get_accumulate(origin_addr, origin_count, origin_datatype->real(), result_addr,
+                                result_count, result_datatype->real(), target_rank,
                                 real_displacement(win, target_rank, target_disp), target_count,
-                                target_datatype->real, op->real, win->real);
+                                target_datatype->real(), op->real(), win->real());
 }
 
 inline int Get_accumulate_c(const void* origin_addr, i64 origin_count,
@@ -1143,10 +1143,10 @@ inline int Get_accumulate_c(const void* origin_addr, i64 origin_count,
   if (!(fits_int(origin_count) && fits_int(result_count) && fits_int(target_count))) {
     LowerScope scope;
     if (const int error = access_error(win, target_rank)) return error;
-    return lower().Get_accumulate_c(origin_addr, origin_count, origin_datatype->real, result_addr,
-                                    result_count, result_datatype->real, target_rank,
+    return lower().Get_accumulate_c(origin_addr, origin_count, origin_datatype->real(), result_addr,
+                                    result_count, result_datatype->real(), target_rank,
                                     real_displacement(win, target_rank, target_disp), target_count,
-                                    target_datatype->real, op->real, win->real);
+                                    target_datatype->real(), op->real(), win->real());
   }
   return Get_accumulate(origin_addr, int(origin_count), origin_datatype, result_addr,
                         int(result_count), result_datatype, target_rank, target_disp,
@@ -1183,27 +1183,27 @@ inline int Get_version(int* version, int* subversion) {
 
 inline int Graph_get(CommSlot* comm, int maxindex, int maxedges, int* index, int* edges) {
   LowerScope scope;
-  return lower().Graph_get(comm->real, maxindex, maxedges, index, edges);
+  return lower().Graph_get(comm->real(), maxindex, maxedges, index, edges);
 }
 
 inline int Graph_map(CommSlot* comm, int nnodes, const int* index, const int* edges, int* newrank) {
   LowerScope scope;
-  return lower().Graph_map(comm->real, nnodes, index, edges, newrank);
+  return lower().Graph_map(comm->real(), nnodes, index, edges, newrank);
 }
 
 inline int Graph_neighbors(CommSlot* comm, int rank, int maxneighbors, int* neighbors) {
   LowerScope scope;
-  return lower().Graph_neighbors(comm->real, rank, maxneighbors, neighbors);
+  return lower().Graph_neighbors(comm->real(), rank, maxneighbors, neighbors);
 }
 
 inline int Graph_neighbors_count(CommSlot* comm, int rank, int* nneighbors) {
   LowerScope scope;
-  return lower().Graph_neighbors_count(comm->real, rank, nneighbors);
+  return lower().Graph_neighbors_count(comm->real(), rank, nneighbors);
 }
 
 inline int Graphdims_get(CommSlot* comm, int* nnodes, int* nedges) {
   LowerScope scope;
-  return lower().Graphdims_get(comm->real, nnodes, nedges);
+  return lower().Graphdims_get(comm->real(), nnodes, nedges);
 }
 
 inline int Iallgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
@@ -1354,8 +1354,8 @@ inline int Neighbor_allgather(const void* sendbuf, int sendcount, DatatypeSlot* 
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower().Neighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                    recvtype->real, comm->real);
+  return lower().Neighbor_allgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                    recvtype->real(), comm->real());
 }
 
 inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
@@ -1365,8 +1365,8 @@ inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower().Neighbor_allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                        recvtype->real, comm->real);
+    return lower().Neighbor_allgather_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                        recvtype->real(), comm->real());
   }
   return Neighbor_allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype,
                             comm);
@@ -1386,8 +1386,8 @@ inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, DatatypeSlot*
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower().Neighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts,
-                                     displs, recvtype->real, comm->real);
+  return lower().Neighbor_allgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts,
+                                     displs, recvtype->real(), comm->real());
 }
 
 inline int Neighbor_alltoall(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
@@ -1395,8 +1395,8 @@ inline int Neighbor_alltoall(const void* sendbuf, int sendcount, DatatypeSlot* s
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower().Neighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                   recvtype->real, comm->real);
+  return lower().Neighbor_alltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                   recvtype->real(), comm->real());
 }
 
 inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
@@ -1406,8 +1406,8 @@ inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot*
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower().Neighbor_alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                       recvtype->real, comm->real);
+    return lower().Neighbor_alltoall_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                       recvtype->real(), comm->real());
   }
   return Neighbor_alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype,
                            comm);
@@ -1427,8 +1427,8 @@ inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const 
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower().Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
-                                    recvcounts, rdispls, recvtype->real, comm->real);
+  return lower().Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf,
+                                    recvcounts, rdispls, recvtype->real(), comm->real());
 }
 
 inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
@@ -1438,34 +1438,35 @@ inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const 
   CollectiveScope scope(comm);
   int sends = 0, receives = 0;
   front::degree_counts(comm, &sends, &receives);
-  Scratch<u64> real_sendtypes(sends);
+  Scratch<RealDatatype> real_sendtypes(sends);
   for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
        i < sends; i++)
-    real_sendtypes[i] = sendtypes[i]->real;
-  Scratch<u64> real_recvtypes(receives);
+    real_sendtypes[i] = sendtypes[i]->real();
+  Scratch<RealDatatype> real_recvtypes(receives);
   for (int i = 0; recvtypes != nullptr && i < receives; i++)
-    real_recvtypes[i] = recvtypes[i]->real;
+    real_recvtypes[i] = recvtypes[i]->real();
   const BlockingCall open;
   return lower().Neighbor_alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf,
-                                    recvcounts, rdispls, real_recvtypes.data(), comm->real);
+                                    recvcounts, rdispls, real_recvtypes.data(), comm->real());
 }
 
 inline int Op_commutative(OpSlot* op, int* commute) {
   LowerScope scope;
-  return lower().Op_commutative(op->real, commute);
+  return lower().Op_commutative(op->real(), commute);
 }
 
 inline int Pack(const void* inbuf, int incount, DatatypeSlot* datatype, void* outbuf, int outsize,
                 int* position, CommSlot* comm) {
   LowerScope scope;
-  return lower().Pack(inbuf, incount, datatype->real, outbuf, outsize, position, comm->real);
+  return lower().Pack(inbuf, incount, datatype->real(), outbuf, outsize, position, comm->real());
 }
 
 inline int Pack_c(const void* inbuf, i64 incount, DatatypeSlot* datatype, void* outbuf, i64 outsize,
                   i64* position, CommSlot* comm) {
   if (!(fits_int(incount) && fits_int(outsize) && fits_int(*position))) {
     LowerScope scope;
-    return lower().Pack_c(inbuf, incount, datatype->real, outbuf, outsize, position, comm->real);
+    return lower().Pack_c(inbuf, incount, datatype->real(), outbuf, outsize, position,
+                          comm->real());
   }
   int small_position = int(*position);
   const int error = Pack(inbuf, int(incount), datatype, outbuf, int(outsize), &small_position,
@@ -1477,14 +1478,15 @@ inline int Pack_c(const void* inbuf, i64 incount, DatatypeSlot* datatype, void* 
 inline int Pack_external(const char* datarep, const void* inbuf, int incount,
                          DatatypeSlot* datatype, void* outbuf, i64 outsize, i64* position) {
   LowerScope scope;
-  return lower().Pack_external(datarep, inbuf, incount, datatype->real, outbuf, outsize, position);
+  return lower().Pack_external(datarep, inbuf, incount, datatype->real(), outbuf, outsize,
+                               position);
 }
 
 inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount,
                            DatatypeSlot* datatype, void* outbuf, i64 outsize, i64* position) {
   if (!(fits_int(incount))) {
     LowerScope scope;
-    return lower().Pack_external_c(datarep, inbuf, incount, datatype->real, outbuf, outsize,
+    return lower().Pack_external_c(datarep, inbuf, incount, datatype->real(), outbuf, outsize,
                                    position);
   }
   i64 small_position = i64(*position);
@@ -1496,14 +1498,14 @@ inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount,
 
 inline int Pack_external_size(const char* datarep, int incount, DatatypeSlot* datatype, i64* size) {
   LowerScope scope;
-  return lower().Pack_external_size(datarep, incount, datatype->real, size);
+  return lower().Pack_external_size(datarep, incount, datatype->real(), size);
 }
 
 inline int Pack_external_size_c(const char* datarep, i64 incount, DatatypeSlot* datatype,
                                 i64* size) {
   if (!(fits_int(incount))) {
     LowerScope scope;
-    return lower().Pack_external_size_c(datarep, incount, datatype->real, size);
+    return lower().Pack_external_size_c(datarep, incount, datatype->real(), size);
   }
   i64 small_size = 0;
   const int error = Pack_external_size(datarep, int(incount), datatype, &small_size);
@@ -1513,13 +1515,13 @@ inline int Pack_external_size_c(const char* datarep, i64 incount, DatatypeSlot* 
 
 inline int Pack_size(int incount, DatatypeSlot* datatype, CommSlot* comm, int* size) {
   LowerScope scope;
-  return lower().Pack_size(incount, datatype->real, comm->real, size);
+  return lower().Pack_size(incount, datatype->real(), comm->real(), size);
 }
 
 inline int Pack_size_c(i64 incount, DatatypeSlot* datatype, CommSlot* comm, i64* size) {
   if (!(fits_int(incount))) {
     LowerScope scope;
-    return lower().Pack_size_c(incount, datatype->real, comm->real, size);
+    return lower().Pack_size_c(incount, datatype->real(), comm->real(), size);
   }
   int small_size = 0;
   const int error = Pack_size(int(incount), datatype, comm, &small_size);
@@ -1563,7 +1565,7 @@ inline int Reduce(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* d
   if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
   if (root == abi::kProcNull) op = ignored_handle<kOp>();
   const ReducingCall open(op);
-  return lower().Reduce(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
+  return lower().Reduce(sendbuf, recvbuf, count, datatype->real(), op->real(), root, comm->real());
 }
 
 inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
@@ -1574,7 +1576,8 @@ inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot*
     if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
     if (root == abi::kProcNull) op = ignored_handle<kOp>();
     const ReducingCall open(op);
-    return lower().Reduce_c(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
+    return lower().Reduce_c(sendbuf, recvbuf, count, datatype->real(), op->real(), root,
+                            comm->real());
   }
   return Reduce(sendbuf, recvbuf, int(count), datatype, op, root, comm);
 }
@@ -1589,14 +1592,14 @@ inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Datatype
 inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, DatatypeSlot* datatype,
                         OpSlot* op) {
   LowerScope scope;
-  return lower().Reduce_local(inbuf, inoutbuf, count, datatype->real, op->real);
+  return lower().Reduce_local(inbuf, inoutbuf, count, datatype->real(), op->real());
 }
 
 inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, DatatypeSlot* datatype,
                           OpSlot* op) {
   if (!(fits_int(count))) {
     LowerScope scope;
-    return lower().Reduce_local_c(inbuf, inoutbuf, count, datatype->real, op->real);
+    return lower().Reduce_local_c(inbuf, inoutbuf, count, datatype->real(), op->real());
   }
   return Reduce_local(inbuf, inoutbuf, int(count), datatype, op);
 }
@@ -1606,7 +1609,8 @@ inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcou
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower().Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
+  return lower().Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real(), op->real(),
+                                comm->real());
 }
 
 inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
@@ -1614,8 +1618,8 @@ inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcoun
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower().Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real,
-                                      comm->real);
+  return lower().Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real(), op->real(),
+                                      comm->real());
 }
 
 inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount,
@@ -1624,8 +1628,8 @@ inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvco
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower().Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype->real, op->real,
-                                          comm->real);
+    return lower().Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype->real(), op->real(),
+                                          comm->real());
   }
   return Reduce_scatter_block(sendbuf, recvbuf, int(recvcount), datatype, op, comm);
 }
@@ -1683,7 +1687,7 @@ inline int Scan(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* dat
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower().Scan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+  return lower().Scan(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
 }
 
 inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype, OpSlot* op,
@@ -1692,7 +1696,7 @@ inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* d
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower().Scan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+    return lower().Scan_c(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
   }
   return Scan(sendbuf, recvbuf, int(count), datatype, op, comm);
 }
@@ -1711,8 +1715,8 @@ inline int Scatter(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, v
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
     recvtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Scatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                         root, comm->real);
+  return lower().Scatter(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount, recvtype->real(),
+                         root, comm->real());
 }
 
 inline int Scatter_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
@@ -1724,8 +1728,8 @@ inline int Scatter_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
     if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
       recvtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Scatter_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                             root, comm->real);
+    return lower().Scatter_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                             recvtype->real(), root, comm->real());
   }
   return Scatter(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm);
 }
@@ -1747,8 +1751,8 @@ inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displ
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
     recvtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Scatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
-                          recvtype->real, root, comm->real);
+  return lower().Scatterv(sendbuf, sendcounts, displs, sendtype->real(), recvbuf, recvcount,
+                          recvtype->real(), root, comm->real());
 }
 
 inline int Send_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
@@ -1808,7 +1812,7 @@ inline int Status_set_elements_c(CanonStatus* status, DatatypeSlot* datatype, i6
 
 inline int Topo_test(CommSlot* comm, int* status) {
   LowerScope scope;
-  return lower().Topo_test(comm->real, status);
+  return lower().Topo_test(comm->real(), status);
 }
 
 inline int Type_contiguous_c(i64 count, DatatypeSlot* oldtype, DatatypeSlot** newtype) {
@@ -1859,14 +1863,15 @@ inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, DatatypeSlot* o
 inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
                   DatatypeSlot* datatype, CommSlot* comm) {
   LowerScope scope;
-  return lower().Unpack(inbuf, insize, position, outbuf, outcount, datatype->real, comm->real);
+  return lower().Unpack(inbuf, insize, position, outbuf, outcount, datatype->real(), comm->real());
 }
 
 inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount,
                     DatatypeSlot* datatype, CommSlot* comm) {
   if (!(fits_int(insize) && fits_int(*position) && fits_int(outcount))) {
     LowerScope scope;
-    return lower().Unpack_c(inbuf, insize, position, outbuf, outcount, datatype->real, comm->real);
+    return lower().Unpack_c(inbuf, insize, position, outbuf, outcount, datatype->real(),
+                            comm->real());
   }
   int small_position = int(*position);
   const int error = Unpack(inbuf, int(insize), &small_position, outbuf, int(outcount), datatype,
@@ -1879,7 +1884,7 @@ inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i
                            void* outbuf, int outcount, DatatypeSlot* datatype) {
   LowerScope scope;
   return lower().Unpack_external(datarep, inbuf, insize, position, outbuf, outcount,
-                                 datatype->real);
+                                 datatype->real());
 }
 
 inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position,
@@ -1887,7 +1892,7 @@ inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize,
   if (!(fits_int(outcount))) {
     LowerScope scope;
     return lower().Unpack_external_c(datarep, inbuf, insize, position, outbuf, outcount,
-                                     datatype->real);
+                                     datatype->real());
   }
   i64 small_position = i64(*position);
   const int error = Unpack_external(datarep, inbuf, insize, &small_position, outbuf, int(outcount),
@@ -1916,22 +1921,22 @@ inline int Win_create_c(void* base, i64 size, i64 disp_unit, InfoSlot* info, Com
 
 inline int Win_flush(int rank, WinSlot* win) {
   LowerScope scope;
-  return lower().Win_flush(rank, win->real);
+  return lower().Win_flush(rank, win->real());
 }
 
 inline int Win_flush_all(WinSlot* win) {
   LowerScope scope;
-  return lower().Win_flush_all(win->real);
+  return lower().Win_flush_all(win->real());
 }
 
 inline int Win_flush_local(int rank, WinSlot* win) {
   LowerScope scope;
-  return lower().Win_flush_local(rank, win->real);
+  return lower().Win_flush_local(rank, win->real());
 }
 
 inline int Win_flush_local_all(WinSlot* win) {
   LowerScope scope;
-  return lower().Win_flush_local_all(win->real);
+  return lower().Win_flush_local_all(win->real());
 }
 
 inline int Win_shared_query_c(WinSlot* win, int rank, i64* size, i64* disp_unit, void* baseptr) {
@@ -1943,7 +1948,7 @@ inline int Win_shared_query_c(WinSlot* win, int rank, i64* size, i64* disp_unit,
 
 inline int Win_sync(WinSlot* win) {
   LowerScope scope;
-  return lower().Win_sync(win->real);
+  return lower().Win_sync(win->real());
 }
 
 inline double Wtick() {

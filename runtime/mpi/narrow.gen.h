@@ -22,8 +22,8 @@ inline int Allgatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendty
     CollectiveScope scope(comm);
     if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                                recvtype->real, comm->real);
+    return lower().Allgatherv_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                                recvtype->real(), comm->real());
   }
   return Allgatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(),
                     small_displs.data(), recvtype, comm);
@@ -62,8 +62,8 @@ inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sd
     CollectiveScope scope(comm);
     if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts,
-                               rdispls, recvtype->real, comm->real);
+    return lower().Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf, recvcounts,
+                               rdispls, recvtype->real(), comm->real());
   }
   return Alltoallv(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtype, recvbuf,
                    small_recvcounts.data(), small_rdispls.data(), recvtype, comm);
@@ -106,18 +106,18 @@ inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sd
     CollectiveScope scope(comm);
     int sends = 0, receives = 0;
     front::peer_counts(comm, &sends, &receives);
-    Scratch<u64> real_sendtypes(sends);
+    Scratch<RealDatatype> real_sendtypes(sends);
     for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
          i < sends; i++)
-      real_sendtypes[i] = sendtypes[i]->real;
-    Scratch<u64> real_recvtypes(receives);
+      real_sendtypes[i] = sendtypes[i]->real();
+    Scratch<RealDatatype> real_recvtypes(receives);
     for (int i = 0; recvtypes != nullptr && i < receives; i++)
-      real_recvtypes[i] = recvtypes[i]->real;
+      real_recvtypes[i] = recvtypes[i]->real();
     const BlockingCall open;
     return lower().Alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf,
                                recvcounts, rdispls,
                                recvtypes == sendtypes ? real_sendtypes.data()
-                               : real_recvtypes.data(), comm->real);
+                               : real_recvtypes.data(), comm->real());
   }
   return Alltoallw(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtypes, recvbuf,
                    small_recvcounts.data(), small_rdispls.data(), recvtypes, comm);
@@ -159,8 +159,8 @@ inline int Gatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
       sendtype = ignored_handle<kDatatype>();
     if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Gatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                             recvtype->real, root, comm->real);
+    return lower().Gatherv_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                             recvtype->real(), root, comm->real());
   }
   return Gatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(),
                  small_displs.data(), recvtype, root, comm);
@@ -357,8 +357,8 @@ inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlo
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower().Neighbor_allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts,
-                                         displs, recvtype->real, comm->real);
+    return lower().Neighbor_allgatherv_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts,
+                                         displs, recvtype->real(), comm->real());
   }
   return Neighbor_allgatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(),
                              small_displs.data(), recvtype, comm);
@@ -396,8 +396,8 @@ inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, cons
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower().Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
-                                        recvcounts, rdispls, recvtype->real, comm->real);
+    return lower().Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf,
+                                        recvcounts, rdispls, recvtype->real(), comm->real());
   }
   return Neighbor_alltoallv(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtype,
                             recvbuf, small_recvcounts.data(), small_rdispls.data(), recvtype, comm);
@@ -437,17 +437,17 @@ inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, cons
     CollectiveScope scope(comm);
     int sends = 0, receives = 0;
     front::degree_counts(comm, &sends, &receives);
-    Scratch<u64> real_sendtypes(sends);
+    Scratch<RealDatatype> real_sendtypes(sends);
     for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
          i < sends; i++)
-      real_sendtypes[i] = sendtypes[i]->real;
-    Scratch<u64> real_recvtypes(receives);
+      real_sendtypes[i] = sendtypes[i]->real();
+    Scratch<RealDatatype> real_recvtypes(receives);
     for (int i = 0; recvtypes != nullptr && i < receives; i++)
-      real_recvtypes[i] = recvtypes[i]->real;
+      real_recvtypes[i] = recvtypes[i]->real();
     const BlockingCall open;
     return lower().Neighbor_alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(),
                                         recvbuf, recvcounts, rdispls, real_recvtypes.data(),
-                                        comm->real);
+                                        comm->real());
   }
   return Neighbor_alltoallw(sendbuf, small_sendcounts.data(), sdispls, sendtypes, recvbuf,
                             small_recvcounts.data(), rdispls, recvtypes, comm);
@@ -481,8 +481,8 @@ inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvc
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower().Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype->real, op->real,
-                                    comm->real);
+    return lower().Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype->real(), op->real(),
+                                    comm->real());
   }
   return Reduce_scatter(sendbuf, recvbuf, small_recvcounts.data(), datatype, op, comm);
 }
@@ -516,8 +516,8 @@ inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* dis
     if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
       recvtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Scatterv_c(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
-                              recvtype->real, root, comm->real);
+    return lower().Scatterv_c(sendbuf, sendcounts, displs, sendtype->real(), recvbuf, recvcount,
+                              recvtype->real(), root, comm->real());
   }
   return Scatterv(sendbuf, small_sendcounts.data(), small_displs.data(), sendtype, recvbuf,
                   int(recvcount), recvtype, root, comm);

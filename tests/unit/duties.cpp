@@ -51,7 +51,7 @@ static void hold(int) {
 }
 
 // A rank at the door looks at the network while it hesitates: there is nothing.
-static int probe_nothing(int, int, u64, int* flag, CanonStatus*) {
+static int probe_nothing(int, int, RealComm, int* flag, CanonStatus*) {
   *flag = 0;
   return 0;
 }

@@ -15,30 +15,30 @@ static int outcome;
 static i32 receipt_tag;
 static u64 freed;
 
-static int improbe(int source, int tag, u64, int* flag, u64* message, CanonStatus* status) {
+static int improbe(int source, int tag, RealComm, int* flag, RealMessage* message, CanonStatus* status) {
   EXPECT(source == 1 && tag == kAnyTag);
   *flag = 1;
-  *message = 77;
+  *message = {77};
   status->source = 1;
   status->tag = 3;
   return kSuccess;
 }
-static int imrecv(void*, int, u64, u64* message, u64* request) {
-  EXPECT(*message == 77);
-  if (outcome == kSuccess) *request = 88;
+static int imrecv(void*, int, RealDatatype, RealMessage* message, RealRequest* request) {
+  EXPECT(message->value == 77);
+  if (outcome == kSuccess) *request = {88};
   return outcome;
 }
-static int test(u64* request, int* flag, CanonStatus* status) {
-  EXPECT(*request == 88);
+static int test(RealRequest* request, int* flag, CanonStatus* status) {
+  EXPECT(request->value == 88);
   *flag = 1;
   status->source = 1;
   return kSuccess;
 }
-static int request_free(u64* request) {
-  freed = *request;
+static int request_free(RealRequest* request) {
+  freed = request->value;
   return kSuccess;
 }
-static int send(const void*, int count, u64, int, int tag, u64) {
+static int send(const void*, int count, RealDatatype, int, int tag, RealComm) {
   EXPECT(count == 0);
   receipt_tag = tag;
   return kSuccess;
@@ -86,7 +86,7 @@ static RequestSlot* receive(RequestKind kind) {
   request->peer = kAnySource;
   request->tag = 3;
   request->datatype = &byte_slot;
-  slot->real = 99;
+  slot->real() = {99};
   return slot;
 }
 
@@ -103,7 +103,7 @@ static void test_taken() {
   EXPECT(unexpected_match(&world, kAnySource, 3) == kept);
   outcome = kSuccess;
   EXPECT(unexpected_receive(kept, slot) == kSuccess);
-  EXPECT(is_gone() && state().p2p.received[1] == 0 && slot->real == 88);
+  EXPECT(is_gone() && state().p2p.received[1] == 0 && slot->real().value == 88);
   EXPECT(request_of(slot)->mode == SendMode::kMatched);
 }
 
@@ -112,11 +112,11 @@ static void test_taken_by_a_persistent_receive() {
   request_of(slot)->state = RequestState::kInactive;
   outcome = kSuccess;
   EXPECT(unexpected_receive(hold(), slot) == kSuccess);
-  EXPECT(is_gone() && slot->real == 88);
+  EXPECT(is_gone() && slot->real().value == 88);
   EXPECT(request_of(slot)->state == RequestState::kActive);
   RequestSlot* handle = slot;
   release_handle(&handle);
-  EXPECT(handle == slot && slot->real == 99);
+  EXPECT(handle == slot && slot->real().value == 99);
   EXPECT(request_of(slot)->state == RequestState::kInactive);
   EXPECT(request_of(slot)->mode == SendMode::kStandard);
 }
@@ -127,7 +127,7 @@ static void test_refused() {
   outcome = kErrType;
   EXPECT(unexpected_receive(kept, slot) == kErrType);
   EXPECT(world.unexpected_first == kept && held_from(1) == 1 && state().p2p.received[1] == 1);
-  EXPECT(receipt_tag == 0 && slot->real == 99);
+  EXPECT(receipt_tag == 0 && slot->real().value == 99);
   outcome = kErrTruncate;  // it has been received, and is lost
   EXPECT(unexpected_receive(kept, slot) == kErrTruncate);
   EXPECT(is_gone() && state().p2p.received[1] == 1);

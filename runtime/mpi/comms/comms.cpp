@@ -32,7 +32,7 @@ void comm_unlink(Comm* comm) {
 }
 
 /// All members agree on an id. Collective over the new communicator `real`.
-u64 agree_on_id(u64 real, const Comm* comm) {
+u64 agree_on_id(RealComm real, const Comm* comm) {
   u64 id = ((u64(u32(state().world.rank)) + kFirstMemberBias) << kFirstMemberShift) |
            ++state().comms.next_number;
   const int bytes = int(sizeof id);
@@ -92,7 +92,7 @@ void sweep_dead_comms() {
   }
 }
 
-using LowerFree = int (*)(u64*);
+using LowerFree = int (*)(RealComm*);
 
 /// Ends a communicator by this call of the lower half. Meanwhile the core lock is released, and
 /// other threads must not take in messages of what is half gone.
@@ -101,7 +101,7 @@ int comm_end_lower(LowerFree MpiCalls::*end, CommSlot* comm) {
   int error;
   {
     const BlockingCall open;
-    error = (lower().*end)(&comm->real);
+    error = (lower().*end)(&comm->real());
   }
   comm_forget(comm);
   return error;
@@ -121,7 +121,7 @@ int comm_end(LowerFree MpiCalls::*end, CommSlot** handle) {
   }
   if (!c->outside) {
     const BlockingCall open;
-    (void)lower().Barrier(comm->real);  // see the second invariant of clock.h
+    (void)lower().Barrier(comm->real());  // see the second invariant of clock.h
   }
   end_duplicates(comm);
   const int error = comm_end_lower(end, comm);
@@ -141,8 +141,8 @@ void comm_link(Comm* comm) {
 
 void connection_end() {
   if (--crossing().connections) return;
-  u64 known = state().lower.everyone;
-  state().lower.everyone = 0;
+  RealGroup known = state().lower.everyone;
+  state().lower.everyone = {};
   if (known) (void)lower().Group_free(&known);
 }
 
@@ -159,9 +159,9 @@ u64 id_by_call(CommSlot* parent, const Comm* comm) {
   return (hash & ~(u64(3) << 62)) | u64(1) << 62;
 }
 
-CommSlot* comm_register(Comm* comm, u64 real, u64 id, ErrhandlerSlot* errhandler) {
+CommSlot* comm_register(Comm* comm, RealComm real, u64 id, ErrhandlerSlot* errhandler) {
   CommSlot* const slot = slot_new<kComm>(comm);
-  slot->real = real;
+  slot->real() = real;
   slot->spare = reinterpret_cast<u64>(comm->outside ? state().gate.unused_clock : clock_new(id));
   if (comm->outside) crossing().connections++;
   comm->id = id;
@@ -172,9 +172,9 @@ CommSlot* comm_register(Comm* comm, u64 real, u64 id, ErrhandlerSlot* errhandler
   return slot;
 }
 
-int comm_adopt(u64 real, bool inter, ErrhandlerSlot* errhandler, CommSlot** newcomm,
+int comm_adopt(RealComm real, bool inter, ErrhandlerSlot* errhandler, CommSlot** newcomm,
                CommSlot* parent, const Group* known) {
-  if (real == state().lower.comm_null || real == 0) {
+  if (real == state().lower.comm_null || !real) {
     *newcomm = null_of<kComm>();
     return kSuccess;
   }
@@ -221,8 +221,8 @@ void comm_forget(CommSlot* slot) {
 int members_agree(CommSlot* comm, int error) {
   int worst = error;
   const BlockingCall open;
-  (void)lower().Allreduce(&error, &worst, 1, slot_at<kDatatype>(kInt)->real,
-                          slot_at<kOp>(abi::kMax)->real, comm->real);
+  (void)lower().Allreduce(&error, &worst, 1, slot_at<kDatatype>(kInt)->real(),
+                          slot_at<kOp>(abi::kMax)->real(), comm->real());
   return worst;
 }
 
@@ -256,7 +256,7 @@ int Comm_compare(CommSlot* comm1, CommSlot* comm2, int* result) {
   }
   if (a->outside || b->outside) {
     LowerScope scope;
-    return lower().Comm_compare(comm1->real, comm2->real, result);
+    return lower().Comm_compare(comm1->real(), comm2->real(), result);
   }
   const Group ga{a->size, a->rank, a->local_members}, gb{b->size, b->rank, b->local_members};
   GroupSlot sa{}, sb{};
@@ -302,12 +302,12 @@ int Comm_get_name(CommSlot* comm, char* name, int* length) {
 int Comm_create(CommSlot* comm, GroupSlot* group, CommSlot** newcomm) {
   const Group* const g = members_of(group);
   if (!g) return kErrGroup;
-  const auto make = [&](u64* real) {
-    u64 lower_handle = 0;
+  const auto make = [&](RealComm* real) {
+    RealGroup lower_handle{};
     int error = lower_group(g->ranks, g->size, &lower_handle);
     if (!error) {
       const BlockingCall open;
-      error = lower().Comm_create(comm->real, lower_handle, real);
+      error = lower().Comm_create(comm->real(), lower_handle, real);
     }
     if (lower_handle && g->size) (void)lower().Group_free(&lower_handle);
     return error;

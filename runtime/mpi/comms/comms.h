@@ -36,13 +36,13 @@ u64 id_by_call(CommSlot* parent, const Comm* comm);
 
 /// Gives a communicator its handle. One with processes outside the job is never saved: it has no
 /// id to agree on, and nothing to count, for the others may not.
-CommSlot* comm_register(Comm* comm, u64 real, u64 id, ErrhandlerSlot* errhandler);
+CommSlot* comm_register(Comm* comm, RealComm real, u64 id, ErrhandlerSlot* errhandler);
 
 /// Registers a communicator the lower half has just made; every member calls this.
 /// Sets *newcomm to the new handle, or to MPI_COMM_NULL if this rank is not a member.
 /// `parent`: whose clock all members have counted for this call; null: they agree on an id.
 /// `known`: its members, if that is known (of an intracommunicator, all of this job).
-int comm_adopt(u64 real, bool inter, ErrhandlerSlot* errhandler, CommSlot** newcomm,
+int comm_adopt(RealComm real, bool inter, ErrhandlerSlot* errhandler, CommSlot** newcomm,
                CommSlot* parent = nullptr, const Group* known = nullptr);
 
 void comm_forget(CommSlot* slot);
@@ -60,7 +60,7 @@ int comm_construct_prepared(CommSlot* parent, bool inter, CommSlot** newcomm, Ma
   sweep_leaving();
   // Of the two groups that come together, each calls on a communicator of its own.
   const bool counts_alike = !from->outside && (!inter || from->remote_size >= 0);
-  u64 real = 0;
+  RealComm real{};
   int error = make(&real);
   if (!error)
     error = comm_adopt(real, inter, from->errhandler, newcomm, counts_alike ? parent : nullptr,
@@ -78,7 +78,7 @@ int comm_construct_prepared(CommSlot* parent, bool inter, CommSlot** newcomm, Ma
 template <typename Make, typename Complete>
 int comm_construct(CommSlot* parent, bool inter, CommSlot** newcomm, Make make, Complete complete,
                    const Group* known = nullptr) {
-  const auto call = [&](u64* real) {
+  const auto call = [&](RealComm* real) {
     const BlockingCall open;
     return make(real);
   };
@@ -98,7 +98,7 @@ int comm_construct_duplicate(CommSlot* parent, CommSlot** newcomm, Complete comp
   const bool is_known = from->remote_size < 0 && !from->outside;
   return comm_construct(
       parent, from->remote_size >= 0, newcomm,
-      [&](u64* real) { return lower().Comm_dup(parent->real, real); }, complete,
+      [&](RealComm* real) { return lower().Comm_dup(parent->real(), real); }, complete,
       is_known ? &members : nullptr);
 }
 

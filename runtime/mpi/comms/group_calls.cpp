@@ -215,7 +215,7 @@ int Comm_create_group(CommSlot* comm, GroupSlot* group, int tag, CommSlot** newc
   if (const int error = group_barrier(*g, u64(bridge_tag), &clock)) return error;
   LowerScope scope;
   count_collective(clock);
-  u64 real = 0;
+  RealComm real{};
   const int error = lower_comm(g->ranks, g->size, bridge_tag, &real);
   return error ? error : comm_adopt(real, false, from->errhandler, newcomm);
 }
@@ -239,15 +239,15 @@ int Intercomm_create(CommSlot* local, int local_leader, CommSlot* peer, int remo
   if (error) return error;
   const LowerScope scope;
   count_collective(clock);
-  u64 real = 0;
+  RealComm real{};
   {
     const BlockingCall open;
     if (!leads || other.same_job)
-      error = lower().Intercomm_create(local->real, local_leader, state().lower.bridge,
+      error = lower().Intercomm_create(local->real(), local_leader, state().lower.bridge,
                                        other.leader, other.tag, &real);
     else
-      error = lower().Intercomm_create(local->real, local_leader, peer->real, remote_leader, tag,
-                                       &real);
+      error = lower().Intercomm_create(local->real(), local_leader, peer->real(), remote_leader,
+                                       tag, &real);
   }
   return error ? error : comm_adopt(real, true, from->errhandler, newcomm);
 }

@@ -38,8 +38,8 @@ int idup_begin(CommSlot* comm, Attribute* attributes, CommSlot** newcomm, Reques
   const CollectiveScope scope(comm, false);
   const Comm* const from = comm_of(comm);
   RequestSlot* const slot = request_slot_new();
-  u64 real = 0;
-  if (const int error = lower().Comm_idup(comm->real, &real, &slot->real)) {
+  RealComm real{};
+  if (const int error = lower().Comm_idup(comm->real(), &real, &slot->real())) {
     request_slot_free(slot);
     return error;
   }

@@ -21,7 +21,7 @@ bool leave(CommSlot* comm) {
     has_duplicates |= other->duplicate_of == c;
   if (c->outside || has_duplicates) return false;
   RequestSlot* const slot = request_slot_new();
-  if (lower().Ibarrier(comm->real, &slot->real)) {
+  if (lower().Ibarrier(comm->real(), &slot->real())) {
     request_slot_free(slot);
     return false;
   }
@@ -64,7 +64,7 @@ void comm_request_ended(CommSlot* comm) {
   state().comms.leaving--;
   c->leaving = false;
   c->ending = true;
-  (void)lower().Comm_free(&comm->real);
+  (void)lower().Comm_free(&comm->real());
   comm_forget(comm);
 }
 

@@ -17,9 +17,9 @@ inline int Allgather_init(const void* sendbuf, int sendcount, DatatypeSlot* send
                           RequestSlot** request) {
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Iallgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                              recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iallgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                              recvtype->real(), own->real(), real);
   });
 }
 
@@ -29,17 +29,18 @@ inline int Allgatherv_init(const void* sendbuf, int sendcount, DatatypeSlot* sen
                            RequestSlot** request) {
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Iallgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                               recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iallgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                               recvtype->real(), own->real(), real);
   });
 }
 
 inline int Allreduce_init(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
                           OpSlot* op, CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {datatype, op}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Iallreduce(sendbuf, recvbuf, count, datatype->real, op->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iallreduce(sendbuf, recvbuf, count, datatype->real(), op->real(), own->real(),
+                              real);
   });
 }
 
@@ -48,9 +49,9 @@ inline int Alltoall_init(const void* sendbuf, int sendcount, DatatypeSlot* sendt
                          RequestSlot** request) {
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Ialltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                             own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ialltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                             recvtype->real(), own->real(), real);
   });
 }
 
@@ -60,16 +61,16 @@ inline int Alltoallv_init(const void* sendbuf, const int* sendcounts, const int*
                           RequestSlot** request) {
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts,
-                              rdispls, recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf, recvcounts,
+                              rdispls, recvtype->real(), own->real(), real);
   });
 }
 
 inline int Barrier_init(CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Ibarrier(own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ibarrier(own->real(), real);
   });
 }
 
@@ -77,16 +78,17 @@ inline int Bcast_init(void* buffer, int count, DatatypeSlot* datatype, int root,
                       InfoSlot*, RequestSlot** request) {
   if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
   return collective_init(comm, {datatype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Ibcast(buffer, count, datatype->real, root, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ibcast(buffer, count, datatype->real(), root, own->real(), real);
   });
 }
 
 inline int Exscan_init(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
                        OpSlot* op, CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {datatype, op}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Iexscan(sendbuf, recvbuf, count, datatype->real, op->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iexscan(sendbuf, recvbuf, count, datatype->real(), op->real(), own->real(),
+                           real);
   });
 }
 
@@ -97,9 +99,9 @@ inline int Gather_init(const void* sendbuf, int sendcount, DatatypeSlot* sendtyp
     sendtype = ignored_handle<kDatatype>();
   if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Igather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                           root, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Igather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                           recvtype->real(), root, own->real(), real);
   });
 }
 
@@ -110,9 +112,9 @@ inline int Gatherv_init(const void* sendbuf, int sendcount, DatatypeSlot* sendty
     sendtype = ignored_handle<kDatatype>();
   if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Igatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                            recvtype->real, root, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Igatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                            recvtype->real(), root, own->real(), real);
   });
 }
 
@@ -120,9 +122,9 @@ inline int Iallgather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype
                       int recvcount, DatatypeSlot* recvtype, CommSlot* comm,
                       RequestSlot** request) {
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iallgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                              recvtype->real, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iallgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                              recvtype->real(), comm->real(), real);
   });
 }
 
@@ -130,25 +132,26 @@ inline int Iallgatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtyp
                        const int* recvcounts, const int* displs, DatatypeSlot* recvtype,
                        CommSlot* comm, RequestSlot** request) {
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iallgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                               recvtype->real, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iallgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                               recvtype->real(), comm->real(), real);
   });
 }
 
 inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
                       OpSlot* op, CommSlot* comm, RequestSlot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iallreduce(sendbuf, recvbuf, count, datatype->real, op->real, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iallreduce(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real(),
+                              real);
   }, Reduction{op, datatype});
 }
 
 inline int Ialltoall(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
                      int recvcount, DatatypeSlot* recvtype, CommSlot* comm, RequestSlot** request) {
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ialltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                             comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ialltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                             recvtype->real(), comm->real(), real);
   });
 }
 
@@ -157,30 +160,31 @@ inline int Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdi
                       const int* rdispls, DatatypeSlot* recvtype, CommSlot* comm,
                       RequestSlot** request) {
   if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts,
-                              rdispls, recvtype->real, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf, recvcounts,
+                              rdispls, recvtype->real(), comm->real(), real);
   });
 }
 
 inline int Ibarrier(CommSlot* comm, RequestSlot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ibarrier(comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ibarrier(comm->real(), real);
   });
 }
 
 inline int Ibcast(void* buffer, int count, DatatypeSlot* datatype, int root, CommSlot* comm,
                   RequestSlot** request) {
   if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ibcast(buffer, count, datatype->real, root, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ibcast(buffer, count, datatype->real(), root, comm->real(), real);
   });
 }
 
 inline int Iexscan(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
                    OpSlot* op, CommSlot* comm, RequestSlot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iexscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iexscan(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real(),
+                           real);
   }, Reduction{op, datatype});
 }
 
@@ -190,9 +194,9 @@ inline int Igather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, v
   if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
     sendtype = ignored_handle<kDatatype>();
   if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Igather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                           root, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Igather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                           recvtype->real(), root, comm->real(), real);
   });
 }
 
@@ -202,36 +206,36 @@ inline int Igatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, 
   if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
     sendtype = ignored_handle<kDatatype>();
   if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Igatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                            recvtype->real, root, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Igatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                            recvtype->real(), root, comm->real(), real);
   });
 }
 
 inline int Ineighbor_allgather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
                                void* recvbuf, int recvcount, DatatypeSlot* recvtype, CommSlot* comm,
                                RequestSlot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                       recvtype->real, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ineighbor_allgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                       recvtype->real(), comm->real(), real);
   });
 }
 
 inline int Ineighbor_allgatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
                                 void* recvbuf, const int* recvcounts, const int* displs,
                                 DatatypeSlot* recvtype, CommSlot* comm, RequestSlot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts,
-                                        displs, recvtype->real, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ineighbor_allgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts,
+                                        displs, recvtype->real(), comm->real(), real);
   });
 }
 
 inline int Ineighbor_alltoall(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
                               void* recvbuf, int recvcount, DatatypeSlot* recvtype, CommSlot* comm,
                               RequestSlot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                      recvtype->real, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ineighbor_alltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                      recvtype->real(), comm->real(), real);
   });
 }
 
@@ -239,9 +243,9 @@ inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const
                                DatatypeSlot* sendtype, void* recvbuf, const int* recvcounts,
                                const int* rdispls, DatatypeSlot* recvtype, CommSlot* comm,
                                RequestSlot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
-                                       recvcounts, rdispls, recvtype->real, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf,
+                                       recvcounts, rdispls, recvtype->real(), comm->real(), real);
   });
 }
 
@@ -249,34 +253,34 @@ inline int Ireduce(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* 
                    OpSlot* op, int root, CommSlot* comm, RequestSlot** request) {
   if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
   if (root == abi::kProcNull) op = ignored_handle<kOp>();
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ireduce(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real,
-                           real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ireduce(sendbuf, recvbuf, count, datatype->real(), op->real(), root,
+                           comm->real(), real);
   }, Reduction{op, datatype});
 }
 
 inline int Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
                            DatatypeSlot* datatype, OpSlot* op, CommSlot* comm,
                            RequestSlot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real,
-                                   comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real(), op->real(),
+                                   comm->real(), real);
   }, Reduction{op, datatype});
 }
 
 inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
                                  DatatypeSlot* datatype, OpSlot* op, CommSlot* comm,
                                  RequestSlot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real,
-                                         comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real(), op->real(),
+                                         comm->real(), real);
   }, Reduction{op, datatype});
 }
 
 inline int Iscan(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype, OpSlot* op,
                  CommSlot* comm, RequestSlot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iscan(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real(), real);
   }, Reduction{op, datatype});
 }
 
@@ -286,9 +290,9 @@ inline int Iscatter(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, 
   if (!at_root(comm, root)) sendtype = ignored_handle<kDatatype>();
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
     recvtype = ignored_handle<kDatatype>();
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iscatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                            root, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iscatter(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                            recvtype->real(), root, comm->real(), real);
   });
 }
 
@@ -298,9 +302,9 @@ inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* disp
   if (!at_root(comm, root)) sendtype = ignored_handle<kDatatype>();
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
     recvtype = ignored_handle<kDatatype>();
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
-                             recvtype->real, root, comm->real, real);
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real(), recvbuf, recvcount,
+                             recvtype->real(), root, comm->real(), real);
   });
 }
 
@@ -308,9 +312,9 @@ inline int Neighbor_allgather_init(const void* sendbuf, int sendcount, DatatypeS
                                    void* recvbuf, int recvcount, DatatypeSlot* recvtype,
                                    CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Ineighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                       recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ineighbor_allgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                       recvtype->real(), own->real(), real);
   });
 }
 
@@ -319,9 +323,9 @@ inline int Neighbor_allgatherv_init(const void* sendbuf, int sendcount, Datatype
                                     DatatypeSlot* recvtype, CommSlot* comm, InfoSlot*,
                                     RequestSlot** request) {
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Ineighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts,
-                                        displs, recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ineighbor_allgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts,
+                                        displs, recvtype->real(), own->real(), real);
   });
 }
 
@@ -329,9 +333,9 @@ inline int Neighbor_alltoall_init(const void* sendbuf, int sendcount, DatatypeSl
                                   void* recvbuf, int recvcount, DatatypeSlot* recvtype,
                                   CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Ineighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                      recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ineighbor_alltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                      recvtype->real(), own->real(), real);
   });
 }
 
@@ -340,9 +344,9 @@ inline int Neighbor_alltoallv_init(const void* sendbuf, const int* sendcounts, c
                                    const int* rdispls, DatatypeSlot* recvtype, CommSlot* comm,
                                    InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
-                                       recvcounts, rdispls, recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf,
+                                       recvcounts, rdispls, recvtype->real(), own->real(), real);
   });
 }
 
@@ -351,8 +355,8 @@ inline int Reduce_init(const void* sendbuf, void* recvbuf, int count, DatatypeSl
   if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
   if (root == abi::kProcNull) op = ignored_handle<kOp>();
   return collective_init(comm, {datatype, op}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Ireduce(sendbuf, recvbuf, count, datatype->real, op->real, root, own->real,
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ireduce(sendbuf, recvbuf, count, datatype->real(), op->real(), root, own->real(),
                            real);
   });
 }
@@ -361,9 +365,9 @@ inline int Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int rec
                                      DatatypeSlot* datatype, OpSlot* op, CommSlot* comm, InfoSlot*,
                                      RequestSlot** request) {
   return collective_init(comm, {datatype, op}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real,
-                                         own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real(), op->real(),
+                                         own->real(), real);
   });
 }
 
@@ -371,17 +375,17 @@ inline int Reduce_scatter_init(const void* sendbuf, void* recvbuf, const int* re
                                DatatypeSlot* datatype, OpSlot* op, CommSlot* comm, InfoSlot*,
                                RequestSlot** request) {
   return collective_init(comm, {datatype, op}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real,
-                                   own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real(), op->real(),
+                                   own->real(), real);
   });
 }
 
 inline int Scan_init(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
                      OpSlot* op, CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {datatype, op}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Iscan(sendbuf, recvbuf, count, datatype->real, op->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iscan(sendbuf, recvbuf, count, datatype->real(), op->real(), own->real(), real);
   });
 }
 
@@ -392,9 +396,9 @@ inline int Scatter_init(const void* sendbuf, int sendcount, DatatypeSlot* sendty
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
     recvtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Iscatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                            root, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iscatter(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                            recvtype->real(), root, own->real(), real);
   });
 }
 
@@ -406,9 +410,9 @@ inline int Scatterv_init(const void* sendbuf, const int* sendcounts, const int* 
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
     recvtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](CommSlot* own, u64* real) {
-    return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
-                             recvtype->real, root, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real(), recvbuf, recvcount,
+                             recvtype->real(), root, own->real(), real);
   });
 }
 

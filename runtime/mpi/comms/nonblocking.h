@@ -31,7 +31,7 @@ int collective_begin(CommSlot* comm, RequestSlot** handle, Begin begin, Reductio
   CollectiveScope scope(comm, false);
   RequestSlot* const slot = request_slot_new();
   void* kept = nullptr;
-  const int error = begin(&slot->real, &kept);
+  const int error = begin(&slot->real(), &kept);
   if (error) {
     arena_free(kept);
     request_slot_free(slot);
@@ -64,6 +64,6 @@ using Lengths = void (*)(CommSlot* comm, int* sends, int* receives);
 TypeCounts count_types(Lengths lengths, CommSlot* comm);
 
 /// Fills `reals` with real handles; a predefined one stands where the application has none.
-u64* real_types(DatatypeSlot* const* types, int count, u64* reals, int room);
+RealDatatype* real_types(DatatypeSlot* const* types, int count, RealDatatype* reals, int room);
 
 }  // namespace fermata::mpi

@@ -12,11 +12,11 @@ int kept_duplicate(CommSlot* parent, Comm** found) {
   Comm* const from = comm_of(parent);
   *found = idle_duplicate(parent);
   if (*found) return kSuccess;
-  u64 real = 0;
+  RealComm real{};
   int error;
   {
     const BlockingCall open;
-    error = lower().Comm_dup(parent->real, &real);
+    error = lower().Comm_dup(parent->real(), &real);
   }
   CommSlot* slot = nullptr;
   const Group members{from->size, from->rank, from->local_members};

@@ -50,8 +50,8 @@ class IdleEverywhere {
     int error;
     {
       const BlockingCall open;
-      error = lower().Allreduce(mine, all_, int(words), slot_at<kDatatype>(abi::kUint64T)->real,
-                                slot_at<kOp>(abi::kBand)->real, parent->real);
+      error = lower().Allreduce(mine, all_, int(words), slot_at<kDatatype>(abi::kUint64T)->real(),
+                                slot_at<kOp>(abi::kBand)->real(), parent->real());
     }
     for (u32 i = 0; error && i < words; i++) all_[i] = 0;
     arena_free(mine);
@@ -75,7 +75,7 @@ TypeList list_types(Lengths lengths, CommSlot* comm, const void* sendbuf,
   TypeList list;
   list.count = n.send_room + n.receive_room;
   list.types = arena_array<DatatypeSlot*>(u64(list.count));
-  list.reals = arena_array<u64>(u64(list.count));
+  list.reals = arena_array<RealDatatype>(u64(list.count));
   for (i32 i = 0; i < list.count; i++) list.types[i] = nullptr;
   for (int i = 0; i < n.sends && sendtypes && sendbuf != kInPlace; i++)
     list.types[i] = sendtypes[i];
@@ -83,7 +83,7 @@ TypeList list_types(Lengths lengths, CommSlot* comm, const void* sendbuf,
   for (int i = 0; i < n.receives && recvtypes; i++) list.types[*receives + i] = recvtypes[i];
   return list;
 }
-u64* look_up(const TypeList& list) {
+RealDatatype* look_up(const TypeList& list) {
   return real_types(list.types, list.count, list.reals, list.count);
 }
 
@@ -162,7 +162,7 @@ int kept_collective_start(RequestSlot* slot) {
   Request* const request = request_of(slot);
   KeptCollective* const kept = static_cast<KeptCollective*>(request->kept_until_done);
   count_collective(clock_of(kept->comm));
-  const int error = kept->begin(kept, &slot->real);
+  const int error = kept->begin(kept, &slot->real());
   if (!error) request->state = RequestState::kActive;
   return error;
 }
@@ -179,10 +179,10 @@ int Alltoallw_init(const void* sendbuf, const int* sendcounts, const int* sdispl
   int receives = 0;
   const TypeList types =
       list_types(&front::peer_counts, comm, sendbuf, sendtypes, recvtypes, &receives);
-  return collective_init(comm, {}, request, [=](CommSlot* own, u64* real) {
-    u64* const reals = look_up(types);
+  return collective_init(comm, {}, request, [=](CommSlot* own, RealRequest* real) {
+    RealDatatype* const reals = look_up(types);
     return lower().Ialltoallw(sendbuf, sendcounts, sdispls, reals, recvbuf, recvcounts, rdispls,
-                              reals + receives, own->real, real);
+                              reals + receives, own->real(), real);
   }, types);
 }
 int Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls,
@@ -193,10 +193,10 @@ int Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i6
   int receives = 0;
   const TypeList types =
       list_types(&front::degree_counts, comm, sendbuf, sendtypes, recvtypes, &receives);
-  return collective_init(comm, {}, request, [=](CommSlot* own, u64* real) {
-    u64* const reals = look_up(types);
+  return collective_init(comm, {}, request, [=](CommSlot* own, RealRequest* real) {
+    RealDatatype* const reals = look_up(types);
     return lower().Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, reals, recvbuf, recvcounts,
-                                       rdispls, reals + receives, own->real, real);
+                                       rdispls, reals + receives, own->real(), real);
   }, types);
 }
 

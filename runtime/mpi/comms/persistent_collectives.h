@@ -25,13 +25,13 @@
 namespace fermata::mpi {
 
 struct KeptCollective {
-  int (*begin)(KeptCollective* kept, u64* real);
+  int (*begin)(KeptCollective* kept, RealRequest* real);
   CommSlot* comm;  // the duplicate
   Slot* used[2];  // the datatypes and the operation that it keeps alive
   // Of those with arrays of datatypes, for all members: references, room for the real ones.
   DatatypeSlot** types;
   i32 types_count;
-  u64* reals;
+  RealDatatype* reals;
   void* arrays;  // a chain of KeptArray, or null
 };
 template <typename Begin>
@@ -46,7 +46,7 @@ struct UsedSlots {
 struct TypeList {
   DatatypeSlot** types = nullptr;
   i32 count = 0;
-  u64* reals = nullptr;
+  RealDatatype* reals = nullptr;
 };
 
 void keep_alive(Slot* slot);
@@ -75,7 +75,7 @@ int collective_init(CommSlot* comm, UsedSlots used, RequestSlot** handle, Begin 
   LowerScope scope;
   using Kept = KeptCall<Begin>;
   Kept* const kept = new (arena_alloc(sizeof(Kept))) Kept(begin);
-  kept->begin = [](KeptCollective* self, u64* real) {
+  kept->begin = [](KeptCollective* self, RealRequest* real) {
     return static_cast<Kept*>(self)->call_(self->comm, real);
   };
   kept->comm = own;
@@ -92,7 +92,7 @@ int collective_init(CommSlot* comm, UsedSlots used, RequestSlot** handle, Begin 
   request->comm = own;
   request->peer = kUndefined;
   request->kept_until_done = kept;
-  slot->real = state().lower.request_null;
+  slot->real() = state().lower.request_null;
   *handle = slot;
   return kSuccess;
 }

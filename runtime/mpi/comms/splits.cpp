@@ -25,17 +25,17 @@ int split_by_directory(CommSlot* comm, int key, InfoSlot* info, CommSlot** newco
   sys::KernelStat directory{};
   const bool reached = hint && sys::stat(hint->value, &directory);
   const u64 identity = hash_word(hash_word(kHashStart, directory.dev), directory.ino);
-  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
+  return comm_construct(comm, is_inter(comm), newcomm, [&](RealComm* real) {
     const i32 mine[2] = {name, -name};
     i32 largest[2] = {};
-    u64 host = 0;
-    int error = lower().Allreduce(mine, largest, 2, slot_at<kDatatype>(kInt)->real,
-                                  slot_at<kOp>(abi::kMax)->real, comm->real);
+    RealComm host{};
+    int error = lower().Allreduce(mine, largest, 2, slot_at<kDatatype>(kInt)->real(),
+                                  slot_at<kOp>(abi::kMax)->real(), comm->real());
     const bool alike = largest[0] == -largest[1];
     const int color = alike && reached ? int(identity >> 34) : int(kUndefined);
     if (!error)
-      error = lower().Comm_split_type(comm->real, kCommTypeShared, key,
-                                      slot_at<kInfo>(kInfoNull)->real, &host);
+      error = lower().Comm_split_type(comm->real(), kCommTypeShared, key,
+                                      slot_at<kInfo>(kInfoNull)->real(), &host);
     if (!error) error = lower().Comm_split(host, color, key, real);
     if (host) (void)lower().Comm_free(&host);
     return error;
@@ -43,9 +43,9 @@ int split_by_directory(CommSlot* comm, int key, InfoSlot* info, CommSlot** newco
 }
 
 int split_by_type(CommSlot* comm, int type, int key, CommSlot** newcomm) {
-  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
-    const u64 no_info = slot_at<kInfo>(kInfoNull)->real;
-    return lower().Comm_split_type(comm->real, type, key, no_info, real);
+  return comm_construct(comm, is_inter(comm), newcomm, [&](RealComm* real) {
+    const RealInfo no_info = slot_at<kInfo>(kInfoNull)->real();
+    return lower().Comm_split_type(comm->real(), type, key, no_info, real);
   });
 }
 
@@ -55,8 +55,8 @@ int split_by_type(CommSlot* comm, int type, int key, CommSlot** newcomm) {
 namespace fermata::mpi::core {
 
 int Comm_split(CommSlot* comm, int color, int key, CommSlot** newcomm) {
-  return comm_construct(comm, is_inter(comm), newcomm, [&](u64* real) {
-    return lower().Comm_split(comm->real, color, key, real);
+  return comm_construct(comm, is_inter(comm), newcomm, [&](RealComm* real) {
+    return lower().Comm_split(comm->real(), color, key, real);
   });
 }
 /// Of the types that name the hardware, memory that is shared is the one that every MPI knows; what

@@ -14,7 +14,7 @@
 namespace fermata::mpi {
 namespace {
 
-int load_cart(u64 real, Topology* t) {
+int load_cart(RealComm real, Topology* t) {
   int error = lower().Cartdim_get(real, &t->count[0]);
   if (error) return error;
   const u64 n = u64(t->count[0]);
@@ -26,7 +26,7 @@ int load_cart(u64 real, Topology* t) {
   return error;
 }
 
-int load_graph(u64 real, Topology* t) {
+int load_graph(RealComm real, Topology* t) {
   const int error = lower().Graphdims_get(real, &t->count[0], &t->count[1]);
   if (error) return error;
   t->numbers[0] = arena_array<i32>(u64(t->count[0]));
@@ -34,7 +34,7 @@ int load_graph(u64 real, Topology* t) {
   return lower().Graph_get(real, t->count[0], t->count[1], t->numbers[0], t->numbers[1]);
 }
 
-int load_dist_graph(u64 real, Topology* t) {
+int load_dist_graph(RealComm real, Topology* t) {
   int weighted = 0;
   const int error =
       lower().Dist_graph_neighbors_count(real, &t->count[0], &t->count[1], &weighted);
@@ -60,17 +60,17 @@ int load_topology(CommSlot* comm) {
   Comm* const c = comm_of(comm);
   if (c->remote_size >= 0) return kSuccess;
   int kind = kUndefined;
-  int error = lower().Topo_test(comm->real, &kind);
+  int error = lower().Topo_test(comm->real(), &kind);
   if (error || kind == kUndefined) return error;
   Topology* const t = arena_new<Topology>();
   t->kind = kind;
   c->topology = t;
-  if (kind == kCart) return load_cart(comm->real, t);
-  if (kind == kGraph) return load_graph(comm->real, t);
-  return load_dist_graph(comm->real, t);
+  if (kind == kCart) return load_cart(comm->real(), t);
+  if (kind == kGraph) return load_graph(comm->real(), t);
+  return load_dist_graph(comm->real(), t);
 }
 
-int make_topology(const Topology* t, u64 plain, u64* real) {
+int make_topology(const Topology* t, RealComm plain, RealComm* real) {
   const MpiCalls& mpi = lower();
   if (t->kind == kCart)
     return mpi.Cart_create(plain, t->count[0], t->numbers[0], t->numbers[1], 0, real);
@@ -79,7 +79,7 @@ int make_topology(const Topology* t, u64 plain, u64* real) {
   const int* const in = t->weights[0] ? t->weights[0] : kUnweighted;
   const int* const out = t->weights[1] ? t->weights[1] : kUnweighted;
   return mpi.Dist_graph_create_adjacent(plain, t->count[0], t->numbers[0], in, t->count[1],
-                                        t->numbers[1], out, slot_at<kInfo>(kInfoNull)->real, 0,
+                                        t->numbers[1], out, slot_at<kInfo>(kInfoNull)->real(), 0,
                                         real);
 }
 
@@ -103,43 +103,43 @@ int Comm_dup(CommSlot* comm, CommSlot** newcomm) {
 
 int Cart_create(CommSlot* comm, int ndims, const int* dims, const int* periods, int reorder,
                 CommSlot** newcomm) {
-  return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
-    return lower().Cart_create(comm->real, ndims, dims, periods, reorder, real);
+  return comm_construct_topology(comm, false, newcomm, [&](RealComm* real) {
+    return lower().Cart_create(comm->real(), ndims, dims, periods, reorder, real);
   });
 }
 int Cart_sub(CommSlot* comm, const int* remain_dims, CommSlot** newcomm) {
-  return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
-    return lower().Cart_sub(comm->real, remain_dims, real);
+  return comm_construct_topology(comm, false, newcomm, [&](RealComm* real) {
+    return lower().Cart_sub(comm->real(), remain_dims, real);
   });
 }
 int Graph_create(CommSlot* comm, int nnodes, const int* index, const int* edges, int reorder,
                  CommSlot** newcomm) {
-  return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
-    return lower().Graph_create(comm->real, nnodes, index, edges, reorder, real);
+  return comm_construct_topology(comm, false, newcomm, [&](RealComm* real) {
+    return lower().Graph_create(comm->real(), nnodes, index, edges, reorder, real);
   });
 }
 int Dist_graph_create(CommSlot* comm, int n, const int* sources, const int* degrees,
                       const int* destinations, const int* weights, InfoSlot*, int reorder,
                       CommSlot** newcomm) {
-  return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
-    return lower().Dist_graph_create(comm->real, n, sources, degrees, destinations, weights,
-                                     slot_at<kInfo>(kInfoNull)->real, reorder, real);
+  return comm_construct_topology(comm, false, newcomm, [&](RealComm* real) {
+    return lower().Dist_graph_create(comm->real(), n, sources, degrees, destinations, weights,
+                                     slot_at<kInfo>(kInfoNull)->real(), reorder, real);
   });
 }
 int Dist_graph_create_adjacent(CommSlot* comm, int indegree, const int* sources,
                                const int* source_weights, int outdegree, const int* destinations,
                                const int* dest_weights, InfoSlot*, int reorder,
                                CommSlot** newcomm) {
-  return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
-    return lower().Dist_graph_create_adjacent(comm->real, indegree, sources, source_weights,
+  return comm_construct_topology(comm, false, newcomm, [&](RealComm* real) {
+    return lower().Dist_graph_create_adjacent(comm->real(), indegree, sources, source_weights,
                                               outdegree, destinations, dest_weights,
-                                              slot_at<kInfo>(kInfoNull)->real, reorder, real);
+                                              slot_at<kInfo>(kInfoNull)->real(), reorder, real);
   });
 }
 
 int Intercomm_merge(CommSlot* inter, int high, CommSlot** newcomm) {
-  return comm_construct(inter, false, newcomm, [&](u64* real) {
-    return lower().Intercomm_merge(inter->real, high, real);
+  return comm_construct(inter, false, newcomm, [&](RealComm* real) {
+    return lower().Intercomm_merge(inter->real(), high, real);
   });
 }
 

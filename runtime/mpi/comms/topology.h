@@ -20,7 +20,7 @@ struct Topology {
 };
 
 /// Makes a communicator with this topology and exactly these ranks from a plain one.
-int make_topology(const Topology* t, u64 plain, u64* real);
+int make_topology(const Topology* t, RealComm plain, RealComm* real);
 
 /// Makes a duplicate, without attributes.
 int comm_duplicate(CommSlot* comm, CommSlot** newcomm);

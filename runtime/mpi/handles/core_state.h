@@ -169,15 +169,15 @@ struct UserApiState {
 
 // Values of this process's lower half, filled by lower_start().
 struct LowerValues {
-  u64 request_null;
-  u64 comm_null;
-  u64 byte;
-  u64 self;    // a private duplicate of MPI_COMM_SELF
-  u64 apart;   // the hint alloc_shared_noncontig
-  u64 bridge;  // a duplicate of MPI_COMM_WORLD, for the lower half's messages in group_calls.cpp
-  u64 everyone;  // while it is connected to processes outside the job: see lower_everyone(); else 0
+  RealRequest request_null;
+  RealComm comm_null;
+  RealDatatype byte;
+  RealComm self;    // a private duplicate of MPI_COMM_SELF
+  RealInfo apart;   // the hint alloc_shared_noncontig
+  RealComm bridge;  // a duplicate of MPI_COMM_WORLD, for the messages in group_calls.cpp
+  RealGroup everyone;  // while connected to processes outside the job: see lower_everyone()
   u64 doors;     // in this process: where the doors of the first rank of this host are
-  u64 door_window;
+  RealWin door_window;
 };
 
 // The one mutable global of the core.

@@ -10,7 +10,7 @@ namespace fermata::mpi {
 void type_unref(DatatypeSlot* datatype) {
   Type* const type = type_of(datatype);
   if (!type || --type->refs > 0) return;
-  if (datatype->real && lower().Type_free) (void)lower().Type_free(&datatype->real);
+  if (datatype->real() && lower().Type_free) (void)lower().Type_free(&datatype->real());
   for (i32 i = 0; i < type->types_count; i++) type_unref(type->types[i]);
   if (type->ints != type->few_ints) arena_free(type->ints);
   arena_free(type->room);
@@ -40,7 +40,7 @@ void errhandler_unref(ErrhandlerSlot* slot) {
 
 int op_end(OpSlot* slot) {
   Op* const op = op_of(slot);
-  const int error = lower().Op_free(&slot->real);
+  const int error = lower().Op_free(&slot->real());
   state().objects.thunk_ops[op->thunk] = nullptr;
   arena_free(op);
   slot_free(slot);

@@ -18,7 +18,7 @@
 namespace fermata::mpi {
 
 struct Slot {  // of any kind
-  u64 real;      // what the back end understands; 0 = none in this lower half
+  u64 any_real;  // the real handle, see SlotOf; 0 = none in this lower half
   u32 index;     // of this slot in its kind's array (Open MPI's exported objects: canonical number)
   u16 kind;
   u16 flags;     // kSlot* below
@@ -28,8 +28,11 @@ struct Slot {  // of any kind
 static_assert(sizeof(Slot) == 32);
 
 /// A slot of one kind, so that the compiler tells a communicator from a datatype.
-template <Kind kind>
-struct SlotOf : Slot {};
+template <Kind its>
+struct SlotOf : Slot {
+  Real<its>& real() { return reinterpret_cast<Real<its>&>(any_real); }
+  const Real<its>& real() const { return reinterpret_cast<const Real<its>&>(any_real); }
+};
 static_assert(sizeof(SlotOf<kComm>) == sizeof(Slot));
 
 using CommSlot = SlotOf<kComm>;

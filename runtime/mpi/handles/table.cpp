@@ -41,7 +41,7 @@ Slot* slot_new(Kind kind, void* object) {
   }
   slot->flags = kSlotLive;
   slot->object = object;
-  slot->real = 0;
+  slot->any_real = 0;
   slot->spare = 0;
   return slot;
 }
@@ -49,7 +49,7 @@ Slot* slot_new(Kind kind, void* object) {
 void slot_free(Slot* slot) {
   Core& core = state();
   slot->flags = 0;
-  slot->real = 0;
+  slot->any_real = 0;
   slot->object = nullptr;
   slot->spare = reinterpret_cast<u64>(core.handles.free_slot[slot->kind]);
   core.handles.free_slot[slot->kind] = slot;

@@ -69,49 +69,49 @@ namespace fermata::mpi::core {
 // --- requests ------------------------------------------------------------------------------------
 
 int File_iread(FileSlot* fh, void* buf, int count, DatatypeSlot* type, RequestSlot** request) {
-  return lower_request(fh, request, [&](u64* real) {
-    return lower().File_iread(fh->real, buf, count, type->real, real);
+  return lower_request(fh, request, [&](RealRequest* real) {
+    return lower().File_iread(fh->real(), buf, count, type->real(), real);
   });
 }
 int File_iwrite(FileSlot* fh, const void* buf, int count, DatatypeSlot* type,
                 RequestSlot** request) {
-  return lower_request(fh, request, [&](u64* real) {
-    return lower().File_iwrite(fh->real, buf, count, type->real, real);
+  return lower_request(fh, request, [&](RealRequest* real) {
+    return lower().File_iwrite(fh->real(), buf, count, type->real(), real);
   });
 }
 int File_iread_at(FileSlot* fh, i64 at, void* buf, int count, DatatypeSlot* type,
                   RequestSlot** request) {
-  return lower_request(fh, request, [&](u64* real) {
-    return lower().File_iread_at(fh->real, at, buf, count, type->real, real);
+  return lower_request(fh, request, [&](RealRequest* real) {
+    return lower().File_iread_at(fh->real(), at, buf, count, type->real(), real);
   });
 }
 int File_iwrite_at(FileSlot* fh, i64 at, const void* buf, int count, DatatypeSlot* type,
                    RequestSlot** request) {
-  return lower_request(fh, request, [&](u64* real) {
-    return lower().File_iwrite_at(fh->real, at, buf, count, type->real, real);
+  return lower_request(fh, request, [&](RealRequest* real) {
+    return lower().File_iwrite_at(fh->real(), at, buf, count, type->real(), real);
   });
 }
 int File_iread_all(FileSlot* fh, void* buf, int count, DatatypeSlot* type, RequestSlot** request) {
-  return file_collective_begin(fh, request, [&](u64* real) {
-    return lower().File_iread_all(fh->real, buf, count, type->real, real);
+  return file_collective_begin(fh, request, [&](RealRequest* real) {
+    return lower().File_iread_all(fh->real(), buf, count, type->real(), real);
   });
 }
 int File_iwrite_all(FileSlot* fh, const void* buf, int count, DatatypeSlot* type,
                     RequestSlot** request) {
-  return file_collective_begin(fh, request, [&](u64* real) {
-    return lower().File_iwrite_all(fh->real, buf, count, type->real, real);
+  return file_collective_begin(fh, request, [&](RealRequest* real) {
+    return lower().File_iwrite_all(fh->real(), buf, count, type->real(), real);
   });
 }
 int File_iread_at_all(FileSlot* fh, i64 at, void* buf, int count, DatatypeSlot* type,
                       RequestSlot** request) {
-  return file_collective_begin(fh, request, [&](u64* real) {
-    return lower().File_iread_at_all(fh->real, at, buf, count, type->real, real);
+  return file_collective_begin(fh, request, [&](RealRequest* real) {
+    return lower().File_iread_at_all(fh->real(), at, buf, count, type->real(), real);
   });
 }
 int File_iwrite_at_all(FileSlot* fh, i64 at, const void* buf, int count, DatatypeSlot* type,
                        RequestSlot** request) {
-  return file_collective_begin(fh, request, [&](u64* real) {
-    return lower().File_iwrite_at_all(fh->real, at, buf, count, type->real, real);
+  return file_collective_begin(fh, request, [&](RealRequest* real) {
+    return lower().File_iwrite_at_all(fh->real(), at, buf, count, type->real(), real);
   });
 }
 
@@ -120,85 +120,85 @@ int File_iwrite_at_all(FileSlot* fh, i64 at, const void* buf, int count, Datatyp
 int File_iread_shared(FileSlot* fh, void* buf, int count, DatatypeSlot* type,
                       RequestSlot** request) {
   if (!file_shared(fh)) return kErrFile;
-  return lower_request(fh, request, [&](u64* real) {
-    return lower().File_iread_shared(fh->real, buf, count, type->real, real);
+  return lower_request(fh, request, [&](RealRequest* real) {
+    return lower().File_iread_shared(fh->real(), buf, count, type->real(), real);
   });
 }
 int File_iwrite_shared(FileSlot* fh, const void* buf, int count, DatatypeSlot* type,
                        RequestSlot** request) {
   if (!file_shared(fh)) return kErrFile;
-  return lower_request(fh, request, [&](u64* real) {
-    return lower().File_iwrite_shared(fh->real, buf, count, type->real, real);
+  return lower_request(fh, request, [&](RealRequest* real) {
+    return lower().File_iwrite_shared(fh->real(), buf, count, type->real(), real);
   });
 }
 int File_read_shared(FileSlot* fh, void* buf, int count, DatatypeSlot* type, CanonStatus* status) {
   LowerScope scope;
   if (!file_shared(fh)) return kErrFile;
-  return lower().File_read_shared(fh->real, buf, count, type->real, status);
+  return lower().File_read_shared(fh->real(), buf, count, type->real(), status);
 }
 int File_write_shared(FileSlot* fh, const void* buf, int count, DatatypeSlot* type,
                       CanonStatus* status) {
   LowerScope scope;
   if (!file_shared(fh)) return kErrFile;
-  return lower().File_write_shared(fh->real, buf, count, type->real, status);
+  return lower().File_write_shared(fh->real(), buf, count, type->real(), status);
 }
 int File_get_position_shared(FileSlot* fh, i64* offset) {
   LowerScope scope;
   if (!file_shared(fh)) return kErrFile;
-  return lower().File_get_position_shared(fh->real, offset);
+  return lower().File_get_position_shared(fh->real(), offset);
 }
 int File_seek_shared(FileSlot* fh, i64 offset, int whence) {
   if (!file_shared(fh)) return kErrFile;
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_seek_shared(fh->real, offset, whence);
+  return lower().File_seek_shared(fh->real(), offset, whence);
 }
 int File_read_ordered(FileSlot* fh, void* buf, int count, DatatypeSlot* type, CanonStatus* status) {
   if (!file_shared(fh)) return kErrFile;
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_read_ordered(fh->real, buf, count, type->real, status);
+  return lower().File_read_ordered(fh->real(), buf, count, type->real(), status);
 }
 int File_write_ordered(FileSlot* fh, const void* buf, int count, DatatypeSlot* type,
                        CanonStatus* status) {
   if (!file_shared(fh)) return kErrFile;
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_write_ordered(fh->real, buf, count, type->real, status);
+  return lower().File_write_ordered(fh->real(), buf, count, type->real(), status);
 }
 
 // --- split collectives ---------------------------------------------------------------------------
 
 int File_read_all_begin(FileSlot* fh, void* buf, int count, DatatypeSlot* type) {
   return split_begin(fh, [&](CanonStatus* status) {
-    return lower().File_read_all(fh->real, buf, count, type->real, status);
+    return lower().File_read_all(fh->real(), buf, count, type->real(), status);
   });
 }
 int File_write_all_begin(FileSlot* fh, const void* buf, int count, DatatypeSlot* type) {
   return split_begin(fh, [&](CanonStatus* status) {
-    return lower().File_write_all(fh->real, buf, count, type->real, status);
+    return lower().File_write_all(fh->real(), buf, count, type->real(), status);
   });
 }
 int File_read_at_all_begin(FileSlot* fh, i64 at, void* buf, int count, DatatypeSlot* type) {
   return split_begin(fh, [&](CanonStatus* status) {
-    return lower().File_read_at_all(fh->real, at, buf, count, type->real, status);
+    return lower().File_read_at_all(fh->real(), at, buf, count, type->real(), status);
   });
 }
 int File_write_at_all_begin(FileSlot* fh, i64 at, const void* buf, int count, DatatypeSlot* type) {
   return split_begin(fh, [&](CanonStatus* status) {
-    return lower().File_write_at_all(fh->real, at, buf, count, type->real, status);
+    return lower().File_write_at_all(fh->real(), at, buf, count, type->real(), status);
   });
 }
 int File_read_ordered_begin(FileSlot* fh, void* buf, int count, DatatypeSlot* type) {
   if (!file_shared(fh)) return kErrFile;
   return split_begin(fh, [&](CanonStatus* status) {
-    return lower().File_read_ordered(fh->real, buf, count, type->real, status);
+    return lower().File_read_ordered(fh->real(), buf, count, type->real(), status);
   });
 }
 int File_write_ordered_begin(FileSlot* fh, const void* buf, int count, DatatypeSlot* type) {
   if (!file_shared(fh)) return kErrFile;
   return split_begin(fh, [&](CanonStatus* status) {
-    return lower().File_write_ordered(fh->real, buf, count, type->real, status);
+    return lower().File_write_ordered(fh->real(), buf, count, type->real(), status);
   });
 }
 int File_read_all_end(FileSlot* fh, void*, CanonStatus* status) { return split_end(fh, status); }

@@ -23,7 +23,7 @@ namespace fermata::mpi {
 namespace {
 
 /// Copies what a real info object says into one of the application's.
-int info_take(u64 real, InfoSlot* info) {
+int info_take(RealInfo real, InfoSlot* info) {
   int keys = 0;
   const int error = lower().Info_get_nkeys(real, &keys);
   for (int n = 0; n < keys && !error; n++) {
@@ -52,8 +52,8 @@ void files_note_positions() {
   for_each_live<kFile>([](FileSlot* slot) {
     File* const file = file_of(slot);
     if (file->amode & abi::kModeSequential) return;
-    (void)lower().File_get_position(slot->real, &file->position);
-    if (file->uses_shared) (void)lower().File_get_position_shared(slot->real, &file->shared);
+    (void)lower().File_get_position(slot->real(), &file->position);
+    if (file->uses_shared) (void)lower().File_get_position_shared(slot->real(), &file->shared);
   });
 }
 
@@ -68,21 +68,21 @@ const char* reason_not_to_save_files() {
 
 int file_seek_shared(File* file) {
   i64 own = file->uses_shared ? file->shared : -1, all = -1;
-  const int error = lower().Allreduce(&own, &all, 1, slot_at<kDatatype>(abi::kInt64T)->real,
-                                      slot_at<kOp>(abi::kMax)->real, file->comm->real);
+  const int error = lower().Allreduce(&own, &all, 1, slot_at<kDatatype>(abi::kInt64T)->real(),
+                                      slot_at<kOp>(abi::kMax)->real(), file->comm->real());
   if (error || all < 0) return error;
   file->uses_shared = true;
-  return lower().File_seek_shared(file->slot->real, all, abi::kSeekSet);
+  return lower().File_seek_shared(file->slot->real(), all, abi::kSeekSet);
 }
 
 int file_reopen(File* file) {
   const MpiCalls& mpi = lower();
-  u64* const real = &file->slot->real;
+  RealFile* const real = &file->slot->real();
   const LowerInfo hints(file->info);
   const int amode = file->amode & ~(abi::kModeCreate | abi::kModeExcl);
-  int error = mpi.File_open(file->comm->real, file->name, amode, hints.real(), real);
+  int error = mpi.File_open(file->comm->real(), file->name, amode, hints.real(), real);
   if (!error && file->datarep)
-    error = mpi.File_set_view(*real, file->view_at, file->etype->real, file->filetype->real,
+    error = mpi.File_set_view(*real, file->view_at, file->etype->real(), file->filetype->real(),
                               file->datarep, hints.real());
   if (!error) error = mpi.File_seek(*real, file->position, abi::kSeekSet);
   if (!error && !(file->amode & abi::kModeSequential)) error = file_seek_shared(file);
@@ -96,12 +96,12 @@ namespace fermata::mpi::core {
 
 int File_open(CommSlot* comm, const char* name, int amode, InfoSlot* info, FileSlot** fh) {
   return with_own_comm(comm, [&](CommSlot* made) {
-    u64 real = 0;
+    RealFile real{};
     const LowerInfo hints(info);
     int error;
     {
       const BlockingCall open;
-      error = lower().File_open(made->real, name, amode, hints.real(), &real);
+      error = lower().File_open(made->real(), name, amode, hints.real(), &real);
     }
     error = members_agree(made, error);
     if (error) {
@@ -114,7 +114,7 @@ int File_open(CommSlot* comm, const char* name, int amode, InfoSlot* info, FileS
     file->amode = amode;
     file->uses_shared = amode & abi::kModeAppend;  // it stands at the end that there is now
     file->slot = slot_new<kFile>(file);
-    file->slot->real = real;
+    file->slot->real() = real;
     file->slot->spare = made->spare;
     if (is_info(info)) (void)Info_dup(info, &file->info);
     if (state().io.null_errhandler) errhandler_ref(state().io.null_errhandler);
@@ -133,7 +133,7 @@ int File_close(FileSlot** fh) {
     int error;
     {
       const BlockingCall open;
-      error = lower().File_close(&file->slot->real);
+      error = lower().File_close(&file->slot->real());
     }
     if (error) return error;
     if (file->info) (void)Info_free(&file->info);
@@ -157,7 +157,7 @@ int File_set_view(FileSlot* fh, i64 at, DatatypeSlot* etype, DatatypeSlot* filet
   int error;
   {
     const BlockingCall open;
-    error = lower().File_set_view(fh->real, at, etype->real, filetype->real, datarep,
+    error = lower().File_set_view(fh->real(), at, etype->real(), filetype->real(), datarep,
                                   hints.real());
   }
   if (error) return error;
@@ -201,7 +201,7 @@ int File_set_atomicity(FileSlot* fh, int flag) {
   if (!file) return kErrFile;
   CollectiveScope scope(fh);
   const BlockingCall open;
-  const int error = lower().File_set_atomicity(fh->real, flag);
+  const int error = lower().File_set_atomicity(fh->real(), flag);
   if (!error) file->atomic = flag;
   return error;
 }
@@ -214,7 +214,7 @@ int File_set_info(FileSlot* fh, InfoSlot* info) {
   int error;
   {
     const BlockingCall open;
-    error = lower().File_set_info(fh->real, hints.real());
+    error = lower().File_set_info(fh->real(), hints.real());
   }
   if (error) return error;
   if (!is_info(info) || !info_of(info)) return kSuccess;
@@ -227,8 +227,8 @@ int File_set_info(FileSlot* fh, InfoSlot* info) {
 int File_get_info(FileSlot* fh, InfoSlot** info) {
   LowerScope scope;
   if (!file_of(fh)) return kErrFile;
-  u64 real = 0;
-  int error = lower().File_get_info(fh->real, &real);
+  RealInfo real{};
+  int error = lower().File_get_info(fh->real(), &real);
   if (!error) error = Info_create(info);
   if (error) return error;
   error = info_take(real, *info);

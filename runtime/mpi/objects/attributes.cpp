@@ -148,7 +148,7 @@ void load_predefined_attributes() {
     int* value = nullptr;
     int flag = 0;
     const int error =
-        lower().Comm_get_attr(slot_at<kComm>(kCommWorld)->real, number, &value, &flag);
+        lower().Comm_get_attr(slot_at<kComm>(kCommWorld)->real(), number, &value, &flag);
     core.objects.predefined_attribute_set[i] = !error && flag && value;
     if (core.objects.predefined_attribute_set[i]) core.objects.predefined_attributes[i] = *value;
   }
@@ -236,7 +236,7 @@ int Type_get_name(DatatypeSlot* datatype, char* name, int* length) {
   // A predefined handle without a number is one of a newer release of this MPI.
   if (!text && is_marker(datatype)) text = datatype->index == kLb ? "MPI_LB" : "MPI_UB";
   if (!type && !text && datatype->index)
-    return lower().Type_get_name(datatype->real, name, length);
+    return lower().Type_get_name(datatype->real(), name, length);
   if (!text) text = "";
   u64 n = text_length(text);
   if (n > kMaxObjectName - 1) n = kMaxObjectName - 1;

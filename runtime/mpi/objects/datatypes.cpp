@@ -19,14 +19,14 @@ class MarkedStruct {
   explicit MarkedStruct(const Type& type)
       : lengths_(arena_array<i32>(u64(type.types_count))),
         places_(arena_array<i64>(u64(type.types_count))),
-        types_(arena_array<u64>(u64(type.types_count))) {
+        types_(arena_array<RealDatatype>(u64(type.types_count))) {
     for (i32 i = 0; i < type.types_count; i++) {
       const i32 length = type.ints[1 + i];
       const i64 place = type.aints[i];
       if (!is_marker(type.types[i])) {
         lengths_[count_] = length;
         places_[count_] = place;
-        types_[count_++] = type.types[i]->real;
+        types_[count_++] = type.types[i]->real();
       } else if (length > 0) {
         const bool is_lower = type.types[i]->index == kLb;
         Bound& bound = is_lower ? lower_ : upper_;
@@ -42,7 +42,7 @@ class MarkedStruct {
   MarkedStruct(const MarkedStruct&) = delete;
   MarkedStruct& operator=(const MarkedStruct&) = delete;
 
-  int make(u64* real) const {
+  int make(RealDatatype* real) const {
     const int error = lower().Type_create_struct(count_, lengths_, places_, types_, real);
     return error || (!lower_.set && !upper_.set) ? error : set_bounds(real);
   }
@@ -53,8 +53,8 @@ class MarkedStruct {
     i64 at;
   };
 
-  int set_bounds(u64* real) const {
-    u64 plain = *real;
+  int set_bounds(RealDatatype* real) const {
+    RealDatatype plain = *real;
     i64 first = 0, extent = 0;
     int error = lower().Type_get_extent(plain, &first, &extent);
     const i64 end = upper_.set ? upper_.at : first + extent;
@@ -66,18 +66,18 @@ class MarkedStruct {
 
   i32* lengths_;
   i64* places_;
-  u64* types_;
+  RealDatatype* types_;
   i32 count_ = 0;
   Bound lower_{}, upper_{};
 };
 
-int struct_make(const Type& type, u64* real) {
+int struct_make(const Type& type, RealDatatype* real) {
   constexpr i32 kFew = 16;
-  u64 few[kFew] = {};
+  RealDatatype few[kFew] = {};
   bool is_plain = type.types_count <= kFew;
   for (i32 i = 0; i < type.types_count && is_plain; i++) {
     is_plain = !is_marker(type.types[i]);
-    few[i] = type.types[i]->real;
+    few[i] = type.types[i]->real();
   }
   if (!is_plain) return MarkedStruct(type).make(real);
   return lower().Type_create_struct(type.types_count, type.ints + 1, type.aints, few, real);
@@ -118,11 +118,11 @@ bool is_marker(const DatatypeSlot* datatype) {
   return datatype->index == kLb || datatype->index == kUb;
 }
 
-int type_make(const Type& type, u64* real) {
+int type_make(const Type& type, RealDatatype* real) {
   const MpiCalls& mpi = lower();
   const i32* const n = type.ints;
   const i64* const a = type.aints;
-  const u64 old = type.types_count ? type.types[0]->real : 0;
+  const RealDatatype old = type.types_count ? type.types[0]->real() : RealDatatype{};
   switch (type.combiner) {
     case kCombinerDup: return mpi.Type_dup(old, real);
     case kCombinerContiguous: return mpi.Type_contiguous(n[0], old, real);
@@ -158,16 +158,16 @@ void types_note_bounds() {
     Type* const type = type_of(slot);
     if (!type || type->has_bounds) return;
     type->has_bounds =
-        lower().Type_get_extent(slot->real, &type->lower, &type->extent) == kSuccess;
+        lower().Type_get_extent(slot->real(), &type->lower, &type->extent) == kSuccess;
   });
 }
 
-int type_keep_extent(const Type& type, u64* real) {
+int type_keep_extent(const Type& type, RealDatatype* real) {
   if (!type.has_bounds) return kSuccess;
   i64 lower_bound = 0, extent = 0;
   int error = lower().Type_get_extent(*real, &lower_bound, &extent);
   if (error || (lower_bound == type.lower && extent == type.extent)) return error;
-  u64 resized = 0;
+  RealDatatype resized{};
   error = lower().Type_create_resized(*real, type.lower, type.extent, &resized);
   if (error) return error;
   (void)lower().Type_free(real);
@@ -200,16 +200,16 @@ int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count,
   type->types_count = olds_count;
   DatatypeSlot* const slot = slot_new<kDatatype>(type);
   for (i32 i = 0; i < olds_count; i++) type_ref(olds[i]);
-  int error = type_make(*type, &slot->real);
+  int error = type_make(*type, &slot->real());
   if (!error && combiner == kCombinerDup && type_of(olds[0]))
     type->committed = type_of(olds[0])->committed;
   if (!error && combiner == kCombinerDup && !type_of(olds[0])) type->committed = true;
   if (error) {
-    slot->real = 0;
+    slot->real() = {};
     type_unref(slot);
     return error;
   }
-  if (size < 0 && lower().Type_size_x(slot->real, &size)) size = 0;
+  if (size < 0 && lower().Type_size_x(slot->real(), &size)) size = 0;
   slot->spare = u64(size);
   *newtype = slot;
   return kSuccess;
@@ -316,7 +316,7 @@ int Type_commit(DatatypeSlot** datatype) {
   LowerScope scope;
   Type* const type = type_of(*datatype);
   if (type) type->committed = true;
-  return lower().Type_commit(&(*datatype)->real);
+  return lower().Type_commit(&(*datatype)->real());
 }
 
 int Type_free(DatatypeSlot** datatype) {
@@ -362,36 +362,35 @@ int Type_get_extent(DatatypeSlot* datatype, i64* lb, i64* extent) {
   *lb = *extent = 0;
   const LowerScope scope;
   return is_marker(datatype) ? int(kSuccess)
-                             : lower().Type_get_extent(datatype->real, lb, extent);
+                             : lower().Type_get_extent(datatype->real(), lb, extent);
 }
 int Type_get_extent_x(DatatypeSlot* datatype, i64* lb, i64* extent) {
   *lb = *extent = 0;
   const LowerScope scope;
   return is_marker(datatype) ? int(kSuccess)
-                             : lower().Type_get_extent_x(datatype->real, lb, extent);
+                             : lower().Type_get_extent_x(datatype->real(), lb, extent);
 }
 int Type_get_true_extent(DatatypeSlot* datatype, i64* true_lb, i64* true_extent) {
   *true_lb = *true_extent = 0;
   const LowerScope scope;
-  return is_marker(datatype)
-             ? int(kSuccess)
-             : lower().Type_get_true_extent(datatype->real, true_lb, true_extent);
+  return is_marker(datatype) ? int(kSuccess)
+                             : lower().Type_get_true_extent(datatype->real(), true_lb, true_extent);
 }
 int Type_get_true_extent_x(DatatypeSlot* datatype, i64* true_lb, i64* true_extent) {
   *true_lb = *true_extent = 0;
   const LowerScope scope;
   return is_marker(datatype)
              ? int(kSuccess)
-             : lower().Type_get_true_extent_x(datatype->real, true_lb, true_extent);
+             : lower().Type_get_true_extent_x(datatype->real(), true_lb, true_extent);
 }
 
 int Type_match_size(int typeclass, int size, DatatypeSlot** datatype) {
   LowerScope scope;
-  u64 real = 0;
+  RealDatatype real{};
   const int error = lower().Type_match_size(typeclass, size, &real);
   if (error) return error;
   for (u32 number = kDatatypeNull + 1; number < kPredefinedCount; number++) {
-    if (slot_at<kDatatype>(number)->real != real) continue;
+    if (slot_at<kDatatype>(number)->real() != real) continue;
     *datatype = front::predefined<kDatatype>(number);
     return kSuccess;
   }

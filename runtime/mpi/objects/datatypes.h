@@ -29,7 +29,7 @@ inline void type_hand_out(DatatypeSlot* datatype) {
 bool is_marker(const DatatypeSlot* datatype);
 
 /// Makes the real type from its recipe; the children's real types exist. Returns the error class.
-int type_make(const Type& type, u64* real);
+int type_make(const Type& type, RealDatatype* real);
 
 /// Before an image is cut: what types look like in this lower half, and are to look like in others.
 /// The program's calls do not wait for it.
@@ -37,7 +37,7 @@ void types_note_bounds();
 
 /// Gives a type that has been made again the bounds it had. MPIs differ in them: for a struct with
 /// a resized member, Open MPI follows the standard's markers, MPICH looks at the data alone.
-int type_keep_extent(const Type& type, u64* real);
+int type_keep_extent(const Type& type, RealDatatype* real);
 
 // Collects a recipe's integers in the order of MPI_Type_get_contents.
 class IntList {

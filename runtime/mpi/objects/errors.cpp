@@ -42,7 +42,7 @@ namespace {
   sys::sleep_ns(50'000'000);
   if (crossing().lower && state().world.initialized && !state().world.finalized) {
     LowerScope scope;
-    (void)lower().Abort(slot_at<kComm>(kCommWorld)->real, error_class);
+    (void)lower().Abort(slot_at<kComm>(kCommWorld)->real(), error_class);
   }
   sys::exit_group(error_class ? error_class : 1);
 }
@@ -150,7 +150,8 @@ int Comm_call_errhandler(CommSlot* comm, int errorcode) {
 
 int Abort(CommSlot* comm, int errorcode) {
   LowerScope scope;
-  const u64 real = is_null(comm, kCommNull) ? slot_at<kComm>(kCommWorld)->real : comm->real;
+  const RealComm real =
+      is_null(comm, kCommNull) ? slot_at<kComm>(kCommWorld)->real() : comm->real();
   return lower().Abort(real, errorcode);
 }
 

@@ -106,13 +106,13 @@ i32 position_in(const Group* group, i32 world_rank) {
   return kUndefined;
 }
 
-int lower_everyone(u64* group) {
+int lower_everyone(RealGroup* group) {
   *group = state().lower.everyone;
-  return *group ? int(kSuccess) : lower().Comm_group(slot_at<kComm>(kCommWorld)->real, group);
+  return *group ? int(kSuccess) : lower().Comm_group(slot_at<kComm>(kCommWorld)->real(), group);
 }
 
-int lower_group(const i32* ranks, i32 size, u64* group) {
-  u64 known = 0;
+int lower_group(const i32* ranks, i32 size, RealGroup* group) {
+  RealGroup known{};
   int error = lower_everyone(&known);
   if (error) return error;
   error = lower().Group_incl(known, size, ranks, group);
@@ -120,8 +120,8 @@ int lower_group(const i32* ranks, i32 size, u64* group) {
   return error;
 }
 
-int lower_comm(const i32* ranks, i32 size, i32 tag, u64* real) {
-  u64 group = 0;
+int lower_comm(const i32* ranks, i32 size, i32 tag, RealComm* real) {
+  RealGroup group{};
   int error = lower_group(ranks, size, &group);
   if (!error) {
     const BlockingCall open;

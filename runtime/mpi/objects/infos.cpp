@@ -47,7 +47,7 @@ int Info_create(InfoSlot** info) {
   LowerScope scope;
   map_tables();
   InfoSlot* const slot = slot_new<kInfo>(arena_new<Info>());
-  slot->real = slot_at<kInfo>(kInfoNull)->real;
+  slot->real() = slot_at<kInfo>(kInfoNull)->real();
   *info = slot;
   return kSuccess;
 }

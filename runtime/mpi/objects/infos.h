@@ -24,7 +24,7 @@ inline Info* info_of(InfoSlot* slot) { return static_cast<Info*>(slot->object); 
 
 bool is_info(const InfoSlot* slot);
 
-inline u64 no_info() { return slot_at<kInfo>(kInfoNull)->real; }
+inline RealInfo no_info() { return slot_at<kInfo>(kInfoNull)->real(); }
 
 /// A real info object with the application's pairs, for the length of one call.
 class LowerInfo {
@@ -40,11 +40,11 @@ class LowerInfo {
   }
   LowerInfo(const LowerInfo&) = delete;
   LowerInfo& operator=(const LowerInfo&) = delete;
-  u64 real() const { return real_; }
+  RealInfo real() const { return real_; }
 
  private:
-  u64 made_ = 0;
-  u64 real_ = no_info();
+  RealInfo made_{};
+  RealInfo real_ = no_info();
 };
 
 InfoPair* info_get(InfoSlot* info, const char* key);

@@ -15,12 +15,12 @@ namespace fermata::mpi {
 namespace {
 
 /// The application's datatype for a real one. Only user functions need it, so a search will do.
-DatatypeSlot* datatype_of_real(u64 real) {
+DatatypeSlot* datatype_of_real(RealDatatype real) {
   for (u32 number = kDatatypeNull + 1; number < kPredefinedCount; number++)
-    if (slot_at<kDatatype>(number)->real == real) return front::predefined<kDatatype>(number);
+    if (slot_at<kDatatype>(number)->real() == real) return front::predefined<kDatatype>(number);
   DatatypeSlot* found = null_of<kDatatype>();
   for_each_live<kDatatype>([&](DatatypeSlot* slot) {
-    if (slot->real == real) found = slot;
+    if (slot->real() == real) found = slot;
   });
   return found;
 }
@@ -60,7 +60,7 @@ constexpr OpThunks kOpThunks = [] {
 int make_op(OpSlot* slot) {
   const Op* const op = op_of(slot);
   return lower().Op_create(reinterpret_cast<void*>(kOpThunks.of[op->thunk]), op->commute,
-                           &slot->real);
+                           &slot->real());
 }
 
 }  // namespace fermata::mpi

@@ -66,7 +66,7 @@ int own_buffer_send(OwnBuffer* buffer, const void* data, int count, DatatypeSlot
   int room = 0, bytes = 0, error = kSuccess;
   {
     const LowerScope scope;
-    error = lower().Pack_size(count, datatype->real, comm->real, &room);
+    error = lower().Pack_size(count, datatype->real(), comm->real(), &room);
   }
   if (error) return error;
   error = own_buffer_tidy(buffer);
@@ -74,7 +74,7 @@ int own_buffer_send(OwnBuffer* buffer, const void* data, int count, DatatypeSlot
   const LowerScope scope;
   void* const packed = arena_alloc(u64(room) + 1);
   RequestSlot* request = nullptr;
-  error = lower().Pack(data, count, datatype->real, packed, room, &bytes, comm->real);
+  error = lower().Pack(data, count, datatype->real(), packed, room, &bytes, comm->real());
   if (!error && !is_automatic(buffer->base) && buffer->used + bytes > buffer->bytes)
     error = kErrBuffer;
   if (!error)

@@ -44,10 +44,10 @@ int Isendrecv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, int de
   void* packed = nullptr;
   {
     const LowerScope scope;
-    error = lower().Pack_size(sendcount, sendtype->real, comm->real, &room);
+    error = lower().Pack_size(sendcount, sendtype->real(), comm->real(), &room);
     if (error) return error;
     packed = arena_alloc(u64(room) + 1);
-    error = lower().Pack(sendbuf, sendcount, sendtype->real, packed, room, &bytes, comm->real);
+    error = lower().Pack(sendbuf, sendcount, sendtype->real(), packed, room, &bytes, comm->real());
   }
   if (!error) error = Irecv(recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   if (!error) return send_kept(packed, bytes, dest, sendtag, comm);

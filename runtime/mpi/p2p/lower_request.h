@@ -17,7 +17,7 @@ template <typename Begin>
 int lower_request(Slot* object, RequestSlot** handle, Begin begin) {
   LowerScope scope;
   RequestSlot* const slot = request_slot_new();
-  const int error = begin(&slot->real);
+  const int error = begin(&slot->real());
   if (error) {
     request_slot_free(slot);
     return error;

@@ -41,7 +41,7 @@ int receive_matched_held(void* buf, int count, DatatypeSlot* datatype, MessageSl
 int receive_matched_now(void* buf, int count, DatatypeSlot* datatype, MessageSlot** message,
                         CanonStatus* status) {
   UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>((*message)->object);
-  const int error = lower().Mrecv(buf, count, datatype->real, &kept->real, status);
+  const int error = lower().Mrecv(buf, count, datatype->real(), &kept->real.message, status);
   if (error) front::tls_culprit = kept->comm->slot;
   if (error && error != kErrTruncate) return error;
   state().p2p.unexpected_matched--;
@@ -78,8 +78,8 @@ int probe_matched(int source, int tag, CommSlot* comm, int* flag, MessageSlot** 
   }
   UnexpectedMessage* kept = c && c->unexpected_first ? unexpected_match(c, source, tag) : nullptr;
   if (FERMATA_LIKELY(kept == nullptr)) {
-    u64 real = 0;
-    const int error = lower().Improbe(source, tag, comm->real, flag, &real, status);
+    RealMessage real{};
+    const int error = lower().Improbe(source, tag, comm->real(), flag, &real, status);
     if (error || !*flag) return error;
     *message = slot_new<kMessage>(unexpected_new_matched(c, real, *status));
     return kSuccess;
@@ -108,8 +108,7 @@ int receive_matched(void* buf, int count, DatatypeSlot* datatype, MessageSlot** 
   UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>((*message)->object);
   (void)unexpected_complete(kept);  // an attempt may have been given up before it was whole
   *status = unexpected_status(kept);
-  const int error =
-      unpack_bytes(kept->data, kept->bytes, buf, count, datatype->real, status);
+  const int error = unpack_bytes(kept->data, kept->bytes, buf, count, datatype->real(), status);
   if (error) front::tls_culprit = kept->comm->slot;
   unexpected_free(kept);
   slot_free(*message);

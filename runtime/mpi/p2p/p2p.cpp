@@ -27,18 +27,18 @@ bool receive_out_of_turn(RequestSlot* slot, int* error) {
     return true;
   }
   request->error = unexpected_deliver(kept, request->buffer, request->count,
-                                      request->datatype->real, &request->status);
+                                      request->datatype->real(), &request->status);
   request->state = RequestState::kDone;
   return true;
 }
 
 int receive_registered(void* buf, int count, DatatypeSlot* datatype, int source, int tag,
-                       CommSlot* comm, u64 posted_real, CanonStatus* status) {
+                       CommSlot* comm, RealRequest posted_real, CanonStatus* status) {
   RequestSlot* slot = request_slot_new();
   fill_recipe(request_of(slot), RequestKind::kRecv, buf, count, datatype, source, tag, comm);
   int error = kSuccess;
   if (posted_real) {
-    slot->real = posted_real;
+    slot->real() = posted_real;
     request_of(slot)->order = ++state().p2p.post_order;
   } else {
     error = post_receive(slot);

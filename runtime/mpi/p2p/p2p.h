@@ -49,8 +49,8 @@ inline void count_request(Request* request, CommSlot* comm, int dest, int tag) {
   request->receiver = comm_of(comm)->members[dest];
 }
 
-using LowerSend = int (*)(const void*, int, u64, int, int, u64);
-using LowerIsend = int (*)(const void*, int, u64, int, int, u64, u64*);
+using LowerSend = int (*)(const void*, int, RealDatatype, int, int, RealComm);
+using LowerIsend = int (*)(const void*, int, RealDatatype, int, int, RealComm, RealRequest*);
 
 /// A call of the lower half that may wait for a rank that has parked.
 class Sending {
@@ -70,16 +70,16 @@ class Sending {
 [[gnu::always_inline]] inline int send_begin(LowerIsend MpiCalls::*call, const void* buf,
                                              int count, DatatypeSlot* datatype, int dest, int tag,
                                              CommSlot* comm, RequestSlot** handle) {
-  u64 real;
-  const int error = (lower().*call)(buf, count, datatype->real, dest, tag, comm->real, &real);
+  RealRequest real;
+  const int error = (lower().*call)(buf, count, datatype->real(), dest, tag, comm->real(), &real);
   if (FERMATA_UNLIKELY(error != kSuccess)) return error;
-  if (real == 0) {  // complete already
+  if (!real) {  // complete already
     count_sent(comm, dest, tag);
     *handle = state().p2p.completed;
     return kSuccess;
   }
   RequestSlot* const slot = request_slot_new();
-  slot->real = real;
+  slot->real() = real;
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kSend, RequestState::kActive);
   request->peer = dest;
@@ -101,7 +101,7 @@ int send_registered(const void* buf, int count, DatatypeSlot* datatype, int dest
   {
     const Sending sending(is_known ? u32(c->members[dest]) + 1 : 0);
     if (!checkpoint_wanted()) {
-      const int error = lower().Send(buf, count, datatype->real, dest, tag, comm->real);
+      const int error = lower().Send(buf, count, datatype->real(), dest, tag, comm->real());
       if (FERMATA_LIKELY(error == kSuccess)) count_sent(comm, dest, tag);
       return error;
     }
@@ -141,8 +141,8 @@ inline bool lower_alone(const Comm* comm, int source) {
   int error;
   if (!lower_alone(comm_of(request->comm), request->peer) && receive_out_of_turn(slot, &error))
     return error;
-  return lower().Irecv(request->buffer, request->count, request->datatype->real, request->peer,
-                       request->tag, request->comm->real, &slot->real);
+  return lower().Irecv(request->buffer, request->count, request->datatype->real(), request->peer,
+                       request->tag, request->comm->real(), &slot->real());
 }
 
 [[gnu::always_inline]] inline int receive_begin(void* buf, int count, DatatypeSlot* datatype,
@@ -161,7 +161,7 @@ inline bool lower_alone(const Comm* comm, int source) {
 
 /// The rest of a blocking receive whose request must be known to the draining: slow, rare.
 int receive_registered(void* buf, int count, DatatypeSlot* datatype, int source, int tag,
-                       CommSlot* comm, u64 posted_real, CanonStatus* status);
+                       CommSlot* comm, RealRequest posted_real, CanonStatus* status);
 
 /// A blocking receive. `status` may be null; then the lower half is asked for one only where the
 /// core state needs it, to learn who sent the message.
@@ -173,16 +173,16 @@ int receive_registered(void* buf, int count, DatatypeSlot* datatype, int source,
   // Among threads it is posted under the core lock: between a look at the kept messages and the
   // posting another thread could keep the very message that this one waits for.
   if (!lower_alone(c, source) || core_is_shared())
-    return receive_registered(buf, count, datatype, source, tag, comm, 0,
+    return receive_registered(buf, count, datatype, source, tag, comm, {},
                               status ? status : &local);
   if (!status && source == kAnySource) status = &local;
-  u64 left;
+  RealRequest left;
   int error;
   {
     const BlockingCall open;
-    error = lower().receive(buf, count, datatype->real, source, tag, comm->real, status, &left);
+    error = lower().receive(buf, count, datatype->real(), source, tag, comm->real(), status, &left);
   }
-  if (FERMATA_UNLIKELY(left != 0))
+  if (FERMATA_UNLIKELY(left))
     return receive_registered(buf, count, datatype, source, tag, comm, left,
                               status ? status : &local);
   if (FERMATA_LIKELY(error == kSuccess || error == kErrTruncate))
@@ -206,7 +206,7 @@ inline int probe_once(int source, int tag, CommSlot* comm, int* flag, Unexpected
     *status = unexpected_status(*kept);
     return kSuccess;
   }
-  return lower().Iprobe(source, tag, comm->real, flag, status);
+  return lower().Iprobe(source, tag, comm->real(), flag, status);
 }
 
 }  // namespace fermata::mpi
@@ -235,7 +235,7 @@ inline int Ssend(const void* buf, int count, DatatypeSlot* datatype, int dest, i
 inline int bsend_lower(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
                        CommSlot* comm) {
   LowerScope scope;
-  const int error = lower().Bsend(buf, count, datatype->real, dest, tag, comm->real);
+  const int error = lower().Bsend(buf, count, datatype->real(), dest, tag, comm->real());
   if (!error) count_sent(comm, dest, tag);
   return error;
 }

@@ -156,7 +156,7 @@ int partitioned_new(bool sends, const void* buf, int partitions, i64 count, Data
   request->wants_status = false;
   request->owns = true;
   request->state = RequestState::kInactive;
-  slot->real = state().lower.request_null;
+  slot->real() = state().lower.request_null;
   auto* const of = arena_new<Partitioned>();
   of->request = slot;
   of->comm_id = c->id;

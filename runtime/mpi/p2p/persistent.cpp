@@ -9,22 +9,22 @@ namespace fermata::mpi {
 
 int make_persistent(RequestSlot* slot) {
   Request* const r = request_of(slot);
-  const u64 type = r->datatype->real;
-  const u64 comm = r->comm->real;
+  const RealDatatype type = r->datatype->real();
+  const RealComm comm = r->comm->real();
   if (r->kind == RequestKind::kPersistentRecv) {
     r->mode = SendMode::kStandard;
-    return lower().Recv_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
+    return lower().Recv_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real());
   }
   switch (r->mode) {
     case SendMode::kBuffered:
-      return lower().Bsend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
+      return lower().Bsend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real());
     case SendMode::kSynchronous:
-      return lower().Ssend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
+      return lower().Ssend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real());
     case SendMode::kReady:  // see Rsend
     case SendMode::kMatched:
     case SendMode::kStandard: break;
   }
-  return lower().Send_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
+  return lower().Send_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real());
 }
 
 int persistent_new(RequestKind kind, SendMode mode, const void* buf, int count,

@@ -40,7 +40,7 @@ inline int persistent_start(RequestSlot* slot) {
   if (request->kind == RequestKind::kPersistentRecv &&
       !lower_alone(comm_of(request->comm), request->peer) && receive_out_of_turn(slot, &error))
     return error;
-  error = lower().Start(&slot->real);
+  error = lower().Start(&slot->real());
   if (error) note_culprit(request);
   if (error) return error;
   request->state = RequestState::kActive;

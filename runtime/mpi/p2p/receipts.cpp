@@ -26,7 +26,7 @@ bool poll_announced(SynchronousSend* send) {
   if (!send->unfinished) return false;
   int flag = 0;
   CanonStatus status{};
-  (void)lower().Test(&send->slot->real, &flag, &status);
+  (void)lower().Test(&send->slot->real(), &flag, &status);
   if (flag) send->unfinished = false;
   return flag != 0;
 }
@@ -166,7 +166,7 @@ void take_announcements_back() {
   for (SynchronousSend* send = state().p2p.synchronous; send; send = send->next) {
     if (!send->receipt || send->epoch != state().safepoint.park.epoch) continue;
     Request* const request = request_of(send->slot);
-    (void)lower().Cancel(&send->receipt->real);
+    (void)lower().Cancel(&send->receipt->real());
     request_of(send->receipt)->forgotten = true;
     send->receipt = nullptr;
     request->state = send->unfinished ? RequestState::kActive : RequestState::kDone;

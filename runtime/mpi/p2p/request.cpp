@@ -36,7 +36,7 @@ bool complete_alone(RequestSlot* slot) {
   int flag = 0;
   CanonStatus status{};
   status.source = request->peer;
-  const int error = lower().Test(&slot->real, &flag, &status);
+  const int error = lower().Test(&slot->real(), &flag, &status);
   if (!flag && error == kSuccess) return false;
   record_finished(slot, status, error);
   if (request->forgotten) (void)request_release_freed(slot);
@@ -51,7 +51,7 @@ bool may_wait_unlocked() {
 /// Waits in the lower half with the core lock released, so that other threads get on meanwhile,
 /// until the request has finished or a checkpoint is pending. Until then it is this thread's alone.
 int wait_unlocked(RequestSlot* slot, int* flag, CanonStatus* status) {
-  u64 real = slot->real;
+  RealRequest real = slot->real();
   int error;
   request_of(slot)->in_lower = true;
   {
@@ -59,7 +59,7 @@ int wait_unlocked(RequestSlot* slot, int* flag, CanonStatus* status) {
     error = lower().wait(&real, flag, status);
   }
   request_of(slot)->in_lower = false;
-  slot->real = real;
+  slot->real() = real;
   return error;
 }
 
@@ -99,8 +99,8 @@ int request_release_freed(RequestSlot* slot) {
   int error = kSuccess;
   if (request->mode == SendMode::kSynchronous) synchronous_end(request);
   if (request->kind == RequestKind::kPersistentRecv) take_own_request_back(slot);
-  if (slot->real && (request->state == RequestState::kActive || has_persistent_real(request)))
-    error = lower().Request_free(&slot->real);
+  if (slot->real() && (request->state == RequestState::kActive || has_persistent_real(request)))
+    error = lower().Request_free(&slot->real());
   if (request->kind == RequestKind::kGeneralized) error = generalized_end(request);
   request_release(slot);
   return error;

@@ -118,7 +118,7 @@ inline void complete_unseen(const Request* request) {
 /// Of a request that is kPending.
 bool is_still_pending(RequestSlot* slot);
 
-using LowerPoll = int (*)(u64*, int*, CanonStatus*);
+using LowerPoll = int (*)(RealRequest*, int*, CanonStatus*);
 
 /// Polls one active request and records it if it has finished. Returns true if it has.
 /// MPICH gets on with a file's collective request where that is polled, by collective calls of its
@@ -176,7 +176,7 @@ template <typename Poll>
 [[gnu::always_inline]] inline int poll_request(LowerPoll MpiCalls::*poll, RequestSlot** handle,
                                                bool* done, CanonStatus* status) {
   const auto ask = [poll](RequestSlot* slot, int* flag, CanonStatus* got) {
-    return (lower().*poll)(&slot->real, flag, got);
+    return (lower().*poll)(&slot->real(), flag, got);
   };
   return poll_request_by(ask, handle, done, status);
 }

@@ -88,11 +88,11 @@ template <typename Tell>
 /// Records the k-th of a batch, which the lower half has finished, for whoever asks for it.
 inline void record(Batch& batch, i32 k, const CanonStatus& status, int error, RequestList list) {
   RequestSlot* const slot = list.get(batch.at(k));
-  slot->real = batch.real(k);
+  slot->real() = batch.real(k);
   record_finished(slot, status, error);
 }
 
-using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
+using LowerPollAll = int (*)(int, RealRequest*, int*, CanonStatus*);
 
 /// Asks the lower half for all of a batch, by Testall or wait_all; a single one by Test or wait.
 /// `statuses`: the batch's, or null. Returns kErrInStatus where some have failed.
@@ -118,9 +118,9 @@ using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
   CanonStatus* const status = has_statuses ? batch.status(k) : nullptr;
   if (FERMATA_UNLIKELY(error != kSuccess)) {
     if (status) error = status->error;
-    else if (batch.real(k) == slot->real) error = kErrPending;  // the handle was left alone
+    else if (batch.real(k) == slot->real()) error = kErrPending;  // the handle was left alone
     else note_culprit(request_of(slot));  // or another one of them
-    slot->real = batch.real(k);
+    slot->real() = batch.real(k);
   }
   if (statuses.is_wanted()) statuses.put(i, *status, error);
   if (FERMATA_LIKELY(error != kErrPending)) (void)release_entry(list, i, slot, status, error);
@@ -318,7 +318,7 @@ struct Look {
   int error = kSuccess;  // kErrInStatus, or what is wrong with the call
 };
 
-using LowerPollSome = int (*)(int, u64*, int*, int*, CanonStatus*);
+using LowerPollSome = int (*)(int, RealRequest*, int*, int*, CanonStatus*);
 
 /// Asks the lower half which of a batch have finished, or, if it `waits`, until one has or a
 /// checkpoint is pending. Calls take(k, status, error) for each.
@@ -380,7 +380,7 @@ inline Look look_for_some(RequestList list, i32 count, bool waits, int* indices,
   const auto hand_out = [&](i32 k, const CanonStatus& got, int error) {
     const i32 i = batch.at(k);
     RequestSlot* const slot = list.get(i);
-    slot->real = batch.real(k);
+    slot->real() = batch.real(k);
     if (statuses.is_wanted()) statuses.put(look.found, got, error);
     if (release_entry(list, i, slot, &got, error)) look.error = kErrInStatus;
     indices[look.found++] = i;

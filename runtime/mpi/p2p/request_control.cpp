@@ -62,7 +62,7 @@ int Request_get_status(RequestSlot* slot, int* flag, CanonStatus* status) {
   }
   if (request->state == RequestState::kActive) {
     int done = 0;
-    const int error = lower().Test(&slot->real, &done, status);
+    const int error = lower().Test(&slot->real(), &done, status);
     *flag = done || error;
     if (!*flag) note_polled(slot);
     if (!*flag) return kSuccess;
@@ -107,7 +107,7 @@ int Cancel(RequestSlot** handle) {
     return kSuccess;  // too late
   request_of(*handle)->cancelled = true;
   request_of(*handle)->wants_status = true;
-  return lower().Cancel(&(*handle)->real);
+  return lower().Cancel(&(*handle)->real());
 }
 
 int Test_cancelled(const CanonStatus* status, int* flag) {

@@ -10,15 +10,15 @@ void abandon_receive(RequestSlot** receive) {
   request->cancelled = true;
   request->wants_status = true;
   if (request->state == RequestState::kActive && request->mode != SendMode::kMatched)
-    (void)lower().Cancel(&(*receive)->real);
+    (void)lower().Cancel(&(*receive)->real());
   (void)wait_request(receive, nullptr);
 }
 
 int replace_large(void* buf, int count, DatatypeSlot* datatype, int dest, int sendtag, int source,
                   int recvtag, CommSlot* comm, CanonStatus* status) {
   i64 lower_bound = 0, extent = 0, first = 0, span = 0;
-  int error = lower().Type_get_extent(datatype->real, &lower_bound, &extent);
-  if (!error) error = lower().Type_get_true_extent(datatype->real, &first, &span);
+  int error = lower().Type_get_extent(datatype->real(), &lower_bound, &extent);
+  if (!error) error = lower().Type_get_true_extent(datatype->real(), &first, &span);
   if (error) return error;
   const i64 others = (count - 1) * extent;
   if (others < 0) first += others;

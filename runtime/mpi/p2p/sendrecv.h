@@ -64,11 +64,11 @@ inline int Sendrecv_replace(void* buf, int count, DatatypeSlot* datatype, int de
   if (FERMATA_UNLIKELY(i64(datatype->spare) * count > kPackedMost))
     return replace_large(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
   int bytes = 0;
-  int error = lower().Pack_size(count, datatype->real, comm->real, &bytes);
+  int error = lower().Pack_size(count, datatype->real(), comm->real(), &bytes);
   if (error) return error;
   void* const packed = arena_alloc(u64(bytes));
   int position = 0;
-  error = lower().Pack(buf, count, datatype->real, packed, bytes, &position, comm->real);
+  error = lower().Pack(buf, count, datatype->real(), packed, bytes, &position, comm->real());
   if (!error)
     error = exchange(packed, position, slot_at<kDatatype>(kPacked), dest, sendtag, buf, count,
                      datatype, source, recvtag, comm, status);

@@ -33,11 +33,11 @@ int unexpected_fill(UnexpectedMessage* kept) {
   const bool held = kept->state == UnexpectedState::kHeld;
   u8* const data = arena_array<u8>(kept->bytes);
   const int count = int(kept->bytes);
-  const u64 byte = state().lower.byte;
-  u64 request = 0;
-  const int error = held ? lower().Imrecv(data, count, byte, &kept->real, &request)
+  const RealDatatype byte = state().lower.byte;
+  RealRequest request{};
+  const int error = held ? lower().Imrecv(data, count, byte, &kept->real.message, &request)
                          : lower().Irecv(data, count, byte, kept->source, kept->tag,
-                                         kept->comm->slot->real, &request);
+                                         kept->comm->slot->real(), &request);
   if (error) {
     arena_free(data);
     return error;
@@ -46,7 +46,7 @@ int unexpected_fill(UnexpectedMessage* kept) {
   kept->matched = false;
   state().p2p.unexpected_filling++;
   kept->data = data;
-  kept->real = request;
+  kept->real.request = request;
   kept->state = UnexpectedState::kFilling;
   (void)unexpected_arrived(kept);
   return kSuccess;
@@ -89,10 +89,10 @@ bool unexpected_arrived(UnexpectedMessage* kept) {
   if (kept->state != UnexpectedState::kFilling) return kept->state == UnexpectedState::kWhole;
   int flag = 0;
   CanonStatus status{};
-  (void)lower().Test(&kept->real, &flag, &status);
+  (void)lower().Test(&kept->real.request, &flag, &status);
   if (!flag) return false;
   kept->state = UnexpectedState::kWhole;
-  kept->real = 0;
+  kept->real.request = {};
   state().p2p.unexpected_filling--;
   unexpected_count(kept);
   return true;
@@ -106,7 +106,7 @@ void fail_checkpoint(const char* reason) {
 bool unexpected_take_one(Comm* comm, i32 source) {
   int flag = 0;
   CanonStatus status{};
-  if (lower().Iprobe(source, kAnyTag, comm->slot->real, &flag, &status) || !flag) return false;
+  if (lower().Iprobe(source, kAnyTag, comm->slot->real(), &flag, &status) || !flag) return false;
   UnexpectedMessage* const kept = unexpected_new(comm, status);
   if (!unexpected_keep(kept)) {
     unexpected_free(kept);
@@ -131,22 +131,22 @@ void unexpected_take_all_held(const Comm* comm) {
 
 bool unexpected_hold_one(Comm* comm, i32 source) {
   int flag = 0;
-  u64 message = 0;
+  RealMessage message{};
   CanonStatus status{};
-  if (lower().Improbe(source, kAnyTag, comm->slot->real, &flag, &message, &status) || !flag)
+  if (lower().Improbe(source, kAnyTag, comm->slot->real(), &flag, &message, &status) || !flag)
     return false;
   UnexpectedMessage* const kept = unexpected_new(comm, status);
   kept->state = UnexpectedState::kHeld;
-  kept->real = message;
+  kept->real.message = message;
   unexpected_append(kept);
   unexpected_count(kept);
   state().p2p.unexpected_held++;
   return true;
 }
 
-int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u64 datatype,
+int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, RealDatatype datatype,
                  CanonStatus* status) {
-  u64 receive = 0;
+  RealRequest receive{};
   int error = lower().Irecv(buffer, count, datatype, 0, 0, state().lower.self, &receive);
   if (error) return error;
   error = lower().Send(data, int(bytes), state().lower.byte, 0, 0, state().lower.self);
@@ -165,7 +165,8 @@ int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u64 datat
 }
 
 void send_receipt(i32 to, i32 tag) {
-  if (lower().Send(nullptr, 0, state().lower.byte, to, tag, state().p2p.own_comm->real) == kSuccess)
+  if (lower().Send(nullptr, 0, state().lower.byte, to, tag, state().p2p.own_comm->real()) ==
+      kSuccess)
     state().p2p.sent[to]++;
 }
 void give_receipt(UnexpectedMessage* kept) {
@@ -180,7 +181,7 @@ int unexpected_complete(UnexpectedMessage* kept) {
   return kSuccess;
 }
 
-int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, u64 datatype,
+int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, RealDatatype datatype,
                        CanonStatus* status) {
   (void)unexpected_complete(kept);
   unexpected_unlink(kept);
@@ -191,10 +192,10 @@ int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, u64 dat
   return error;
 }
 
-UnexpectedMessage* unexpected_new_matched(Comm* comm, u64 real, const CanonStatus& status) {
+UnexpectedMessage* unexpected_new_matched(Comm* comm, RealMessage real, const CanonStatus& status) {
   UnexpectedMessage* const kept = unexpected_new(comm, status);
   kept->state = UnexpectedState::kHeld;
-  kept->real = real;
+  kept->real.message = real;
   kept->matched = true;
   unexpected_count(kept);
   state().p2p.unexpected_matched++;
@@ -228,9 +229,9 @@ bool unexpected_matched_arrived() {
 
 int unexpected_receive(UnexpectedMessage* kept, RequestSlot* slot) {
   Request* const request = request_of(slot);
-  u64 real = 0;
-  const int error = lower().Imrecv(request->buffer, request->count, request->datatype->real,
-                                   &kept->real, &real);
+  RealRequest real{};
+  const int error = lower().Imrecv(request->buffer, request->count, request->datatype->real(),
+                                   &kept->real.message, &real);
   if (error && error != kErrTruncate) return error;
   if (kept->matched) {
     state().p2p.unexpected_matched--;
@@ -241,8 +242,8 @@ int unexpected_receive(UnexpectedMessage* kept, RequestSlot* slot) {
   give_receipt(kept);
   if (error == kSuccess) {
     state().p2p.received[kept->comm->members[kept->source]]--;
-    if (is_persistent(request)) slot->spare = slot->real;
-    slot->real = real;
+    if (is_persistent(request)) slot->spare = slot->real().value;
+    slot->real() = real;
     request->mode = SendMode::kMatched;
     request->state = RequestState::kActive;
   }

@@ -66,8 +66,8 @@ inline int Put(const void* origin, int count, DatatypeSlot* type, int rank, i64 
   const Direct direct(win, origin, count, type, rank, disp, target_count, target_type);
   if (FERMATA_UNLIKELY(!direct.target)) {
     if (const int error = access_error(win, rank)) return error;
-    return lower().Put(origin, count, type->real, rank, real_displacement(win, rank, disp),
-                       target_count, target_type->real, win->real);
+    return lower().Put(origin, count, type->real(), rank, real_displacement(win, rank, disp),
+                       target_count, target_type->real(), win->real());
   }
   __builtin_memcpy(direct.target, origin, direct.bytes);
   return kSuccess;
@@ -78,8 +78,8 @@ inline int Get(void* origin, int count, DatatypeSlot* type, int rank, i64 disp, 
   const Direct direct(win, origin, count, type, rank, disp, target_count, target_type);
   if (FERMATA_UNLIKELY(!direct.target)) {
     if (const int error = access_error(win, rank)) return error;
-    return lower().Get(origin, count, type->real, rank, real_displacement(win, rank, disp),
-                       target_count, target_type->real, win->real);
+    return lower().Get(origin, count, type->real(), rank, real_displacement(win, rank, disp),
+                       target_count, target_type->real(), win->real());
   }
   __builtin_memcpy(origin, direct.target, direct.bytes);
   return kSuccess;

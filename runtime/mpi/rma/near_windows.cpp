@@ -23,7 +23,7 @@ void clear_doors_taken(u64 first) {
 }
 
 /// Makes the doors of all ranks of a host, `ranks` of the communicator `node`.
-void make_doors(u64 node, const i32* ranks, int count) {
+void make_doors(RealComm node, const i32* ranks, int count) {
   Core& core = state();
   void* base = nullptr;
   int error = lower().Win_allocate_shared((kDoors + 1) * kDoorBytes, 1, core.lower.apart, node,
@@ -38,8 +38,8 @@ void make_doors(u64 node, const i32* ranks, int count) {
     if (ranks[i] == core.world.rank) clear_doors_taken(first);
   }
   int worst = error;
-  (void)lower().Allreduce(&error, &worst, 1, slot_at<kDatatype>(kInt)->real,
-                          slot_at<kOp>(abi::kMax)->real, node);
+  (void)lower().Allreduce(&error, &worst, 1, slot_at<kDatatype>(kInt)->real(),
+                          slot_at<kOp>(abi::kMax)->real(), node);
   if (worst) core.lower.doors = 0;
 }
 
@@ -101,7 +101,7 @@ bool adopt_segments(Window* window) {
     i64 size;
     int unit;
     void* segment = nullptr;
-    if (lower().Win_shared_query(window->slot->real, rank, &size, &unit, &segment) || !segment)
+    if (lower().Win_shared_query(window->slot->real(), rank, &size, &unit, &segment) || !segment)
       return false;
     if (!window->counters->spare) window->counters->spare = sys::arg(segment);
     if (!share_member(window, rank, sys::arg(segment))) return false;
@@ -128,14 +128,15 @@ void find_neighbours() {
   const u64 world = u64(core.world.size);
   if (!core.rma.neighbours) core.rma.neighbours = arena_array<bool>(world);
   if (!core.rma.door_segments) core.rma.door_segments = arena_array<i64>(world);
-  core.lower.doors = core.lower.door_window = 0;
+  core.lower.doors = 0;
+  core.lower.door_window = {};
   __builtin_memset(core.rma.neighbours, 0, world * sizeof(bool));
   if (lower().Info_create(&core.lower.apart) ||
       lower().Info_set(core.lower.apart, "alloc_shared_noncontig", "true"))
     core.lower.apart = no_info();
-  u64 node = 0;
+  RealComm node{};
   int size = 0;
-  if (lower().Comm_split_type(slot_at<kComm>(kCommWorld)->real, kCommTypeShared, 0, no_info(),
+  if (lower().Comm_split_type(slot_at<kComm>(kCommWorld)->real(), kCommTypeShared, 0, no_info(),
                               &node))
     return;
   (void)lower().Comm_size(node, &size);
@@ -175,8 +176,8 @@ void unshare_lone_member(const Window* window) {
   (void)launcher().renew_lower(page_floor(at), pages_of_member(window, 0).bytes, false);
 }
 
-int begin_lower_epoch(u64 real) {
-  const int error = lower().Win_set_errhandler(real, slot_at<kErrhandler>(kErrorsReturn)->real);
+int begin_lower_epoch(RealWin real) {
+  const int error = lower().Win_set_errhandler(real, slot_at<kErrhandler>(kErrorsReturn)->real());
   return error ? error : lower().Win_lock_all(abi::kModeNocheck, real);
 }
 
@@ -185,11 +186,11 @@ bool make_near(Window* window) {
   window->direct_ranks = 0;
   if (!has_shared_memory(window) || !are_neighbours(comm)) return false;
   enum { kMade, kUnusable, kNone };
-  u64* const real = &window->slot->real;
+  RealWin* const real = &window->slot->real();
   void* base = nullptr;
   int outcome = kNone;
   if (!lower().Win_allocate_shared(segment_bytes(window), 1, state().lower.apart,
-                                   window->comm->real, &base, real))
+                                   window->comm->real(), &base, real))
     outcome = adopt_segments(window) ? kMade : kUnusable;
   const bool has_epoch = outcome == kMade && begin_lower_epoch(*real) == kSuccess;
   if (!has_epoch && outcome == kMade) outcome = kUnusable;

@@ -55,7 +55,7 @@ void unshare_lone_member(const Window* window);
 /// Begins the one epoch of a lower window. Nobody ever asks for a lock that excludes others, so
 /// nothing has to be granted: MPICH would ask each member and wait for its answer.
 /// Errors are returned to us: Open MPI's window would end the job.
-int begin_lower_epoch(u64 real);
+int begin_lower_epoch(RealWin real);
 
 /// Makes the real window of shared memory, in its epoch. False, in all members: it has to be a far
 /// one.

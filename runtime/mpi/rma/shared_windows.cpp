@@ -55,8 +55,8 @@ int refuse_other_hosts(CommSlot* slot) {
   int size = 0;
   {
     const BlockingCall open;
-    u64 node = 0;
-    if (!lower().Comm_split_type(slot->real, kCommTypeShared, 0, no_info(), &node)) {
+    RealComm node{};
+    if (!lower().Comm_split_type(slot->real(), kCommTypeShared, 0, no_info(), &node)) {
       (void)lower().Comm_size(node, &size);
       (void)lower().Comm_free(&node);
     }
@@ -64,7 +64,7 @@ int refuse_other_hosts(CommSlot* slot) {
   return members_agree(slot, size == comm->size ? kSuccess : kErrRmaShared);
 }
 
-int tell_creator(SharedBlock* block, u64 comm) {
+int tell_creator(SharedBlock* block, RealComm comm) {
   const BlockingCall open;
   return lower().Bcast(&block->creator, sizeof block->creator, state().lower.byte, 0, comm);
 }
@@ -72,7 +72,7 @@ int tell_creator(SharedBlock* block, u64 comm) {
 /// Makes the block of a new window and finds this rank's segment. Every member calls it.
 int shared_make(Window* window) {
   const Comm* const comm = comm_of(window->comm);
-  const u64 real = window->comm->real;
+  const RealComm real = window->comm->real();
   if (const int error = refuse_other_hosts(window->comm)) return error;
   SharedBlock* const block = arena_new<SharedBlock>();
   window->shared = block;

@@ -34,9 +34,9 @@ inline int Rput(const void* origin, int count, DatatypeSlot* type, int target, i
       return kSuccess;
     }
   }
-  return window_request(win, target, request, [&](u64* real) {
-    return lower().Rput(origin, count, type->real, target, real_displacement(win, target, at),
-                        target_count, target_type->real, win->real, real);
+  return window_request(win, target, request, [&](RealRequest* real) {
+    return lower().Rput(origin, count, type->real(), target, real_displacement(win, target, at),
+                        target_count, target_type->real(), win->real(), real);
   });
 }
 inline int Rget(void* origin, int count, DatatypeSlot* type, int target, i64 at, int target_count,
@@ -50,28 +50,29 @@ inline int Rget(void* origin, int count, DatatypeSlot* type, int target, i64 at,
       return kSuccess;
     }
   }
-  return window_request(win, target, request, [&](u64* real) {
-    return lower().Rget(origin, count, type->real, target, real_displacement(win, target, at),
-                        target_count, target_type->real, win->real, real);
+  return window_request(win, target, request, [&](RealRequest* real) {
+    return lower().Rget(origin, count, type->real(), target, real_displacement(win, target, at),
+                        target_count, target_type->real(), win->real(), real);
   });
 }
 inline int Raccumulate(const void* origin, int count, DatatypeSlot* type, int target, i64 at,
                        int target_count, DatatypeSlot* target_type, OpSlot* op, WinSlot* win,
                        RequestSlot** request) {
-  return window_request(win, target, request, [&](u64* real) {
-    return lower().Raccumulate(origin, count, type->real, target,
+  return window_request(win, target, request, [&](RealRequest* real) {
+    return lower().Raccumulate(origin, count, type->real(), target,
                                real_displacement(win, target, at), target_count,
-                               target_type->real, op->real, win->real, real);
+                               target_type->real(), op->real(), win->real(), real);
   });
 }
 inline int Rget_accumulate(const void* origin, int count, DatatypeSlot* type, void* result,
                            int result_count, DatatypeSlot* result_type, int target, i64 at,
                            int target_count, DatatypeSlot* target_type, OpSlot* op, WinSlot* win,
                            RequestSlot** request) {
-  return window_request(win, target, request, [&](u64* real) {
-    return lower().Rget_accumulate(origin, count, type->real, result, result_count,
-                                   result_type->real, target, real_displacement(win, target, at),
-                                   target_count, target_type->real, op->real, win->real, real);
+  return window_request(win, target, request, [&](RealRequest* real) {
+    return lower().Rget_accumulate(origin, count, type->real(), result, result_count,
+                                   result_type->real(), target, real_displacement(win, target, at),
+                                   target_count, target_type->real(), op->real(), win->real(),
+                                   real);
   });
 }
 

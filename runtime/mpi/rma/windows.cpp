@@ -15,8 +15,8 @@ namespace {
 
 /// The real window over upper memory.
 int window_make_real(Window* window) {
-  const u64 comm = window->comm->real;
-  u64* const real = &window->slot->real;
+  const RealComm comm = window->comm->real();
+  RealWin* const real = &window->slot->real();
   if (window->flavor == kWinFlavorDynamic)
     return lower().Win_create_dynamic(no_info(), comm, real);
   for (i32 i = 0; i < comm_of(window->comm)->size; i++)
@@ -39,7 +39,7 @@ int members_exchange(Window* window, bool has_memory) {
   {
     const BlockingCall open;
     error = lower().Allgather(&own, sizeof own, state().lower.byte, window->members, sizeof own,
-                              state().lower.byte, window->comm->real);
+                              state().lower.byte, window->comm->real());
   }
   for (i32 i = 0; i < window->ranks && !error; i++)
     if (window->members[i].size == kNoMemory) error = kErrNoMem;
@@ -48,10 +48,10 @@ int members_exchange(Window* window, bool has_memory) {
 
 int window_make(Window* window, bool* agreed) {
   const MpiCalls& mpi = lower();
-  u64* const real = &window->slot->real;
-  u64* const counters = &window->counters->real;
+  RealWin* const real = &window->slot->real();
+  RealWin* const counters = &window->counters->real();
   window->counter[0] = window->counter[1] = 0;
-  *real = *counters = 0;
+  *real = *counters = {};
   find_doors(window);
   const bool is_near = make_near(window);
   *agreed = is_near && window->has_doors;
@@ -59,7 +59,7 @@ int window_make(Window* window, bool* agreed) {
   window->is_new = false;
   if (!error && !window->has_doors)
     error = mpi.Win_create(window->counter, sizeof window->counter, sizeof window->counter[0],
-                           no_info(), window->comm->real, counters);
+                           no_info(), window->comm->real(), counters);
   if (!error && !is_near) error = begin_lower_epoch(*real);
   if (!error && !window->has_doors) error = begin_lower_epoch(*counters);
   for (AttachedMemory* a = window->attached; a && !error; a = a->next)
@@ -91,7 +91,7 @@ void window_forget(Window* window) {
 
 void windows_flush() {
   for_each_live<kWin>([](WinSlot* slot) {
-    if (is_window(slot)) (void)lower().Win_flush_all(slot->real);
+    if (is_window(slot)) (void)lower().Win_flush_all(slot->real());
   });
 }
 
@@ -110,13 +110,13 @@ Window* next_window(u64 last) {
 
 int window_close(Window* window) {
   const MpiCalls& mpi = lower();
-  u64* const real = &window->slot->real;
-  u64* const counters = &window->counters->real;
+  RealWin* const real = &window->slot->real();
+  RealWin* const counters = &window->counters->real();
   const BlockingCall open;
   int error = kSuccess;
   if (!window->has_doors) {  // nobody may touch a counter once its owner has left
     error = mpi.Win_flush_all(*real);
-    if (!error) error = mpi.Barrier(window->comm->real);
+    if (!error) error = mpi.Barrier(window->comm->real());
   }
   // All members wait for each other in MPI_Win_free: nobody touches a door of this window later.
   if (!error) error = mpi.Win_unlock_all(*real);
@@ -158,7 +158,7 @@ int Win_attach(WinSlot* win, void* base, i64 size) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window || window->flavor != kWinFlavorDynamic) return window ? kErrRmaFlavor : kErrWin;
-  const int error = lower().Win_attach(win->real, base, size);
+  const int error = lower().Win_attach(win->real(), base, size);
   if (error) return error;
   AttachedMemory* const attached = arena_new<AttachedMemory>();
   *attached = AttachedMemory{window->attached, base, size};
@@ -174,7 +174,7 @@ int Win_detach(WinSlot* win, const void* base) {
     AttachedMemory* const gone = *at;
     *at = gone->next;
     arena_free(gone);
-    return lower().Win_detach(win->real, base);
+    return lower().Win_detach(win->real(), base);
   }
   return kErrRmaAttach;
 }

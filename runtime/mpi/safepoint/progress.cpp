@@ -54,7 +54,7 @@ bool takes_from(i32 rank, TakeIn which) {
 void poke_lower() {
   int flag;
   CanonStatus status;
-  (void)lower().Iprobe(kAnySource, kAnyTag, slot_at<kComm>(kCommWorld)->real, &flag, &status);
+  (void)lower().Iprobe(kAnySource, kAnyTag, slot_at<kComm>(kCommWorld)->real(), &flag, &status);
 }
 
 bool make_progress(TakeIn which) {

@@ -39,9 +39,9 @@ namespace {
 void rebuild_comm(Comm* comm) {
   // These tags serve all: at any time a rank is in one such call, and its members are in the same.
   constexpr int kPlain = 1, kInter = 2;
-  u64 plain = 0;
+  RealComm plain{};
   int error = lower_comm(comm->local_members, comm->size, kPlain, &plain);
-  u64 real = plain;
+  RealComm real = plain;
   if (!error && comm->remote_size >= 0) {
     error = lower().Intercomm_create(plain, 0, state().lower.bridge, comm->members[0], kInter,
                                      &real);
@@ -50,7 +50,7 @@ void rebuild_comm(Comm* comm) {
   }
   if (error) rebuild_failed("a communicator", error);
   if (real != plain) (void)lower().Comm_free(&plain);
-  comm->slot->real = real;
+  comm->slot->real() = real;
   int rank = -1;
   if (lower().Comm_rank(real, &rank) || rank != comm->rank)
     rebuild_failed("a communicator with the same ranks", kErrIntern);
@@ -72,10 +72,10 @@ void rebuild_type(DatatypeSlot* slot) {
   Type* const type = type_of(slot);
   if (!type || type->built == state().safepoint.rebuilds) return;
   for (i32 i = 0; i < type->types_count; i++) rebuild_type(type->types[i]);
-  slot->real = 0;
-  int error = type_make(*type, &slot->real);
-  if (!error) error = type_keep_extent(*type, &slot->real);
-  if (!error && type->committed) error = lower().Type_commit(&slot->real);
+  slot->real() = {};
+  int error = type_make(*type, &slot->real());
+  if (!error) error = type_keep_extent(*type, &slot->real());
+  if (!error && type->committed) error = lower().Type_commit(&slot->real());
   if (error) rebuild_failed("a datatype", error);
   type->built = state().safepoint.rebuilds;
 }
@@ -88,8 +88,9 @@ void rebuild_windows() {
   for (u64 last = 0; last != kNone;) {
     Window* const own = next_window(last);
     const u64 id = own ? window_id(own) : kNone;
-    int error = lower().Allreduce(&id, &last, 1, slot_at<kDatatype>(abi::kInt64T)->real,
-                                  slot_at<kOp>(abi::kMin)->real, slot_at<kComm>(kCommWorld)->real);
+    int error =
+        lower().Allreduce(&id, &last, 1, slot_at<kDatatype>(abi::kInt64T)->real(),
+                          slot_at<kOp>(abi::kMin)->real(), slot_at<kComm>(kCommWorld)->real());
     bool agreed;
     if (!error && own && last == id) error = window_make(own, &agreed);
     if (!error && own && last == id) error = locks_take_again(own);
@@ -122,16 +123,16 @@ void rebuild_files() {
 
 int repost(RequestSlot* slot) {
   const Request* const r = request_of(slot);
-  if (is_persistent(r)) return lower().Start(&slot->real);
-  return lower().Irecv(r->buffer, r->count, r->datatype->real, r->peer, r->tag, r->comm->real,
-                       &slot->real);
+  if (is_persistent(r)) return lower().Start(&slot->real());
+  return lower().Irecv(r->buffer, r->count, r->datatype->real(), r->peer, r->tag, r->comm->real(),
+                       &slot->real());
 }
 
 void rebuild_requests() {
   u32 receives = 0;
   for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
-    slot->real = state().lower.request_null;
+    slot->real() = state().lower.request_null;
     if (has_persistent_real(request))
       if (const int error = make_persistent(slot)) rebuild_failed("a persistent request", error);
     if (request->state == RequestState::kActive) receives++;
@@ -177,8 +178,8 @@ void rebuild() {
   core.world.wtime_offset = core.world.wtime_saved - lower().Wtime();
   lower_start();
   int rank = -1, size = -1;
-  (void)lower().Comm_rank(slot_at<kComm>(kCommWorld)->real, &rank);
-  (void)lower().Comm_size(slot_at<kComm>(kCommWorld)->real, &size);
+  (void)lower().Comm_rank(slot_at<kComm>(kCommWorld)->real(), &rank);
+  (void)lower().Comm_size(slot_at<kComm>(kCommWorld)->real(), &size);
   if (rank != core.world.rank || size != core.world.size)
     rebuild_failed("MPI_COMM_WORLD with the same ranks", kErrRank);
   find_neighbours();
@@ -191,7 +192,7 @@ void rebuild() {
   }
   rebuild_windows();
   rebuild_files();
-  for_each_live<kInfo>([](InfoSlot* slot) { slot->real = slot_at<kInfo>(kInfoNull)->real; });
+  for_each_live<kInfo>([](InfoSlot* slot) { slot->real() = slot_at<kInfo>(kInfoNull)->real(); });
   if (core.p2p.attached_buffer)
     if (const int error =
             lower().Buffer_attach(core.p2p.attached_buffer, int(core.p2p.attached_bytes)))

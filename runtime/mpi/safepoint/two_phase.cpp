@@ -26,8 +26,8 @@ bool wait_for_all_members(Slot* over) {
   CommSlot* const comm = slot_as<kComm>(over);
   for (;;) {
     const u32 rebuilds = state().safepoint.rebuilds;
-    u64 real = 0;
-    if (lower().Ibarrier(comm->real, &real)) return false;  // the call itself will tell
+    RealRequest real{};
+    if (lower().Ibarrier(comm->real(), &real)) return false;  // the call itself will tell
     int flag = 0;
     for (Backoff backoff; !flag && rebuilds == state().safepoint.rebuilds; between_polls(backoff)) {
       CanonStatus status{};

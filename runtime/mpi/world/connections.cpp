@@ -84,9 +84,9 @@ struct SpawnMany {
   int root;
   char** lower_commands;
   char*** lower_arguments;
-  u64* lower_infos;
+  RealInfo* lower_infos;
 };
-int spawn_from(const SpawnMany& many, int i, u64 comm, u64* real, int* errors) {
+int spawn_from(const SpawnMany& many, int i, RealComm comm, RealComm* real, int* errors) {
   if (i == many.count) {
     const BlockingCall open;
     return lower().Comm_spawn_multiple(many.count, many.lower_commands, many.lower_arguments,
@@ -117,13 +117,13 @@ bool has_room_for_port(const char* name) { return text_length(name) < front::por
 int Comm_spawn(const char* command, char** argv, int maxprocs, InfoSlot* info, int root,
                CommSlot* comm, CommSlot** intercomm, int* errors) {
   const bool begins = at_root(comm, root);
-  const int error = comm_construct_prepared(comm, true, intercomm, [&](u64* real) {
-    const auto spawn = [&](const char* program, char** arguments, u64 hints) {
+  const int error = comm_construct_prepared(comm, true, intercomm, [&](RealComm* real) {
+    const auto spawn = [&](const char* program, char** arguments, RealInfo hints) {
       const BlockingCall open;
-      return lower().Comm_spawn(program, arguments, maxprocs, hints, root, comm->real, real,
+      return lower().Comm_spawn(program, arguments, maxprocs, hints, root, comm->real(), real,
                                 errors);
     };
-    if (!begins) return spawn("", nullptr, slot_at<kInfo>(kInfoNull)->real);
+    if (!begins) return spawn("", nullptr, slot_at<kInfo>(kInfoNull)->real());
     SpawnLine line(command, argv);
     const LowerInfo hints(info);
     return spawn(line.program(), line.arguments(), hints.real());
@@ -139,7 +139,7 @@ int Comm_spawn_multiple(int count, char** commands, char*** argv, const int* max
                         int* errors) {
   const bool begins = at_root(comm, root);
   const u64 programs = begins ? u64(count) : 0;
-  const int error = comm_construct_prepared(comm, true, intercomm, [&](u64* real) {
+  const int error = comm_construct_prepared(comm, true, intercomm, [&](RealComm* real) {
     const SpawnMany many{.count = int(programs),
                          .commands = commands,
                          .arguments = argv,
@@ -148,8 +148,8 @@ int Comm_spawn_multiple(int count, char** commands, char*** argv, const int* max
                          .root = root,
                          .lower_commands = arena_array<char*>(programs),
                          .lower_arguments = arena_array<char**>(programs),
-                         .lower_infos = arena_array<u64>(programs)};
-    const int result = spawn_from(many, 0, comm->real, real, errors);
+                         .lower_infos = arena_array<RealInfo>(programs)};
+    const int result = spawn_from(many, 0, comm->real(), real, errors);
     arena_free(many.lower_infos);
     arena_free(many.lower_arguments);
     arena_free(many.lower_commands);
@@ -164,11 +164,11 @@ int Comm_get_parent(CommSlot** parent) {
   LowerScope scope;
   Core& core = state();
   if (!core.comms.parent_known) {
-    u64 real = 0;
+    RealComm real{};
     if (const int error = lower().Comm_get_parent(&real)) return error;
     core.comms.parent_known = true;
     if (real && real != core.lower.comm_null) {
-      (void)lower().Comm_set_errhandler(real, slot_at<kErrhandler>(kErrorsReturn)->real);
+      (void)lower().Comm_set_errhandler(real, slot_at<kErrhandler>(kErrorsReturn)->real());
       if (const int error = comm_adopt(real, true, nullptr, &core.comms.parent)) return error;
     }
   }
@@ -177,22 +177,22 @@ int Comm_get_parent(CommSlot** parent) {
 }
 
 int Comm_accept(const char* port, InfoSlot* info, int root, CommSlot* comm, CommSlot** newcomm) {
-  return comm_construct_prepared(comm, true, newcomm, [&](u64* real) {
+  return comm_construct_prepared(comm, true, newcomm, [&](RealComm* real) {
     const LowerInfo hints(info);
     const BlockingCall open;
-    return lower().Comm_accept(port, hints.real(), root, comm->real, real);
+    return lower().Comm_accept(port, hints.real(), root, comm->real(), real);
   });
 }
 int Comm_connect(const char* port, InfoSlot* info, int root, CommSlot* comm, CommSlot** newcomm) {
-  return comm_construct_prepared(comm, true, newcomm, [&](u64* real) {
+  return comm_construct_prepared(comm, true, newcomm, [&](RealComm* real) {
     const LowerInfo hints(info);
     const BlockingCall open;
-    return lower().Comm_connect(port, hints.real(), root, comm->real, real);
+    return lower().Comm_connect(port, hints.real(), root, comm->real(), real);
   });
 }
 int Comm_join(int fd, CommSlot** intercomm) {
   return comm_construct(front::predefined<kComm>(kCommSelf), true, intercomm,
-                        [&](u64* real) { return lower().Comm_join(fd, real); });
+                        [&](RealComm* real) { return lower().Comm_join(fd, real); });
 }
 
 int Open_port(InfoSlot* info, char* port) {

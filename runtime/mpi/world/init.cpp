@@ -32,7 +32,7 @@ namespace {
 
 Comm* adopt_predefined(u32 canonical, u64 id) {
   CommSlot* const slot = front::predefined<kComm>(canonical);
-  Comm* const comm = comm_describe(slot->real, false);
+  Comm* const comm = comm_describe(slot->real(), false);
   if (!comm) fatal("the MPI library does not describe its predefined communicators");
   comm->id = id;
   comm->slot = slot;
@@ -43,14 +43,14 @@ Comm* adopt_predefined(u32 canonical, u64 id) {
 
 /// The communicator of our own messages, which no handle of the application names. Collective.
 void make_own_comm() {
-  u64 real = 0;
-  if (lower().Comm_dup(slot_at<kComm>(kCommWorld)->real, &real))
+  RealComm real{};
+  if (lower().Comm_dup(slot_at<kComm>(kCommWorld)->real(), &real))
     fatal("the MPI library cannot duplicate MPI_COMM_WORLD");
   Comm* const comm = comm_describe(real, false);
   if (!comm) fatal("the MPI library does not describe a duplicate of MPI_COMM_WORLD");
   comm->id = kOwnId;
   comm->slot = slot_new<kComm>(comm);
-  comm->slot->real = real;
+  comm->slot->real() = real;
   comm->slot->spare = reinterpret_cast<u64>(state().gate.unused_clock);
   comm_link(comm);
   state().p2p.own_comm = comm->slot;
@@ -73,8 +73,9 @@ void fill_predefined() {
   front::for_each_predefined(
       [](Slot* slot, Kind kind, u32 canonical, void*) {
         i64 size = 0;
-        if (kind != kDatatype || canonical == kDatatypeNull || !slot->real) return;
-        if (lower().Type_size_x(slot->real, &size) == kSuccess && size > 0) slot->spare = u64(size);
+        if (kind != kDatatype || canonical == kDatatypeNull || !slot->any_real) return;
+        if (lower().Type_size_x({slot->any_real}, &size) == kSuccess && size > 0)
+          slot->spare = u64(size);
       },
       nullptr);
 }
@@ -99,7 +100,7 @@ int start_mpi(int* argc, char*** argv, int required) {
                                             : Threads::kOne;
   core.world.init_thread = &front::tls_gate;
   lower_start();
-  const u64 world = slot_at<kComm>(kCommWorld)->real;
+  const RealComm world = slot_at<kComm>(kCommWorld)->real();
   if (lower().Comm_rank(world, &core.world.rank) || lower().Comm_size(world, &core.world.size))
     return kErrIntern;
   find_neighbours();
