@@ -52,15 +52,15 @@ static DatatypeSlot* derived(i32 combiner, u64 size, DatatypeSlot* child, i32 bl
   type->types_count = 1;
   type->ints = arena_copy(&blocks, 1);
   DatatypeSlot* const slot = slot_new<kDatatype>(type);
-  slot->spare = size;
+  slot->type_size = size;
   return slot;
 }
 
 static void test_counts() {
   DatatypeSlot* const integer = front::predefined<kDatatype>(kInt);
-  integer->spare = 4;
+  integer->type_size = 4;
   DatatypeSlot* const pair = front::predefined<kDatatype>(0x229);  // MPI_DOUBLE_INT
-  pair->spare = 12;
+  pair->type_size = 12;
   DatatypeSlot* const three = derived(kCombinerContiguous, 12, integer, 3);
   CanonStatus status{};
   int n = 0;

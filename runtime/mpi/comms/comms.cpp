@@ -162,7 +162,7 @@ u64 id_by_call(CommSlot* parent, const Comm* comm) {
 CommSlot* comm_register(Comm* comm, RealComm real, u64 id, ErrhandlerSlot* errhandler) {
   CommSlot* const slot = slot_new<kComm>(comm);
   slot->real() = real;
-  slot->spare = reinterpret_cast<u64>(comm->outside ? state().gate.unused_clock : clock_new(id));
+  slot->clock = comm->outside ? state().gate.unused_clock : clock_new(id);
   if (comm->outside) crossing().connections++;
   comm->id = id;
   comm->slot = slot;
@@ -212,7 +212,7 @@ void comm_forget(CommSlot* slot) {
     comm->dead = true;
     comm->next = state().comms.dead;
     state().comms.dead = comm;
-    slot->spare = reinterpret_cast<u64>(state().gate.unused_clock);
+    slot->clock = state().gate.unused_clock;
     return;
   }
   comm_destroy(comm);

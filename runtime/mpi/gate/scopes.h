@@ -105,8 +105,8 @@ class ReducingCall {
   const BlockingCall open_;
 };
 
-/// Where the clock of a communicator is: Slot::spare of a communicator's slot is its address.
-inline ClockEntry* clock_of(Slot* slot) { return reinterpret_cast<ClockEntry*>(slot->spare); }
+/// The clock of a communicator, or of that of a window or file.
+inline ClockEntry* clock_of(Slot* slot) { return slot->clock; }
 
 /// Counts one collective call on a clock before it is begun; with a checkpoint pending, decides
 /// whether this rank may begin it now. Preconditions: the gate is held.

@@ -18,7 +18,7 @@ enum class RequestKind : u8 {
 enum class SendMode : u8 {
   kStandard, kBuffered, kSynchronous, kReady,
   kMatched,  // of a receive: its message was held, and its real request is that of MPI_Imrecv; a
-             // persistent one's own is in Slot::spare meanwhile
+             // persistent one's own is in Slot::own meanwhile
 };
 enum class RequestState : u8 {
   kActive,    // Slot::real is a real request in progress

@@ -15,6 +15,10 @@
 #include "halves/handles.gen.h"
 #include "halves/layout.h"
 
+namespace fermata {
+struct ClockEntry;
+}
+
 namespace fermata::mpi {
 
 struct Slot {  // of any kind
@@ -23,15 +27,21 @@ struct Slot {  // of any kind
   u16 kind;
   u16 flags;     // kSlot* below
   void* object;  // recipe and state in the front end's arena; null for most predefined objects
-  u64 spare;
+  union {  // by kind; 0 where it says nothing
+    u64 type_size;      // of a datatype: its size in bytes
+    ClockEntry* clock;  // of a communicator; of a window or file: that of its communicator
+    u64 near_base;      // of Window::counters (rma/near_windows.h)
+    RealRequest own;    // of a persistent receive: its real request, while SendMode is kMatched
+    Slot* next_free;    // of a slot on a free list
+  };
 };
 static_assert(sizeof(Slot) == 32);
 
 /// A slot of one kind, so that the compiler tells a communicator from a datatype.
-template <Kind its>
+template <Kind its_kind>
 struct SlotOf : Slot {
-  Real<its>& real() { return reinterpret_cast<Real<its>&>(any_real); }
-  const Real<its>& real() const { return reinterpret_cast<const Real<its>&>(any_real); }
+  Real<its_kind>& real() { return reinterpret_cast<Real<its_kind>&>(any_real); }
+  const Real<its_kind>& real() const { return reinterpret_cast<const Real<its_kind>&>(any_real); }
 };
 static_assert(sizeof(SlotOf<kComm>) == sizeof(Slot));
 

@@ -32,7 +32,7 @@ Slot* slot_new(Kind kind, void* object) {
   Core& core = state();
   Slot* slot = core.handles.free_slot[kind];
   if (slot) {
-    core.handles.free_slot[kind] = reinterpret_cast<Slot*>(slot->spare);
+    core.handles.free_slot[kind] = slot->next_free;
   } else {
     if (core.handles.high[kind] > kMaxIndex) fatal("too many MPI objects of one kind are alive");
     slot = slot_at(kind, core.handles.high[kind]);
@@ -42,7 +42,7 @@ Slot* slot_new(Kind kind, void* object) {
   slot->flags = kSlotLive;
   slot->object = object;
   slot->any_real = 0;
-  slot->spare = 0;
+  slot->type_size = 0;
   return slot;
 }
 
@@ -51,7 +51,7 @@ void slot_free(Slot* slot) {
   slot->flags = 0;
   slot->any_real = 0;
   slot->object = nullptr;
-  slot->spare = reinterpret_cast<u64>(core.handles.free_slot[slot->kind]);
+  slot->next_free = core.handles.free_slot[slot->kind];
   core.handles.free_slot[slot->kind] = slot;
 }
 
@@ -61,19 +61,19 @@ RequestSlot* request_slot_first_use() {
   return slot;
 }
 
-void set_predefined(Kind kind, u32 canonical, void* object, u64 spare) {
+void set_predefined(Kind kind, u32 canonical, void* object, ClockEntry* clock) {
   struct Given {
     Kind kind;
     u32 canonical;
     void* object;
-    u64 spare;
-  } wanted{kind, canonical, object, spare};
+    ClockEntry* clock;
+  } wanted{kind, canonical, object, clock};
   front::for_each_predefined(
       [](Slot* slot, Kind slot_kind, u32 number, void* context) {
         const Given* const w = static_cast<const Given*>(context);
         if (slot_kind != w->kind || number != w->canonical) return;
         slot->object = w->object;
-        slot->spare = w->spare;
+        slot->clock = w->clock;
       },
       &wanted);
 }

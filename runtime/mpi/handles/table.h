@@ -2,7 +2,7 @@
 // Slots given out and taken back.
 //
 // Dynamic slots are used from kFirstDynamic upwards and recycled through one free list per kind,
-// linked through Slot::spare. Requests come and go by the million, so their slots keep their
+// linked through Slot::next_free. Requests come and go by the million, so their slots keep their
 // Request for ever and have a list of their own.
 //
 // Invariant: a slot below `high` is either on a free list (not kSlotLive) or holds an object.
@@ -43,7 +43,7 @@ RequestSlot* request_slot_first_use();
   Core& core = state();
   RequestSlot* slot = core.handles.free_request;
   if (FERMATA_LIKELY(slot != nullptr)) {
-    core.handles.free_request = reinterpret_cast<RequestSlot*>(slot->spare);
+    core.handles.free_request = slot_as<kRequest>(slot->next_free);
   } else {
     slot = request_slot_first_use();
   }
@@ -56,7 +56,7 @@ RequestSlot* request_slot_first_use();
   Core& core = state();
   core.handles.live_requests--;
   slot->flags = 0;
-  slot->spare = reinterpret_cast<u64>(core.handles.free_request);
+  slot->next_free = core.handles.free_request;
   core.handles.free_request = slot;
 }
 
@@ -87,7 +87,7 @@ inline char* text_copy(const char* text) {
   return arena_copy(text, text_length(text) + 1);
 }
 
-/// Gives every slot of one predefined object, aliases included, the same object and spare word.
-void set_predefined(Kind kind, u32 canonical, void* object, u64 spare);
+/// Gives every slot of one predefined object, aliases included, the same object and clock.
+void set_predefined(Kind kind, u32 canonical, void* object, ClockEntry* clock);
 
 }  // namespace fermata::mpi

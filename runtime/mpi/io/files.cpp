@@ -115,7 +115,7 @@ int File_open(CommSlot* comm, const char* name, int amode, InfoSlot* info, FileS
     file->uses_shared = amode & abi::kModeAppend;  // it stands at the end that there is now
     file->slot = slot_new<kFile>(file);
     file->slot->real() = real;
-    file->slot->spare = made->spare;
+    file->slot->clock = made->clock;
     if (is_info(info)) (void)Info_dup(info, &file->info);
     if (state().io.null_errhandler) errhandler_ref(state().io.null_errhandler);
     file->errhandler = state().io.null_errhandler;

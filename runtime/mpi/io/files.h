@@ -8,7 +8,7 @@
 //
 // Like a window, a file has a communicator of its own: its group, its id, its collective clock.
 //
-// Invariant: Slot::spare of a file's slot is the clock of its communicator.
+// Invariant: Slot::clock of a file's slot is the clock of its communicator.
 // Invariant: the view's datatypes are referenced as long as it is set.
 #pragma once
 

@@ -11,7 +11,7 @@ namespace fermata::mpi {
 
 /// How many items of the type it holds, or MPI_UNDEFINED.
 inline i64 whole_items(const CanonStatus* status, DatatypeSlot* datatype) {
-  const u64 size = datatype->spare;
+  const u64 size = datatype->type_size;
   const u64 bytes = status->bytes();
   if (bytes == 0) return 0;
   if (size == 0 || bytes % size) return kUndefined;

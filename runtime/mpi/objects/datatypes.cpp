@@ -175,7 +175,7 @@ int type_keep_extent(const Type& type, RealDatatype* real) {
   return kSuccess;
 }
 
-i64 size_of_items(i64 items, const DatatypeSlot* type) { return items * i64(type->spare); }
+i64 size_of_items(i64 items, const DatatypeSlot* type) { return items * i64(type->type_size); }
 
 int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count,
              DatatypeSlot* const* olds, i32 olds_count, i64 size, DatatypeSlot** newtype) {
@@ -210,7 +210,7 @@ int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count,
     return error;
   }
   if (size < 0 && lower().Type_size_x(slot->real(), &size)) size = 0;
-  slot->spare = u64(size);
+  slot->type_size = u64(size);
   *newtype = slot;
   return kSuccess;
 }

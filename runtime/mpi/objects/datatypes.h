@@ -8,7 +8,7 @@
 // Types are counted: an application may free a type while a parent, a pending receive or a handle
 // from MPI_Type_get_contents still needs it. The real type is freed with the last reference.
 //
-// Invariant: Slot::spare of a datatype is its size in bytes.
+// Invariant: Slot::type_size of a datatype is its size in bytes.
 // Invariant: a child is alive as long as any parent is, so a rebuild can always go children first.
 #pragma once
 

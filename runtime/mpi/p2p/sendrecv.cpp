@@ -23,7 +23,7 @@ int replace_large(void* buf, int count, DatatypeSlot* datatype, int dest, int se
   const i64 others = (count - 1) * extent;
   if (others < 0) first += others;
   span += others < 0 ? -others : others;
-  if (span > 2 * i64(datatype->spare) * count) return kErrNoMem;
+  if (span > 2 * i64(datatype->type_size) * count) return kErrNoMem;
   u8* const copy = static_cast<u8*>(application_memory(u64(span)));
   if (!copy) return kErrNoMem;
   __builtin_memcpy(copy, static_cast<u8*>(buf) + first, u64(span));

@@ -61,7 +61,7 @@ inline int Sendrecv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, 
 inline int Sendrecv_replace(void* buf, int count, DatatypeSlot* datatype, int dest, int sendtag,
                             int source, int recvtag, CommSlot* comm, CanonStatus* status) {
   LowerScope scope;
-  if (FERMATA_UNLIKELY(i64(datatype->spare) * count > kPackedMost))
+  if (FERMATA_UNLIKELY(i64(datatype->type_size) * count > kPackedMost))
     return replace_large(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
   int bytes = 0;
   int error = lower().Pack_size(count, datatype->real(), comm->real(), &bytes);

@@ -242,7 +242,7 @@ int unexpected_receive(UnexpectedMessage* kept, RequestSlot* slot) {
   give_receipt(kept);
   if (error == kSuccess) {
     state().p2p.received[kept->comm->members[kept->source]]--;
-    if (is_persistent(request)) slot->spare = slot->real().value;
+    if (is_persistent(request)) slot->own = slot->real();
     slot->real() = real;
     request->mode = SendMode::kMatched;
     request->state = RequestState::kActive;

@@ -175,7 +175,7 @@ int unexpected_receive(UnexpectedMessage* kept, RequestSlot* slot);
 inline void take_own_request_back(RequestSlot* slot) {
   Request* const request = request_of(slot);
   if (request->mode != SendMode::kMatched) return;
-  slot->real() = {slot->spare};
+  slot->real() = slot->own;
   request->mode = SendMode::kStandard;
 }
 

@@ -20,7 +20,7 @@ namespace fermata::mpi {
 /// Bytes of a type that has no gaps between two of them, 0 if that is not known. Predefined pairs
 /// with gaps have sizes that are no powers of two.
 [[gnu::always_inline]] inline u64 solid_bytes(const DatatypeSlot* type) {
-  const u64 size = type->spare;
+  const u64 size = type->type_size;
   return (type->flags & kSlotPredefined) && (size & (size - 1)) == 0 ? size : 0;
 }
 
@@ -44,7 +44,7 @@ struct Direct {
     if (FERMATA_UNLIKELY(!fits || size == 0 || target_count < 0 || !origin ||
                          bytes != target_size * u64(target_count)))
       return;
-    target = reinterpret_cast<u8*>(window->counters->spare + u64(member.near_offset) + at);
+    target = reinterpret_cast<u8*>(window->counters->near_base + u64(member.near_offset) + at);
   }
 };
 

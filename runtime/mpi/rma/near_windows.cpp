@@ -83,7 +83,7 @@ bool share_member(Window* window, i32 rank, u64 segment) {
   const u64 pages = page_ceil(segment);  // where in it the memory's are to be
   const MemberPages memory = pages_of_member(window, rank);
   window->members[rank].before = i64(pages - segment + memory.offset);
-  window->members[rank].near_offset = i64(pages + memory.offset - window->counters->spare);
+  window->members[rank].near_offset = i64(pages + memory.offset - window->counters->near_base);
   if (window->flavor == kWinFlavorShared)
     return launcher().share(memory.start, pages, memory.bytes) == 0;
   if (rank != comm_of(window->comm)->rank) return true;
@@ -95,7 +95,7 @@ bool share_member(Window* window, i32 rank, u64 segment) {
 /// Finds the segments of a real window of shared memory.
 bool adopt_segments(Window* window) {
   const Comm* const comm = comm_of(window->comm);
-  window->counters->spare = 0;
+  window->counters->near_base = 0;
   for (i32 rank = 0; rank < comm->size; rank++) {
     if (window->members[rank].size == 0) continue;
     i64 size;
@@ -103,7 +103,7 @@ bool adopt_segments(Window* window) {
     void* segment = nullptr;
     if (lower().Win_shared_query(window->slot->real(), rank, &size, &unit, &segment) || !segment)
       return false;
-    if (!window->counters->spare) window->counters->spare = sys::arg(segment);
+    if (!window->counters->near_base) window->counters->near_base = sys::arg(segment);
     if (!share_member(window, rank, sys::arg(segment))) return false;
   }
   return true;
@@ -172,7 +172,7 @@ void window_unmap(const Window* window) {
 
 void unshare_lone_member(const Window* window) {
   if (window->ranks != 1 || !has_shared_memory(window) || !window->members[0].size) return;
-  const u64 at = u64(window->members[0].near_offset) + window->counters->spare;
+  const u64 at = u64(window->members[0].near_offset) + window->counters->near_base;
   (void)launcher().renew_lower(page_floor(at), pages_of_member(window, 0).bytes, false);
 }
 
@@ -197,7 +197,7 @@ bool make_near(Window* window) {
   outcome = members_agree(window->comm, outcome);
   if (outcome == kUnusable && has_epoch) (void)lower().Win_unlock_all(*real);
   if (outcome == kUnusable) {
-    if (window->counters->spare) unshare_lone_member(window);
+    if (window->counters->near_base) unshare_lone_member(window);
     (void)lower().Win_free(real);
   }
   if (outcome != kMade) return false;

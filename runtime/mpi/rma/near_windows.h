@@ -25,7 +25,7 @@
 // own, and the number is the member's for the life of the window. What is in them is not saved, for
 // each rank knows which locks it holds (epochs.h) and what it has heard.
 //
-// Invariant: Slot::spare of Window::counters is an address in the real window from which
+// Invariant: Slot::near_base of Window::counters is an address in the real window from which
 //            WindowMember::near_offset counts; it is used only if direct_ranks is not 0.
 // Source: docs/decisions/0063-windows-share-pages.md.
 #pragma once

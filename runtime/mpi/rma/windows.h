@@ -18,7 +18,7 @@
 // memory, and its displacements are bytes from there.
 //
 // Invariant: both lower windows of a live window are in a lock_all epoch.
-// Invariant: Slot::spare of a window's slot is the clock of its communicator.
+// Invariant: Slot::clock of a window's slot is the clock of its communicator.
 // Source: docs/decisions/0019-windows-in-one-epoch.md, 0063-windows-share-pages.md.
 #pragma once
 
@@ -71,7 +71,7 @@ int window_new(CommSlot* comm, i32 flavor, i32 disp_unit, InfoSlot* info, WinSlo
     __builtin_memset(window->locks, 0, members);
     window->slot = slot_new<kWin>(window);
     window->counters = slot_new<kWin>(nullptr);
-    window->slot->spare = made->spare;
+    window->slot->clock = made->clock;
     window->is_new = true;
     window->door = door_take(members);
     window->heard = arena_array<u32>(2 * members);

@@ -36,7 +36,7 @@ Comm* adopt_predefined(u32 canonical, u64 id) {
   if (!comm) fatal("the MPI library does not describe its predefined communicators");
   comm->id = id;
   comm->slot = slot;
-  set_predefined(kComm, canonical, comm, reinterpret_cast<u64>(clock_new(id)));
+  set_predefined(kComm, canonical, comm, clock_new(id));
   comm_link(comm);
   return comm;
 }
@@ -51,7 +51,7 @@ void make_own_comm() {
   comm->id = kOwnId;
   comm->slot = slot_new<kComm>(comm);
   comm->slot->real() = real;
-  comm->slot->spare = reinterpret_cast<u64>(state().gate.unused_clock);
+  comm->slot->clock = state().gate.unused_clock;
   comm_link(comm);
   state().p2p.own_comm = comm->slot;
 }
@@ -59,15 +59,15 @@ void make_own_comm() {
 /// The slots of the predefined objects that core gives a meaning to.
 void fill_predefined() {
   Core& core = state();
-  set_predefined(kComm, kCommNull, nullptr, reinterpret_cast<u64>(core.gate.unused_clock));
+  set_predefined(kComm, kCommNull, nullptr, core.gate.unused_clock);
   Request* const none = arena_new<Request>();  // so that idle requests are all told alike
   request_start(none, RequestKind::kSend, RequestState::kInactive);
-  set_predefined(kRequest, kRequestNull, none, 0);
+  set_predefined(kRequest, kRequestNull, none, nullptr);
   core.p2p.completed = request_slot_new();
   Request* const completed = request_of(core.p2p.completed);
   request_start(completed, RequestKind::kCompleted, RequestState::kDone);
   completed->status = empty_status();
-  set_predefined(kFile, kFileNull, nullptr, reinterpret_cast<u64>(core.gate.unused_clock));
+  set_predefined(kFile, kFileNull, nullptr, core.gate.unused_clock);
   (void)adopt_predefined(kCommWorld, kWorldId);
   (void)adopt_predefined(kCommSelf, kSelfId + u64(core.world.rank));
   front::for_each_predefined(
@@ -75,7 +75,7 @@ void fill_predefined() {
         i64 size = 0;
         if (kind != kDatatype || canonical == kDatatypeNull || !slot->any_real) return;
         if (lower().Type_size_x({slot->any_real}, &size) == kSuccess && size > 0)
-          slot->spare = u64(size);
+          slot->type_size = u64(size);
       },
       nullptr);
 }
