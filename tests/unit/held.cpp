@@ -104,7 +104,7 @@ static void test_taken() {
   outcome = kSuccess;
   EXPECT(unexpected_receive(kept, slot) == kSuccess);
   EXPECT(is_gone() && state().p2p.received[1] == 0 && slot->real().value == 88);
-  EXPECT(request_of(slot)->mode == SendMode::kMatched);
+  EXPECT(request_of(slot)->receive_mode == ReceiveMode::kHeld);
 }
 
 static void test_taken_by_a_persistent_receive() {
@@ -118,7 +118,7 @@ static void test_taken_by_a_persistent_receive() {
   release_handle(&handle);
   EXPECT(handle == slot && slot->real().value == 99);
   EXPECT(request_of(slot)->state == RequestState::kInactive);
-  EXPECT(request_of(slot)->mode == SendMode::kStandard);
+  EXPECT(request_of(slot)->receive_mode == ReceiveMode::kPosted);
 }
 
 static void test_refused() {
@@ -137,7 +137,7 @@ static void test_freed_while_active() {
   RequestSlot* const slot = receive(RequestKind::kPersistentRecv);
   outcome = kSuccess;
   EXPECT(unexpected_receive(hold(), slot) == kSuccess);
-  request_of(slot)->forgotten = true;
+  request_of(slot)->holder = Holder::kNobody;
   EXPECT(complete_if_finished(slot));
   EXPECT(freed == 99 && slot->flags == 0);
 }

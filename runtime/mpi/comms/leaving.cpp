@@ -27,7 +27,7 @@ bool leave(CommSlot* comm) {
   }
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kCollective, RequestState::kActive);
-  request->forgotten = true;
+  request->holder = Holder::kNobody;
   request->owns = true;
   request->comm = comm;
   request->peer = kUndefined;
@@ -44,8 +44,9 @@ void sweep_leaving() {
   if (FERMATA_LIKELY(state().comms.leaving == 0)) return;
   for_each_live<kRequest>([](RequestSlot* slot) {
     const Request* const request = request_of(slot);
-    const bool leaves = request->kind == RequestKind::kCollective && request->forgotten &&
-                        request->object && request->object->kind == kComm;
+    const bool leaves = request->kind == RequestKind::kCollective &&
+                        request->holder == Holder::kNobody && request->object &&
+                        request->object->kind == kComm;
     if (leaves && request->state == RequestState::kActive) (void)complete_if_finished(slot);
   });
 }

@@ -139,7 +139,7 @@ void end_duplicates(CommSlot* parent) {
 }
 
 void kept_collective_free(Request* request) {
-  KeptCollective* const kept = static_cast<KeptCollective*>(request->kept_until_done);
+  KeptCollective* const kept = request->kept_collective;
   for (Slot* slot : kept->used) let_go(slot);
   for (i32 i = 0; i < kept->types_count; i++) let_go(kept->types[i]);
   comm_of(kept->comm)->idle = true;
@@ -153,14 +153,14 @@ bool reduces_by_function(const Request* request) {
   if (request->kind == RequestKind::kCollective)
     return request->object && request->object->kind == kOp;
   if (request->kind != RequestKind::kPersistentCollective) return false;
-  for (const Slot* used : static_cast<KeptCollective*>(request->kept_until_done)->used)
+  for (const Slot* used : request->kept_collective->used)
     if (used && used->kind == kOp && used->object) return true;
   return false;
 }
 
 int kept_collective_start(RequestSlot* slot) {
   Request* const request = request_of(slot);
-  KeptCollective* const kept = static_cast<KeptCollective*>(request->kept_until_done);
+  KeptCollective* const kept = request->kept_collective;
   count_collective(clock_of(kept->comm));
   const int error = kept->begin(kept, &slot->real());
   if (!error) request->state = RequestState::kActive;

@@ -91,7 +91,7 @@ int collective_init(CommSlot* comm, UsedSlots used, RequestSlot** handle, Begin 
   request->owns = true;
   request->comm = own;
   request->peer = kUndefined;
-  request->kept_until_done = kept;
+  request->kept_collective = kept;
   slot->real() = state().lower.request_null;
   *handle = slot;
   return kSuccess;

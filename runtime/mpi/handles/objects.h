@@ -2,7 +2,7 @@
 // What lives behind the slots: for every kind of MPI object its state and its recipe, that is, what
 // is needed to make it again in another lower half. (Requests: requests.h, windows: window.h.)
 //
-// Invariant: nothing here holds a value of the lower half. Real handles live in Slot::real alone.
+// Invariant: nothing here holds a value of the lower half. Real handles live in slots alone.
 #pragma once
 
 #include "frontend/callbacks.h"

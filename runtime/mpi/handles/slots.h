@@ -31,7 +31,7 @@ struct Slot {  // of any kind
     u64 type_size;      // of a datatype: its size in bytes
     ClockEntry* clock;  // of a communicator; of a window or file: that of its communicator
     u64 near_base;      // of Window::counters (rma/near_windows.h)
-    RealRequest own;    // of a persistent receive: its real request, while SendMode is kMatched
+    RealRequest own;    // of a persistent receive: its real request, while its message is held
     Slot* next_free;    // of a slot on a free list
   };
 };

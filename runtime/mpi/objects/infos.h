@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Info objects: lists of pairs, in the upper half alone. Where the lower half wants one it gets
-// MPI_INFO_NULL: Slot::real of every info object is that of the null one.
+// MPI_INFO_NULL: the real handle of every info object is that of the null one.
 //
 // Invariant: pairs keep the order in which their keys were first set.
 #pragma once

@@ -25,7 +25,7 @@ int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_s
   request->owns = true;
   request->comm = nullptr;
   request->object = nullptr;
-  request->kept_until_done = calls;
+  request->generalized = calls;
   *handle = slot;
   return kSuccess;
 }
@@ -37,7 +37,7 @@ int Grequest_complete(RequestSlot* slot) {
   if (request->kind != RequestKind::kGeneralized || request->state != RequestState::kPending)
     return kErrRequest;
   request->state = RequestState::kDone;
-  if (!request->forgotten) return kSuccess;
+  if (request->holder != Holder::kNobody) return kSuccess;
   const int error = last_outcome_of(request);
   release_handle(&slot);
   return error;

@@ -26,7 +26,7 @@ int send_kept(void* packed, int bytes, int dest, int tag, CommSlot* comm) {
   Request* const request = request_of(slot);
   request->kept_until_done = packed;
   request->owns = true;
-  request->forgotten = true;
+  request->holder = Holder::kNobody;
   if (request->state == RequestState::kActive) (void)complete_if_finished(slot);
   else (void)request_release_freed(slot);
   sweep_forgotten();

@@ -21,9 +21,7 @@
 namespace fermata::mpi {
 namespace {
 
-Partitioned* partitioned_of(const Request* request) {
-  return static_cast<Partitioned*>(request->kept_until_done);
-}
+Partitioned* partitioned_of(const Request* request) { return request->partitioned; }
 
 u64 ready_words(const Partitioned* of) { return (u64(of->partitions) + 63) / 64; }
 
@@ -165,7 +163,7 @@ int partitioned_new(bool sends, const void* buf, int partitions, i64 count, Data
   of->sends = sends;
   of->partitions = partitions;
   if (sends) of->is_ready = arena_array<u64>(ready_words(of) + 1);
-  request->kept_until_done = of;
+  request->partitioned = of;
   *handle = slot;
   if (of->other < 0) return kSuccess;
   if (sends) return open_channel(of);

@@ -12,7 +12,7 @@ int make_persistent(RequestSlot* slot) {
   const RealDatatype type = r->datatype->real();
   const RealComm comm = r->comm->real();
   if (r->kind == RequestKind::kPersistentRecv) {
-    r->mode = SendMode::kStandard;
+    r->receive_mode = ReceiveMode::kPosted;
     return lower().Recv_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real());
   }
   switch (r->mode) {
@@ -21,7 +21,6 @@ int make_persistent(RequestSlot* slot) {
     case SendMode::kSynchronous:
       return lower().Ssend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real());
     case SendMode::kReady:  // see Rsend
-    case SendMode::kMatched:
     case SendMode::kStandard: break;
   }
   return lower().Send_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real());

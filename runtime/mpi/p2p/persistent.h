@@ -34,7 +34,6 @@ inline int persistent_start(RequestSlot* slot) {
   if (request->kind == RequestKind::kPersistentCollective) return kept_collective_start(slot);
   if (request->kind == RequestKind::kPartitioned) return partitioned_start(slot);
   request->order = ++state().p2p.post_order;
-  request->cancelled = false;
   request->wants_status = is_receive(request) && request->peer == kAnySource;
   int error;
   if (request->kind == RequestKind::kPersistentRecv &&

@@ -42,7 +42,7 @@ void announce(SynchronousSend* send) {
       send_begin(&MpiCalls::Isend, &send->word, int(sizeof send->word), byte, send->receiver,
                  kAnnouncementTag, core.p2p.own_comm, &told))
     fatal("the MPI library refuses a message of the checkpoint");
-  if (told != core.p2p.completed) request_of(told)->forgotten = true;
+  if (told != core.p2p.completed) request_of(told)->holder = Holder::kNobody;
   send->unfinished = true;
   send->epoch = core.safepoint.park.epoch;
   request_of(send->slot)->state = RequestState::kPending;
@@ -106,7 +106,7 @@ bool receipt_is_missing(RequestSlot* slot) {
   request->status = empty_status();
   request->error = kSuccess;
   request->state = RequestState::kDone;
-  if (request->forgotten) (void)request_release_freed(slot);
+  if (request->holder == Holder::kNobody) (void)request_release_freed(slot);
   return false;
 }
 
@@ -167,7 +167,7 @@ void take_announcements_back() {
     if (!send->receipt || send->epoch != state().safepoint.park.epoch) continue;
     Request* const request = request_of(send->slot);
     (void)lower().Cancel(&send->receipt->real());
-    request_of(send->receipt)->forgotten = true;
+    request_of(send->receipt)->holder = Holder::kNobody;
     send->receipt = nullptr;
     request->state = send->unfinished ? RequestState::kActive : RequestState::kDone;
     request->status = empty_status();

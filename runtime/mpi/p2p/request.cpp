@@ -32,14 +32,14 @@ RequestSlot* first_in_file(const Slot* file) {
 
 bool complete_alone(RequestSlot* slot) {
   Request* const request = request_of(slot);
-  if (FERMATA_UNLIKELY(request->in_lower)) return false;  // its thread sees to it
+  if (FERMATA_UNLIKELY(request->holder == Holder::kThread)) return false;  // its thread sees to it
   int flag = 0;
   CanonStatus status{};
   status.source = request->peer;
   const int error = lower().Test(&slot->real(), &flag, &status);
   if (!flag && error == kSuccess) return false;
   record_finished(slot, status, error);
-  if (request->forgotten) (void)request_release_freed(slot);
+  if (request->holder == Holder::kNobody) (void)request_release_freed(slot);
   return true;
 }
 
@@ -53,12 +53,12 @@ bool may_wait_unlocked() {
 int wait_unlocked(RequestSlot* slot, int* flag, CanonStatus* status) {
   RealRequest real = slot->real();
   int error;
-  request_of(slot)->in_lower = true;
+  request_of(slot)->holder = Holder::kThread;
   {
     const CoreUnlocked open;
     error = lower().wait(&real, flag, status);
   }
-  request_of(slot)->in_lower = false;
+  request_of(slot)->holder = Holder::kProgram;
   slot->real() = real;
   return error;
 }
@@ -81,7 +81,7 @@ int generalized_end(Request* request) {
 
 void request_release_owned(Request* request) {
   if (request->kind == RequestKind::kGeneralized) (void)generalized_end(request);
-  if (request->kind == RequestKind::kGeneralized) arena_free(request->kept_until_done);
+  if (request->kind == RequestKind::kGeneralized) arena_free(request->generalized);
   else if (request->kind == RequestKind::kCollective) kept_until_done_free(request);
   else if (request->kind == RequestKind::kPersistentCollective)
     kept_collective_free(request);
@@ -131,7 +131,8 @@ void record_finished(RequestSlot* slot, const CanonStatus& status, int error) {
   request->state = RequestState::kDone;
   const bool of_comm = request->kind == RequestKind::kCollective && request->object &&
                        request->object->kind == kComm;
-  if (of_comm && !request->forgotten) comm_request_ended(slot_as<kComm>(request->object));
+  if (of_comm && request->holder != Holder::kNobody)
+    comm_request_ended(slot_as<kComm>(request->object));
 }
 
 bool complete_if_finished(RequestSlot* slot) {

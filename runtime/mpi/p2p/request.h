@@ -36,9 +36,7 @@ struct Generalized {
   void* extra_state;
 };
 
-inline Generalized* generalized_of(const Request* request) {
-  return static_cast<Generalized*>(request->kept_until_done);
-}
+inline Generalized* generalized_of(const Request* request) { return request->generalized; }
 
 [[gnu::cold]] void ask_outcome(Request* request);
 

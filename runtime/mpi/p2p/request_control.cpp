@@ -23,7 +23,7 @@ void sweep_forgotten() {
   u32 left = 0;
   for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
-    if (!request->forgotten) return;
+    if (request->holder != Holder::kNobody) return;
     if (request->state == RequestState::kActive) left += !complete_if_finished(slot);
     else if (request->state == RequestState::kDone) (void)request_release_freed(slot);
     else left += request->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
@@ -87,7 +87,8 @@ int Request_free(RequestSlot** handle) {
   if (request->kind == RequestKind::kCompleted) return kSuccess;
   if (request->state == RequestState::kPending ||
       (request->state == RequestState::kActive && is_receive(request))) {
-    request->forgotten = true;  // it may still receive; the draining must see and count that
+    // It may still receive; the draining must see and count that.
+    request->holder = Holder::kNobody;
     sweep_forgotten();
     return kSuccess;
   }
@@ -103,9 +104,8 @@ int Cancel(RequestSlot** handle) {
     return front::call_grequest_cancel(calls->cancel_fn, calls->extra_state,
                                        request->state == RequestState::kDone);
   }
-  if (request->state != RequestState::kActive || request->mode == SendMode::kMatched)
+  if (request->state != RequestState::kActive || request->receive_mode == ReceiveMode::kHeld)
     return kSuccess;  // too late
-  request_of(*handle)->cancelled = true;
   request_of(*handle)->wants_status = true;
   return lower().Cancel(&(*handle)->real());
 }

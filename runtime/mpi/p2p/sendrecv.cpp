@@ -7,9 +7,8 @@ namespace fermata::mpi {
 
 void abandon_receive(RequestSlot** receive) {
   Request* const request = request_of(*receive);
-  request->cancelled = true;
   request->wants_status = true;
-  if (request->state == RequestState::kActive && request->mode != SendMode::kMatched)
+  if (request->state == RequestState::kActive && request->receive_mode != ReceiveMode::kHeld)
     (void)lower().Cancel(&(*receive)->real());
   (void)wait_request(receive, nullptr);
 }

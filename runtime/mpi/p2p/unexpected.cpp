@@ -244,7 +244,7 @@ int unexpected_receive(UnexpectedMessage* kept, RequestSlot* slot) {
     state().p2p.received[kept->comm->members[kept->source]]--;
     if (is_persistent(request)) slot->own = slot->real();
     slot->real() = real;
-    request->mode = SendMode::kMatched;
+    request->receive_mode = ReceiveMode::kHeld;
     request->state = RequestState::kActive;
   }
   unexpected_free(kept);

@@ -174,9 +174,9 @@ int unexpected_receive(UnexpectedMessage* kept, RequestSlot* slot);
 /// A persistent receive has its own real request again. The message of the other one has come in.
 inline void take_own_request_back(RequestSlot* slot) {
   Request* const request = request_of(slot);
-  if (request->mode != SendMode::kMatched) return;
+  if (request->receive_mode != ReceiveMode::kHeld) return;
   slot->real() = slot->own;
-  request->mode = SendMode::kStandard;
+  request->receive_mode = ReceiveMode::kPosted;
 }
 
 }  // namespace fermata::mpi
