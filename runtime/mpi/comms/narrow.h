@@ -71,9 +71,9 @@ class KeptNarrow {
     if (error || !first_) return error;
     const LowerScope scope;
     Request* const request = request_of(*handle);
-    void** link = &request->kept_until_done;
-    if (request->kind == RequestKind::kPersistentCollective)
-      link = &static_cast<KeptCollective*>(*link)->arrays;
+    void** const link = request->kind == RequestKind::kPersistentCollective
+                            ? &request->kept_collective->arrays
+                            : &request->kept_until_done;
     KeptArray* last = unmarked(first_);
     while (last->next) last = unmarked(last->next);
     last->next = *link;
