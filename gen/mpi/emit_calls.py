@@ -94,8 +94,8 @@ def constants():
 # What the front end asks for beside MPI's own functions: backend/waits.h, backend/convert.h.
 EXTRAS = [
     "  // A receive and the wait for it; *left: its request, if a checkpoint came first, or 0.",
-    "  int (*receive)(void* buf, int count, RealDatatype datatype, int source, int tag, RealComm comm, "
-    "CanonStatus* status, RealRequest* left);",
+    "  int (*receive)(void* buf, int count, RealDatatype datatype, int source, int tag, "
+    "RealComm comm, CanonStatus* status, RealRequest* left);",
     "  // Test and Testall, repeated until *done or until a checkpoint is pending.",
     "  int (*wait)(RealRequest* request, int* done, CanonStatus* status);",
     "  int (*wait_all)(int count, RealRequest* requests, int* done, CanonStatus* statuses);",

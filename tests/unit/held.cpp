@@ -15,7 +15,8 @@ static int outcome;
 static i32 receipt_tag;
 static u64 freed;
 
-static int improbe(int source, int tag, RealComm, int* flag, RealMessage* message, CanonStatus* status) {
+static int improbe(int source, int tag, RealComm, int* flag, RealMessage* message,
+                   CanonStatus* status) {
   EXPECT(source == 1 && tag == kAnyTag);
   *flag = 1;
   *message = {77};

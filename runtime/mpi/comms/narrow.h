@@ -71,9 +71,11 @@ class KeptNarrow {
     if (error || !first_) return error;
     const LowerScope scope;
     Request* const request = request_of(*handle);
-    void** const link = request->kind == RequestKind::kPersistentCollective
-                            ? &request->kept_collective->arrays
-                            : &request->kept_until_done;
+    void** link = &request->kept_until_done;
+    if (request->kind == RequestKind::kPersistentCollective) {
+      KeptCollective* const kept = request->kept_collective;
+      link = &kept->arrays;
+    }
     KeptArray* last = unmarked(first_);
     while (last->next) last = unmarked(last->next);
     last->next = *link;

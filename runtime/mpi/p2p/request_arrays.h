@@ -98,8 +98,8 @@ using LowerPollAll = int (*)(int, RealRequest*, int*, CanonStatus*);
 /// `statuses`: the batch's, or null. Returns kErrInStatus where some have failed.
 [[gnu::always_inline]] inline int ask_all(Batch& batch, bool waits, int* done,
                                           CanonStatus* statuses) {
-  LowerPoll MpiCalls::*const one = waits ? &MpiCalls::wait : &MpiCalls::Test;
-  LowerPollAll MpiCalls::*const all = waits ? &MpiCalls::wait_all : &MpiCalls::Testall;
+  LowerPoll MpiCalls::* const one = waits ? &MpiCalls::wait : &MpiCalls::Test;
+  LowerPollAll MpiCalls::* const all = waits ? &MpiCalls::wait_all : &MpiCalls::Testall;
   if (batch.count() != 1) return (lower().*all)(batch.count(), batch.reals(), done, statuses);
   if (statuses) statuses->source = kAnySource;
   if (statuses) statuses->internal[2] = 0;
@@ -325,7 +325,7 @@ using LowerPollSome = int (*)(int, RealRequest*, int*, int*, CanonStatus*);
 template <typename Take>
 [[gnu::always_inline]] inline void ask_some(Batch& batch, bool waits, Look& look, Take take) {
   int done[Batch::kRoom], found = 0;
-  LowerPollSome MpiCalls::*const poll = waits ? &MpiCalls::wait_some : &MpiCalls::Testsome;
+  LowerPollSome MpiCalls::* const poll = waits ? &MpiCalls::wait_some : &MpiCalls::Testsome;
   const int error =
       (lower().*poll)(batch.count(), batch.reals(), &found, done, batch.statuses());
   look.active = true;
